@@ -1,7 +1,7 @@
-"""Keys: who may call the API, public keys for machines, each machine's own root key pair.
+"""Keys and tokens: who may call the API and the proxy, public keys for machines, each machine's own root key pair.
 
-Only hashes of API keys are stored. The world's own key, in ``api.key``, is listed with the others and cannot be
-deleted, since the world's operator would lock themselves out.
+Only hashes of API keys and proxy tokens are stored. The world's own key, in ``api.key``, is listed with the others and
+cannot be deleted, since the world's operator would lock themselves out.
 """
 
 import base64
@@ -25,15 +25,18 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermesops.localcloud.api.problem import Problem, found, unauthorised
-from hermesops.localcloud.api.requests import object_of, text
+from hermesops.localcloud.api.requests import object_of, text, token_order
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import EPOCH, ApiKeyRow, SshKeyRow, now
+from hermesops.localcloud.store.rows import EPOCH, ApiKeyRow, MachineRow, SshKeyRow, TokenRow, Wanted, now
 
 PREFIX = "/api/v1"
 """Path of the vendor's API."""
 
 _OWN_ID = "00000000-0000-4000-8000-000000000002"
 """Id of the world's own key."""
+
+_LONGEST_S = 7 * 24 * 3600
+"""The vendor shortens any longer life. Source: comment in a public client, 2026-04."""
 
 _PREFIX_LENGTH = 12
 _NOTED_EVERY_S = 60.0
@@ -43,7 +46,7 @@ _FREE = frozenset({f"{PREFIX}/server-types", f"{PREFIX}/openapi.json"})
 _FREE_BELOW = f"{PREFIX}/server-types/"
 
 
-def sha256_of(secret: str) -> str:
+def _sha256(secret: str) -> str:
     """The hash under which a key or token is stored."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -81,7 +84,7 @@ class Keys:
             return False
         if hmac.compare_digest(key.encode("latin-1", "replace"), self._own.encode()):
             return True
-        rows = self._store.find(ApiKeyRow, sha256=sha256_of(key))
+        rows = self._store.find(ApiKeyRow, sha256=_sha256(key))
         if rows and (rows[0].last_used or "") < now(plus_s=-_NOTED_EVERY_S):  # not at each call: reads stay reads
             self._store.update(ApiKeyRow, rows[0].id, last_used=now())
         return bool(rows)
@@ -93,7 +96,7 @@ class Keys:
     async def _create_api_key(self, request: Request) -> Response:
         """Make a key; its clear text exists in the answer only."""
         name, key = text(object_of(await request.body()), "name"), f"sk_live_{secrets.token_urlsafe(32)}"
-        row = ApiKeyRow(str(uuid4()), name, key[:_PREFIX_LENGTH], sha256_of(key), now())
+        row = ApiKeyRow(str(uuid4()), name, key[:_PREFIX_LENGTH], _sha256(key), now())
         self._store.add(row)
         return JSONResponse({**_api_key_to_wire(row), "key": key}, status_code=201)
 
@@ -159,3 +162,48 @@ def _api_key_to_wire(row: ApiKeyRow) -> dict[str, object]:
 
 def _ssh_key_to_wire(row: SshKeyRow) -> dict[str, object]:
     return {"id": row.id, "name": row.name, "fingerprint": row.fingerprint, "created_at": row.created_at}
+
+
+def check_proxy_token(store: Store, machine_id: str, token: str) -> None:
+    """Let a request through to a machine.
+
+    Raises:
+        Problem: 401 without a live token, 403 with one of another machine.
+    """
+    rows = store.find(TokenRow, sha256=_sha256(token)) if token else []
+    if not rows or rows[0].expires_at <= now():
+        raise Problem(401, "Missing, expired or revoked proxy token")
+    if rows[0].machine_id != machine_id:
+        raise Problem(403, "This proxy token is for another machine")
+
+
+class ProxyTokens:
+    """Handlers of ``/proxy-tokens``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def routes(self) -> list[Route]:
+        """What it serves."""
+        return [
+            Route("/proxy-tokens", self._create, methods=["POST"]),
+            Route("/proxy-tokens/{token_id}", self._delete, methods=["DELETE"]),
+        ]
+
+    async def _create(self, request: Request) -> Response:
+        """Make a token for every port of one machine; its clear text exists in the answer only."""
+        machine_id, label, seconds = token_order(object_of(await request.body()))
+        machine = self._store.get(MachineRow, machine_id)
+        machine = found(machine if machine and machine.wanted != Wanted.DELETED else None, "Machine")
+        request.scope["localcloud"]["machine"] = machine.names
+        self._store.remove_expired_tokens(now())
+        token = f"pt_{secrets.token_urlsafe(32)}"
+        expires = now(plus_s=min(seconds, _LONGEST_S))
+        row = TokenRow(str(uuid4()), machine_id, label, _sha256(token), expires)
+        self._store.add(row)
+        return JSONResponse({"id": row.id, "token": token, "expires_at": row.expires_at}, status_code=201)
+
+    async def _delete(self, request: Request) -> Response:
+        token_id = request.path_params["token_id"]
+        self._store.remove(TokenRow, found(self._store.get(TokenRow, token_id), "Proxy token").id)
+        return Response(status_code=204)

@@ -42,7 +42,7 @@ class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of
 
 
 def not_found(what: str) -> Problem:
-    """404 about one thing; also for what belongs to somebody else."""
+    """404 about one thing; also for what belongs to another account."""
     return Problem(404, f"{what} not found")
 
 

@@ -66,7 +66,7 @@ def machine_order(body: Mapping[str, object]) -> MachineOrder:
         name=text(body, "name", ""),
         image_id=None if body.get("image_id") is None else _uuid("image_id", body["image_id"]),
         env=env,
-        # Both names are in use among callers, and nobody outside knows which one the vendor reads.
+        # Both names are in use among callers, and it is not known which one the vendor reads.
         init_script=text(body, "cloud_init_script", "") or text(body, "startup_script", ""),
         backups=_flag(body, "enable_backups"),
         ssh_key_ids=_uuids(body, "ssh_key_ids"),

@@ -1,7 +1,7 @@
 """Rows as the vendor writes them in JSON. Pure.
 
 Every machine answer carries the machine's root private key in clear, lists too: that is the vendor's habit, and
-whoever reads these answers must cope with it. The key opens nothing but the one throw-away machine.
+clients must cope with it. The key opens nothing but the one throw-away machine.
 """
 
 from ipaddress import IPv4Address
@@ -14,7 +14,7 @@ _SAID_CREATING_S = 5.0
 
 
 def shown_status(row: MachineRow) -> str:
-    """The status the API tells, lies of a fault included."""
+    """The status that the API shows, which a fault may falsify."""
     if row.status == MachineStatus.PROVISIONING and row.pretends == FaultKind.READY_EARLY:
         return MachineStatus.READY
     if row.status == MachineStatus.PROVISIONING and row.pretends == FaultKind.ERROR_THEN_READY:

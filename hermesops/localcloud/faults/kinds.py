@@ -39,7 +39,7 @@ class FaultKind(StrEnum):
     UNPROCESSABLE = "unprocessable", "a new machine is refused with 422 about its disk"
     LOCATION_DISABLED = "location-disabled", "a new machine is refused with 422 about its region"
     SOLD_OUT = "sold-out", "a new machine is refused with 422, its size is not to be had now"
-    # What is said of machines, images and backups
+    # Answers about machines, images and backups
     NOT_FOUND = "not-found-for-a-while", "a machine that exists answers 404"
     READY_EARLY = "ready-before-bootstrapped", "a new machine is called ready before anything on it runs"
     ERROR_THEN_READY = "error-then-ready", "a new machine is called broken until it turns out well"
@@ -74,7 +74,7 @@ class FaultKind(StrEnum):
     WEBHOOK_UNSIGNED = "webhook-unsigned", "an event is sent without signature"
 
     def __new__(cls, value: str, meaning: str = "", statuses: range = _NONE, seconds: int = 0) -> Self:
-        """Keep what stands beside the name of each kind."""
+        """Make a kind of its name and its attributes."""
         kind = str.__new__(cls, value)
         kind._value_ = value
         kind.meaning, kind.statuses, kind.seconds = meaning, statuses, seconds

@@ -133,7 +133,7 @@ _TIMED_OUT = 524
 class SilenceLimit:
     """Wraps API and proxy: on order, it cuts a toolbox or proxy request that is silent for too long.
 
-    What the request began goes on: the machine never learns that nobody waits for it any more.
+    What the request began goes on: the machine is not told that the caller is gone.
     """
 
     def __init__(self, app: ASGIApp, faults: Faults) -> None:

@@ -19,7 +19,7 @@ from hermesops.localcloud.store.rows import FaultRow, now
 
 @dataclass(frozen=True)
 class FaultOrder:
-    """What shall go wrong, to whom and how often.
+    """An order for a fault: its kind, for which calls, and how often.
 
     Attributes:
         kind: One of ``FaultKind``.

@@ -1,6 +1,6 @@
 """What the vendor sells: server types, regions, prices. Pure data.
 
-Prices are the vendor's published ones and cost nobody anything here.
+Prices are the vendor's published ones and nothing is charged here.
 """
 
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ class _DiskCopies:
         await self._background.close()
 
     async def _delete(self, row: ImageRow | BackupRow) -> None:
-        # The row goes last: while there is one, somebody knows of the copy.
+        # The row goes last: while there is one, the copy is known.
         await self._driver.delete_image(ImageId(row.id))
         self._store.remove(type(row), row.id)
 

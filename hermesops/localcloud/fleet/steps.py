@@ -77,7 +77,7 @@ def next_step(row: MachineRow, power: MachinePower, *, answers: bool) -> Step:
             return Step.STOP
         return Step.REST if row.status == MachineStatus.STOPPED else Step.CALL_STOPPED
     if power is MachinePower.STOPPED:
-        # One that was ready powered itself off; nobody starts it again but its owner.
+        # One that was ready powered itself off; only its owner starts it again.
         return Step.CALL_OFF if row.status == MachineStatus.READY and not row.reboot else Step.START
     if row.reboot:
         return Step.REBOOT

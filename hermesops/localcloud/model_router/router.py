@@ -1,6 +1,6 @@
 """The local world's model router: checks an instance's token, then answers from a script or a real model.
 
-It logs which instance asked for which model and when. It must not remember or log what is said.
+It logs which instance asked for which model and when. It must not store or log what is said.
 """
 
 import json

@@ -134,6 +134,6 @@ def _reason(content: Say | Call) -> str:
 
 def _usage(content: Say | Call, prompt_length: int) -> dict[str, int]:
     # Four characters are about a token: enough for callers that add them up.
-    said = len(content.text if isinstance(content, Say) else content.arguments)
-    prompt, completion = prompt_length // 4, max(1, said // 4)
+    characters = len(content.text if isinstance(content, Say) else content.arguments)
+    prompt, completion = prompt_length // 4, max(1, characters // 4)
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

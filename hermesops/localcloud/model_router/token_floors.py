@@ -21,8 +21,8 @@ EVERY_S = 2.0
 STALE_AFTER_S = 300.0
 """Seconds without a reading after which no token counts.
 
-Long enough for a database to be restarted or failed over: all users' models must not go away with it. Nobody can revoke
-anything while the database is away; a router that is cut off from one that works is what this bounds.
+Long enough for a database to be restarted or failed over: all users' models must not go away with it. Nothing can be
+revoked while the database is away; this bounds how long a router that is cut off from a working one goes on.
 """
 
 log = structlog.get_logger()

@@ -8,8 +8,7 @@ daemon's bearer must not go there. Seen 2026-11: a computer whose gateway answer
 import asyncio
 import logging
 import socket
-import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from ipaddress import IPv4Address
 
 import httpcore
@@ -65,15 +64,6 @@ class DaemonStream(httpcore.AsyncNetworkStream):
         """Close it at once; what was not sent is lost."""
         self._writer.transport.abort()
 
-    async def start_tls(
-        self,
-        ssl_context: ssl.SSLContext,  # noqa: ARG002 - httpcore's signature
-        server_hostname: str | None = None,  # noqa: ARG002 - as above
-        timeout: float | None = None,  # noqa: ARG002, ASYNC109 - as above
-    ) -> httpcore.AsyncNetworkStream:
-        """Not offered: links are this computer's own."""
-        raise httpcore.UnsupportedProtocol("daemons speak plain HTTP")
-
     def get_extra_info(self, info: str) -> object:
         """What httpcore asks: whether a kept connection has ended meanwhile shows as readable."""
         if info == "is_readable":
@@ -81,11 +71,11 @@ class DaemonStream(httpcore.AsyncNetworkStream):
         return None
 
 
-async def connect(address: IPv4Address, port: int, timeout_s: float | None) -> DaemonStream:
+async def _connect(address: IPv4Address | str, port: int, timeout_s: float | None) -> DaemonStream:
     """Connect over the machine's own link.
 
     Raises:
-        ConnectError: Nobody there, or the machine has no link.
+        ConnectError: Nothing listens there, or the machine has no link.
         ConnectTimeout: No answer in time.
     """
     plain = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -107,8 +97,11 @@ async def connect(address: IPv4Address, port: int, timeout_s: float | None) -> D
         raise
 
 
-class DirectBackend(httpcore.AsyncNetworkBackend):
-    """Connects to daemons' addresses."""
+class _Backend(httpcore.AsyncNetworkBackend):
+    """Connects by a function of host, port and timeout."""
+
+    def __init__(self, connect: Callable[[str, int, float | None], Awaitable[DaemonStream]]) -> None:
+        self._connect = connect
 
     async def connect_tcp(
         self,
@@ -118,13 +111,12 @@ class DirectBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,  # noqa: ARG002 - as above
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002 - as above
     ) -> httpcore.AsyncNetworkStream:
-        """Connect; see ``connect``."""
-        return await connect(IPv4Address(host), port, timeout)
+        return await self._connect(host, port, timeout)
 
 
 CONNECT_TIMEOUT_S = 3.0
 _PROBE_TIMEOUT_S = 2.0
-_KEEP_S = 60.0  # a fifth of the daemon's own patience
+_KEEP_S = 60.0  # a fifth of the daemon's own idle limit
 _HEAD_LIMIT = 16_384
 
 logging.getLogger("httpcore").setLevel(logging.WARNING)  # it prints targets, and those may hold a proxy token
@@ -151,7 +143,8 @@ class Broker:
 
     def __init__(self, daemon_of: DaemonOf) -> None:
         self._daemon_of = daemon_of
-        self._tunnels = _Tunnels(daemon_of)
+        self._direct = _Backend(_connect)
+        self._tunnels = _Backend(self._open_tunnel)
         self._daemons: dict[str, httpcore.AsyncConnectionPool] = {}
         self._ports: dict[str, httpcore.AsyncConnectionPool] = {}
 
@@ -185,7 +178,7 @@ class Broker:
         address, port, bearer = self._daemon_of(machine_id)
         if machine_id not in self._daemons:
             self._daemons[machine_id] = httpcore.AsyncConnectionPool(
-                max_connections=None, keepalive_expiry=_KEEP_S, network_backend=DirectBackend()
+                max_connections=None, keepalive_expiry=_KEEP_S, network_backend=self._direct
             )
         given = [(b"host", f"{address}:{port}".encode()), *headers, (b"authorization", b"Bearer " + bearer.encode())]
         url = httpcore.URL(scheme=b"http", host=str(address).encode(), port=port, target=target)
@@ -223,9 +216,30 @@ class Broker:
             MachineDownError: As for the daemon.
         """
         try:
-            return await self._tunnels.connect_tcp(machine_id, port, CONNECT_TIMEOUT_S)
+            return await self._open_tunnel(machine_id, port, CONNECT_TIMEOUT_S)
         except (httpcore.NetworkError, httpcore.TimeoutException) as error:
             raise MachineDownError(f"{type(error).__name__}: {error}") from error
+
+    async def _open_tunnel(self, machine_id: str, port: int, timeout_s: float | None) -> DaemonStream:
+        """Ask the machine's daemon for a tunnel to a port of its loopback."""
+        address, daemon_port, bearer = self._daemon_of(machine_id)
+        stream = await _connect(address, daemon_port, timeout_s)
+        try:
+            await stream.write(
+                f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+                f"Proxy-Authorization: Bearer {bearer}\r\n\r\n".encode(),
+                timeout_s,
+            )
+            status, stream.unread = await _read_head(stream, CONNECT_TIMEOUT_S)
+        except BaseException:
+            await stream.aclose()
+            raise
+        if status == 200:  # noqa: PLR2004 - the tunnel is open
+            return stream
+        await stream.aclose()
+        if status == 502:  # noqa: PLR2004 - the daemon's word for a refused connection
+            raise NothingListensError
+        raise httpcore.ConnectError(f"the daemon answered {status} to CONNECT")
 
     async def answers(self, machine_id: str) -> bool:
         """Whether the daemon answers at all."""
@@ -254,40 +268,6 @@ async def _send(
         raise MachineDownError(f"{type(error).__name__}: {error}") from error
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
         raise AnswerLostError(f"{type(error).__name__}: {error}") from error
-
-
-class _Tunnels(httpcore.AsyncNetworkBackend):
-    """Connects to ``machine id:port`` by asking the machine's daemon for a tunnel to its loopback."""
-
-    def __init__(self, daemon_of: DaemonOf) -> None:
-        self._daemon_of = daemon_of
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
-        local_address: str | None = None,  # noqa: ARG002 - as above
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002 - as above
-    ) -> httpcore.AsyncNetworkStream:
-        address, daemon_port, bearer = self._daemon_of(host)
-        stream = await connect(address, daemon_port, timeout)
-        try:
-            await stream.write(
-                f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
-                f"Proxy-Authorization: Bearer {bearer}\r\n\r\n".encode(),
-                timeout,
-            )
-            status, stream.unread = await _read_head(stream, CONNECT_TIMEOUT_S)
-        except BaseException:
-            await stream.aclose()
-            raise
-        if status == 200:  # noqa: PLR2004 - the tunnel is open
-            return stream
-        await stream.aclose()
-        if status == 502:  # noqa: PLR2004 - the daemon's word for a refused connection
-            raise NothingListensError
-        raise httpcore.ConnectError(f"the daemon answered {status} to CONNECT")
 
 
 async def _read_head(stream: httpcore.AsyncNetworkStream, timeout_s: float) -> tuple[int, bytes]:

@@ -13,7 +13,7 @@ _START_S = 150.0
 
 @dataclass(frozen=True)
 class WorldStatus:
-    """What a world looks like now; the texts are empty while it is down.
+    """The state of a world; the texts are empty while it is down.
 
     Attributes:
         base: Name of the base of its machines.

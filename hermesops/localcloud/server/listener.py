@@ -62,14 +62,14 @@ async def hang_up(scope: Scope) -> None:
     transport = scope.get("state", {}).get("transport")
     if transport is not None:
         transport.abort()
-        await pause(0)  # the loop tells uvicorn, which would otherwise miss an answer
+        await pause(0)  # so that the loop informs uvicorn, which would otherwise miss an answer
 
 
 def listen(address: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes any free one.
 
     Raises:
-        UnavailableError: Somebody else has that port, or the address is not this computer's.
+        UnavailableError: The port is taken, or the address is not this computer's.
     """
     # The protocol is named because asyncio switches Nagle's delay off only then: 40 ms a request otherwise.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

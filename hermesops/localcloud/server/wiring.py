@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from hermesops.localcloud.api.account import Account
 from hermesops.localcloud.api.disk_copies import BackupsApi, ImagesApi
-from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys
+from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, ProxyTokens
 from hermesops.localcloud.api.machines import Machines
 from hermesops.localcloud.api.openapi.document import document
 from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem
@@ -32,7 +32,6 @@ from hermesops.localcloud.fleet.disk_copies import Backups, Images
 from hermesops.localcloud.fleet.machine_tasks import Fleet, address_of
 from hermesops.localcloud.model_router.router import ModelLog, Router, Upstream
 from hermesops.localcloud.model_router.token_floors import Floors, ReadFloors
-from hermesops.localcloud.proxy.tokens import TokensApi
 from hermesops.localcloud.proxy.vendor_proxy import Proxy
 from hermesops.localcloud.server import control
 from hermesops.localcloud.server.listener import Listener, listen_again, port_of
@@ -192,7 +191,7 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
         *machines.routes(),
         *BackupsApi(machines, store, parts.backups).routes(),
         *ImagesApi(store, parts.images).routes(),
-        *TokensApi(store).routes(),
+        *ProxyTokens(store).routes(),
         *parts.keys.routes(),
         *parts.webhooks.routes(),
         *Account(store, faults).routes(),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 EPOCH = "2026-01-01T00:00:00.000000Z"
-"""When what every world has from its beginning is said to have been made."""
+"""Creation time of what every world has from its beginning."""
 
 
 def now(*, plus_s: float = 0.0) -> str:
@@ -17,7 +17,7 @@ def now(*, plus_s: float = 0.0) -> str:
 
 
 def seconds_until(moment: str) -> float:
-    """Seconds from now to a moment that ``now`` said; 0 for one that has passed."""
+    """Seconds until a time in the format of ``now``; 0 for one that has passed."""
     return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())
 
 
@@ -55,7 +55,7 @@ class MachineRow:
     Attributes:
         number: See ``MachinePlan.number``; free again once the row is gone.
         status: What the API says; ``wanted`` is what was asked for, and the two may differ for a while.
-        made: The driver has made it; if it is absent afterwards, its disk is lost and nobody makes another.
+        made: The driver has made it; if it is absent afterwards, its disk is lost and is not replaced.
         reboot: A reboot was ordered and not done yet.
         pretends: A fault's name that changes what the API says of it; empty for none.
         env: JSON object of the machine's variables.

@@ -38,7 +38,7 @@ documents the answers 200, 401 and 408 alone.
 
 @dataclass(frozen=True)
 class Job:
-    """What to run, for whom, where and how long (seconds)."""
+    """A command to run, with its user, folder and time limit (seconds)."""
 
     arguments: list[str]
     user: pwd.struct_passwd

@@ -98,7 +98,7 @@ def _kind(mode: int) -> str:
 
 
 def listing(query: dict[str, str]) -> dict[str, object]:
-    """The entries of a folder, ``depth`` levels deep (1 unless said)."""
+    """The entries of a folder, ``depth`` levels deep (1 by default)."""
     path = path_of(query.get("path"))
     depth = min(_MAX_DEPTH, max(1, number(query.get("depth"), 1)))
     with translated(path):

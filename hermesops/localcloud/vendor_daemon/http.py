@@ -52,7 +52,7 @@ class Hangup(Exception):  # noqa: N818 - the peer going away is an event, not a 
 
 @dataclass
 class Request:
-    """One request; the body is read by whoever serves it."""
+    """One request; its body is read by its handler."""
 
     method: str
     target: str
@@ -92,7 +92,7 @@ class Request:
                 yield piece
 
     def discard_body(self) -> bool:
-        """Skip what nobody read; False when the connection cannot be used again."""
+        """Skip the rest of the body; False when the connection cannot be used again."""
         if self._ended:
             return True
         if self._continue_pending:

@@ -11,7 +11,7 @@ from .http import HttpError
 _MAX_RESULTS = 1000
 _LONGEST_LINE = 500
 _LARGEST = 16 * 1024 * 1024
-"""Bytes of a file beyond which it is passed over: whoever looks for words does not mean it."""
+"""Bytes of a file beyond which it is skipped: it is hardly text."""
 
 
 def find(query: dict[str, str]) -> dict[str, object]:

@@ -77,7 +77,7 @@ def _process(pid: int) -> dict[str, object]:
 
 
 def kill(body: dict[str, object]) -> dict[str, object]:
-    """Send a signal (``TERM`` unless said) to one process; the machine's first process and the daemon are protected."""
+    """Send a signal (``TERM`` by default) to one process; the machine's first process and the daemon are protected."""
     pid = body.get("pid")
     if not isinstance(pid, int) or isinstance(pid, bool) or pid < 1:
         raise HttpError(400, "bad_request", "pid must be a positive number")

@@ -164,7 +164,6 @@ class World:
         self,
         *,
         tell: Callable[[str], None],
-        port: int = 0,
         upstream: "Upstream | None" = None,
         platform: "Service | None" = None,
         object_store_program: Callable[[], Path] | None = None,
@@ -176,7 +175,6 @@ class World:
         await wiring.serve(
             self._files.folder,
             self._choice.build(lambda line: tell(NARRATION + line)),
-            port=port,
             # All simulated worlds of this computer share its loopback, so each takes a port of its own.
             model_port=0 if self._choice.is_simulated else MODEL_PORT,
             upstream=upstream,
@@ -259,7 +257,7 @@ class World:
         for draft in files.folder.glob(".*.*.*"):
             draft.unlink()
         with contextlib.suppress(OSError):
-            files.folder.rmdir()  # what somebody else put there stays
+            files.folder.rmdir()  # files of others stay
 
 
 async def _stop(driver: Driver, store: Store, row: MachineRow) -> str:

@@ -57,7 +57,7 @@ class ObjectStore:
         store: Remembers that it was asked for, and its ports.
         gateway: Where machines find this computer.
         port: Of S3; 0 takes last time's, at first any free one.
-        program: Gives the path of versitygw. Whoever asks for the store does not choose what is run as root.
+        program: Gives the path of versitygw. Callers that ask for the store do not choose what is run as root.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ObjectStore:
     async def _resume(self) -> None:
         try:
             await self.start()
-        except HermesError as failure:  # machines run without it, and whoever needs it next is told
+        except HermesError as failure:  # machines run without it, and the next command that needs it reports it
             log.warning("object_store_not_started", reason=failure.message)
 
     async def _start(self, program: Path) -> ObjectStoreFacts:
@@ -127,7 +127,7 @@ class ObjectStore:
             )
         ]
         try:
-            await _answers(iam)  # S3 waits two seconds before it looks for an IAM a second time
+            await _answers(iam)  # S3 waits two seconds before it asks for an IAM a second time
             posix = ["posix", "--versioning-dir", str(kept["versions"]), str(kept["data"])]
             tasks.append(self._keep([*common, "--port", s3, "--iam-standalone-endpoint", private, *posix], environment))
             await _answers(s3)

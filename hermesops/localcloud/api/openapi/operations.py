@@ -71,7 +71,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "POST", "/machines", "Rent a machine", ref("Machine"), 202, ref("MachineOrder"), refusals=(400, 402, 404, 422)
     ),
-    Operation("GET", ONE, "Look at a machine", ref("Machine")),
+    Operation("GET", ONE, "Show a machine", ref("Machine")),
     Operation("DELETE", ONE, "Destroy a machine", status=204),
     Operation("POST", f"{ONE}/reboot", "Reboot hard", ref("Accepted"), 202, refusals=(400, 409)),
     Operation("POST", f"{ONE}/start", "Boot a stopped machine", ref("Accepted"), 202, refusals=(409,)),
@@ -113,7 +113,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", f"{BACKUPS}/{{backup_id}}/restore", "Put the disk back", ref("Accepted"), 202, refusals=(409,)),
     Operation("DELETE", f"{BACKUPS}/{{backup_id}}", "Delete a backup", status=204, refusals=(409,)),
     Operation("GET", "/images", "Every image", shape({"images": many(ref("Image"))})),
-    Operation("GET", "/images/{image_id}", "Look at an image", ref("Image")),
+    Operation("GET", "/images/{image_id}", "Show an image", ref("Image")),
     Operation("DELETE", "/images/{image_id}", "Delete an image", status=204, refusals=(409,)),
     Operation(
         "POST",

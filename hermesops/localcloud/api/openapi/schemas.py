@@ -29,7 +29,7 @@ _ENVIRONMENT: Schema = {"type": ["object", "null"], "additionalProperties": TEXT
 
 
 def shape(required: Schema, **optional: object) -> Schema:
-    """An object; what it has besides is not looked at."""
+    """An object; its other fields are not checked."""
     return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
 
 

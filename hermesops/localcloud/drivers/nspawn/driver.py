@@ -132,7 +132,7 @@ class NspawnDriver(Driver):
         await asyncio.to_thread(self._close, purge=purge)
 
     def _close(self, *, purge: bool) -> None:
-        self._threads.shutdown(wait=True)  # what is under way ends first; nobody else may own the world meanwhile
+        self._threads.shutdown(wait=True)  # running work ends first, while the world is still ours
         self._threads = _threads()
         try:
             if purge:

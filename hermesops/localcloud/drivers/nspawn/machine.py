@@ -54,7 +54,7 @@ def launch(*, name: str, home: Path, machine_id: str, group: MachineGroup, wirin
     path.write_text(script, encoding="utf-8")
     (home / "exit").unlink(missing_ok=True)
     try:
-        # setsid --fork: the keeper belongs to nobody, so that neither our end nor a hangup is its own.
+        # setsid --fork: the keeper has no parent of ours, so that neither our end nor a hangup ends it.
         subprocess.run(
             ["setsid", "--fork", "sh", str(path)],
             stdin=subprocess.DEVNULL,
@@ -113,7 +113,7 @@ class Machine:
         """Mount its disk over base, vendor's layer and image.
 
         Raises:
-            BrokenInvariantError: A layer it stands on is gone.
+            BrokenInvariantError: A layer that it uses is gone.
         """
         layers = [Path(self.record.base), Path(self.record.vendor)]
         layers += [self._layers_root / layer for layer in self.record.layers]
@@ -187,7 +187,7 @@ class Machine:
         except ProcessLookupError:
             return False
         try:
-            if self.group.leader() != leader:  # the number may have been given to somebody else meanwhile
+            if self.group.leader() != leader:  # the number may belong to another process by now
                 return False
             signal.pidfd_send_signal(handle, number)
         except ProcessLookupError:

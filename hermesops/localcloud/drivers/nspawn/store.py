@@ -37,7 +37,7 @@ class MachineRecord:
 
 @dataclass(frozen=True)
 class ImageRecord:
-    """An image: the base it stands on and its layers, the lowest first."""
+    """An image: its base and its layers, the lowest first."""
 
     id: ImageId
     base: str
@@ -143,7 +143,7 @@ class Store:
         """Remove layers that no image and no machine uses.
 
         Args:
-            partial: Also what a killed save left half-copied; only while nobody copies.
+            partial: Also what a killed save left half-copied; only while no copy is being made.
         """
         used = {layer for image in self.images() for layer in image.layers}
         used |= {layer for record in self.machines().values() if record for layer in record.layers}

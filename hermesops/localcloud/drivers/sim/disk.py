@@ -87,8 +87,8 @@ class Disk:
         self._store = store
         self._owner = owner
 
-    def look(self, path: str) -> Entry | None:
-        """What a name is; a link is not followed."""
+    def entry(self, path: str) -> Entry | None:
+        """The entry of a name; a link is not followed."""
         entry = self._store.entry(self._owner, path)
         if entry is None:
             entry = BASE.get(path)
@@ -98,7 +98,7 @@ class Disk:
 
     def is_folder(self, path: str) -> bool:
         """Whether a name is a folder."""
-        entry = self.look(path)
+        entry = self.entry(path)
         return entry is not None and stat.S_ISDIR(entry.mode)
 
     def put(self, path: str, entry: Entry) -> None:
@@ -107,7 +107,7 @@ class Disk:
 
     def remove(self, path: str) -> bool:
         """Take a name away, with everything below it; whether there was one."""
-        if self.look(path) is None:
+        if self.entry(path) is None:
             return False
         with self._store.change():
             for each in (path, *self.below(path)):

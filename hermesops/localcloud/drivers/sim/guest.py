@@ -1,6 +1,6 @@
 """One simulated machine while a request is served: its disk, its gateway, its clock, and hermes-node on it.
 
-A machine's clock runs ahead of the computer's while something on it sleeps; whoever serves the request waits for the
+A machine's clock runs ahead of the computer's while something on it sleeps; the server waits for the
 difference before the answer goes out, so that nothing blocks and time is still what it takes.
 """
 
@@ -77,7 +77,7 @@ class Guest:
     @property
     def is_overdue(self) -> bool:
         """Whether a change of release is to be ended by hermes-release.service, which runs on no simulated machine."""
-        if self.disk.look(str(Layout().activation)) is None:
+        if self.disk.entry(str(Layout().activation)) is None:
             return False
         machine = self._machine(Path("/"))
         held = activation.load(machine)
@@ -194,7 +194,7 @@ class Guest:
             case "daemon-reload" | "list-units" | "reset-failed":
                 return 0, "", ""
         if names == [WATCH]:
-            return 0, "", ""  # whoever asks the machine next finds what it would have done by then
+            return 0, "", ""  # the next request does what it would have done by then
         if names != [UNIT]:
             return 5, "", f"Failed to {verb} {' '.join(names)}: Unit not found.\n"
         return self._unit(verb, options)

@@ -42,8 +42,8 @@ def run(
             hint="apt install systemd-container mmdebstrap nftables iproute2 e2fsprogs",
         ) from error
     if done.returncode not in accept:
-        said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise UnavailableError(f"{' '.join(arguments[:3])} failed with {done.returncode}: {said}")
+        message = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise UnavailableError(f"{' '.join(arguments[:3])} failed with {done.returncode}: {message}")
     return done.stdout
 
 

@@ -57,10 +57,11 @@ def free_resources(state: Path, machines: Iterable[Iterable[int]]) -> FreeResour
     promised = 0
     for pids in machines:
         promised += max(INOTIFY_PER_MACHINE, sum(held.pop(pid, 0) for pid in pids))
+    memory = Path("/proc/meminfo").read_text().splitlines()
     return FreeResources(
         inotify_limit=limit,
         inotify_free=limit - promised - sum(held.values()),
-        memory_free_mib=_available_mib(),
+        memory_free_mib=next(int(line.split()[1]) // 1024 for line in memory if line.startswith("MemAvailable:")),
         disk_free_mib=shutil.disk_usage(state).free // 2**20,
     )
 
@@ -82,8 +83,3 @@ def _inotify_of(folder: str) -> int:
         with contextlib.suppress(OSError):
             count += os.readlink(f"{folder}/{name}") == "anon_inode:inotify"  # noqa: PTH115 - no such file to be a Path of
     return count
-
-
-def _available_mib() -> int:
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))

@@ -145,9 +145,9 @@ def _build(definition: BaseDefinition, home: Path, lock: int, tell: Callable[[st
 
 
 def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:
-    """Run mmdebstrap with mounts that nobody else sees and that end with it, however it ends.
+    """Run mmdebstrap with mounts of its own, which end with it, however it ends.
 
-    It holds the lock too: when we are killed it goes on for a while, and nobody may build in the same folder then.
+    It holds the lock too: when we are killed it goes on for a while, and no other build may use its folder then.
     """
     arguments = ["unshare", "--mount", "--propagation", "slave"]
     arguments += ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory"]

@@ -68,7 +68,7 @@ class Volume:
             run(["umount", str(self._place)])
 
     def settle(self) -> None:
-        """Bring everything that was written into the file, for whoever copies it; nothing writes meanwhile."""
+        """Flush everything that was written into the file, before it is copied; nothing writes meanwhile."""
         if is_mounted(self._place):
             run(["sync", "-f", str(self._place)])
 
@@ -88,14 +88,14 @@ class Volume:
         making.rename(self.file)
 
     def _grow(self, size: int) -> None:
-        """Never smaller; the same again after it was killed. While somebody's copy of the mount lives, it stays."""
+        """Make it larger, never smaller; safe to repeat. While a copy of its mount exists, it keeps its size."""
         size = max(size, self.file.stat().st_size)
         if ext4.size_of(self.file) < size and not is_attached(self.file):
             lengthen(self.file, size)
 
 
 def copy_volume(source: Path, target: Path) -> None:
-    """Copy the file of a volume that nobody writes to; absent is success, and then there is none."""
+    """Copy the file of a volume that is not written to; without one, the target is removed."""
     if source.exists():
         run(["cp", "--sparse=auto", str(source), str(target)])
     else:
@@ -140,10 +140,10 @@ class Disk:
         lengthen(self._image, size)
 
     def _copy_over(self, size_bytes: int) -> None:
-        """Take a new image for one that is mounted somewhere still, and that the next mount would find as it was.
+        """Replace an image that is still mounted somewhere, and whose new size the next mount would not see.
 
-        Whoever copied this computer's mounts and hears of no unmounts (``unshare --mount``) holds it. The kernel then
-        goes on with the size it knows and would write over what was changed in the file behind its back.
+        A process with a copy of this computer's mounts that gets no unmounts (``unshare --mount``) holds it. The kernel
+        then goes on with the size it knows and would write over what was changed in the file.
         """
         self._mount_own()
         try:
@@ -210,7 +210,7 @@ class Disk:
     def unmount(self) -> None:
         """Unmount it; its processes must be gone. Never lazily: busy means that something is alive.
 
-        The loop device frees itself once nobody holds a copy of the mount. A machine or a build that starts at this
+        The loop device frees itself once no copy of the mount is left. A machine or a build that starts at this
         moment does for an instant; waiting is polite, not necessary, since a second mount takes the same device.
         """
         self.volume.close()

@@ -31,7 +31,7 @@ def is_mounted(folder: Path) -> bool:
 
 
 def is_attached(image: Path) -> bool:
-    """Whether a loop device stands on a file, be it mounted in our sight or in somebody else's copy of it."""
+    """Whether a loop device uses a file, be it mounted here or in another mount namespace."""
     for path in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):
             if path.read_text().removesuffix("\n") == str(image):

@@ -1,6 +1,6 @@
 """What the agent's API of a simulated machine says, but for turns of a chat, which need a model router.
 
-A run is a turn that asks nobody: it takes its time on the machine's clock and comes to what the release makes of it.
+A run is a turn without a model: it takes time on the machine's clock, and its result follows from the release's faults.
 
 Source: hermes-agent 0.19.0's API server.
 """
@@ -16,7 +16,7 @@ from hermesops.localcloud.drivers.sim.agent.release_faults import ReleaseFault
 from hermesops.node.errors import BadRequestError
 from hermesops.node.instance.agent.messengers import platforms_of
 
-Told = tuple[int, dict[str, Any]]
+Reply = tuple[int, dict[str, Any]]
 
 
 class Api:
@@ -27,7 +27,7 @@ class Api:
         self._now = now
         self._runs: dict[str, float] = {}
 
-    def answer(self, method: str, path: str, key: str, body: Mapping[str, Any]) -> Told:
+    def answer(self, method: str, path: str, key: str, body: Mapping[str, Any]) -> Reply:
         """Answer a request."""
         path = path.partition("?")[0]
         if (method, path) in {("GET", "/health"), ("GET", "/v1/health")}:
@@ -49,7 +49,7 @@ class Api:
 
     # Sessions, of which nothing stays
 
-    def _session(self, method: str, rest: list[str], body: Mapping[str, Any]) -> Told:
+    def _session(self, method: str, rest: list[str], body: Mapping[str, Any]) -> Reply:
         match method, rest:
             case "GET", []:
                 return HTTPStatus.OK, {"object": "list", "data": []}
@@ -66,7 +66,7 @@ class Api:
 
     # Runs
 
-    def _run(self, method: str, rest: list[str]) -> Told:
+    def _run(self, method: str, rest: list[str]) -> Reply:
         match method, rest:
             case "POST", []:
                 if self._gateway.is_draining:
@@ -86,7 +86,7 @@ class Api:
 
     # Jobs
 
-    def _job(self, method: str, rest: list[str], body: Mapping[str, Any]) -> Told:
+    def _job(self, method: str, rest: list[str], body: Mapping[str, Any]) -> Reply:
         jobs = self._gateway.jobs
         match method, rest:
             case "GET", []:

@@ -103,11 +103,11 @@ class Gateway:
         self._keep()
 
     def start(self) -> None:
-        """Start it unless it runs, or nobody owns the machine yet."""
+        """Start it unless it runs, or the conditions of its unit do not hold."""
         if (
             self.is_active
-            or not any(map(self._disk.look, _CONDITIONS))
-            or any(map(self._disk.look, _NEGATED_CONDITIONS))
+            or not any(map(self._disk.entry, _CONDITIONS))
+            or any(map(self._disk.entry, _NEGATED_CONDITIONS))
         ):
             return
         self._disk.remove(MOOD)
@@ -115,7 +115,7 @@ class Gateway:
         state.active, state.boot, state.since, state.starts = True, self._record.boots, self._now(), state.starts + 1
         state.environment = self._environment()
         state.config = json.loads(self._text("/etc/hermes/config.yaml") or "{}")
-        link = self._disk.look("/opt/hermes/current")
+        link = self._disk.entry("/opt/hermes/current")
         state.release = link.data.decode().rpartition("/")[2] if link else ""
         slot = json.loads(self._text(f"/opt/hermes/releases/{state.release}/release.json") or "{}")
         state.version = str(slot.get("hermes_agent") or AGENT_VERSION)
@@ -174,7 +174,7 @@ class Gateway:
         self._store.put_unit(self._record.id, json.dumps(asdict(self.state)))
 
     def _text(self, path: str) -> str:
-        entry = self._disk.look(path)
+        entry = self._disk.entry(path)
         return entry.data.decode(errors="replace") if entry else ""
 
     @property
@@ -190,7 +190,7 @@ class Gateway:
         return port == PORT and is_up and self.mood != "silent"
 
     def admits(self, port: int) -> bool:
-        """Whether somebody else than hermes-node gets through to it."""
+        """Whether others than hermes-node reach it."""
         return self.listens(port) and self._text(SimGate.FILE) != str(port)
 
     def knows(self, key: str) -> bool:
@@ -200,7 +200,7 @@ class Gateway:
     @property
     def is_draining(self) -> bool:
         """Whether it takes no more turns."""
-        return self._disk.look(f"{HOME}/{DRAIN_MARKER}") is not None
+        return self._disk.entry(f"{HOME}/{DRAIN_MARKER}") is not None
 
     @property
     def model(self) -> ModelAccess:

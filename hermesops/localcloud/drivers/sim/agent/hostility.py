@@ -45,12 +45,12 @@ def agent_port(disk: Disk, caller: str) -> int:
 
 def lying_node(disk: Disk, words: Sequence[str]) -> LyingNode | None:
     """What hermes-node says instead of the truth; ``None`` where it is honest."""
-    said = _read(disk, ROOT)
-    lies_about = said.get("words", [])
-    if not said or (lies_about and list(words[: len(lies_about)]) != lies_about):
+    given = _read(disk, ROOT)
+    lies_about = given.get("words", [])
+    if not given or (lies_about and list(words[: len(lies_about)]) != lies_about):
         return None
-    text = str(said.get("out", "")) * int(said.get("times", 1))
-    return LyingNode(int(said.get("code", 0)), text, str(said.get("err", "")), float(said.get("seconds", 0)))
+    text = str(given.get("out", "")) * int(given.get("times", 1))
+    return LyingNode(int(given.get("code", 0)), text, str(given.get("err", "")), float(given.get("seconds", 0)))
 
 
 class AgentAnswers:
@@ -82,6 +82,6 @@ class AgentAnswers:
 
 
 def _read(disk: Disk, path: str) -> Mapping[str, Any]:
-    entry = disk.look(path)
-    said = json.loads(entry.data) if entry is not None else {}
-    return said if isinstance(said, dict) else {}
+    entry = disk.entry(path)
+    given = json.loads(entry.data) if entry is not None else {}
+    return given if isinstance(given, dict) else {}

@@ -2,7 +2,7 @@
 
 The managed environment of such a release has a variable ``HERMES_SIMULATED_FAULT``: ``start:0.3,slow:1:2.5`` breaks
 the start on three machines of ten, and makes every turn take two and a half times as long. Pure: who is hit follows
-from the machine and the release, so that it is the same however often one looks.
+from the machine and the release, so that it is the same each time.
 """
 
 import hashlib

@@ -79,8 +79,8 @@ class Agent:
             return await peer.answer(HTTPStatus.BAD_GATEWAY, _error("the model does not answer", "model_unreachable"))
         try:
             if answer.status_code != HTTPStatus.OK:
-                said = f"the model's router answered {answer.status_code}"
-                return await peer.answer(HTTPStatus.BAD_GATEWAY, _error(said, "model_error"))
+                message = f"the model's router answered {answer.status_code}"
+                return await peer.answer(HTTPStatus.BAD_GATEWAY, _error(message, "model_error"))
             if question["stream"]:
                 return await peer.stream(answer.aiter_bytes())
             return await peer.answer(HTTPStatus.OK, json.loads(await answer.aread()))
@@ -198,7 +198,7 @@ class Daemon:
 
 
 async def _splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, early: bytes, port: int) -> None:
-    """Let somebody else on this computer answer, byte by byte, until either side ends."""
+    """Pass a connection on to a port of this computer, byte by byte, until either side ends."""
     try:
         theirs, to_them = await asyncio.open_connection(str(LOOPBACK), port)
     except OSError:

@@ -92,7 +92,7 @@ def _mode(given: object, default: int) -> int:
 
 
 def _found(guest: Guest, path: str) -> Entry:
-    entry = guest.disk.look(path)
+    entry = guest.disk.entry(path)
     if entry is None:
         raise HttpError(HTTPStatus.NOT_FOUND, "not_found", f"{path} does not exist")
     return entry
@@ -109,7 +109,7 @@ def _upload(guest: Guest, call: Request) -> dict[str, Any]:
     path = _path(call)
     if guest.disk.is_folder(path):
         raise HttpError(HTTPStatus.BAD_REQUEST, "is_directory", f"{path} is a directory")
-    if call.query.get("overwrite", "true") == "false" and guest.disk.look(path):
+    if call.query.get("overwrite", "true") == "false" and guest.disk.entry(path):
         raise HttpError(HTTPStatus.CONFLICT, "exists", f"{path} exists")
     guest.disk.put(path, Entry(stat.S_IFREG | _mode(call.query.get("mode"), 0o644), 0, 0, call.body))
     return {"path": path, "size": len(call.body)}
@@ -136,7 +136,7 @@ def _kind(entry: Entry) -> str:
 
 def _exists(guest: Guest, call: Request) -> dict[str, Any]:
     path = _path(call)
-    entry = guest.disk.look(path)
+    entry = guest.disk.entry(path)
     return {"path": path, "exists": entry is not None, "type": _kind(entry) if entry else None}
 
 

@@ -52,17 +52,17 @@ class SimSlots:
         lacking = []
         for blob in blobs:
             held, came = str(_LAYOUT.blobs / blob.sha256), str(_LAYOUT.blobs / "incoming" / blob.sha256)
-            entry = self._disk.look(came)
+            entry = self._disk.entry(came)
             if entry is not None:
                 self._disk.remove(came)
                 if len(entry.data) == blob.size and hashlib.sha256(entry.data).hexdigest() == blob.sha256:
                     self._put(Path(held), entry.data, 0o600)
-            if self._disk.look(held) is None:
+            if self._disk.entry(held) is None:
                 lacking.append(blob)
         return lacking
 
     def download(self, blob: Blob, url: str, until: float) -> bool:
-        """See ``node.release.slots.disk.download``; a simulated machine reaches nobody."""
+        """See ``node.release.slots.disk.download``; a simulated machine has no network."""
         del blob, url, until
         return False
 
@@ -74,11 +74,11 @@ class SimSlots:
     def install(self, lock: Lock, record: bytes) -> None:
         """See ``node.release.slots.disk.install``."""
         slot = _LAYOUT.releases / lock.id
-        if self._disk.look(str(slot / "release.json")) is not None:
+        if self._disk.entry(str(slot / "release.json")) is not None:
             return
         if lock.origin != SIMULATED:
             raise RefusedError(f"release {lock.id} is for real machines: this one is simulated")
-        unit = self._disk.look(str(_LAYOUT.blobs / lock.unit.sha256))
+        unit = self._disk.entry(str(_LAYOUT.blobs / lock.unit.sha256))
         if unit is None:
             raise NotReadyError(f"the unit of release {lock.id} was not fetched")
         with self._store.change():
@@ -104,7 +104,7 @@ class SimSlots:
 
     def rename(self, source: Path, target: Path) -> bool:
         """See ``node.release.slots.disk.rename``."""
-        entry = self._disk.look(str(source))
+        entry = self._disk.entry(str(source))
         if entry is None:
             return False
         with self._store.change():
@@ -129,12 +129,12 @@ class SimSlots:
     def migrate(self, home: AgentHome, slot: Path, unit: str) -> None:
         """See ``node.release.slots.disk.migrate``: only the number of the schema changes."""
         del unit
-        record, config = self._disk.look(str(slot / "release.json")), self._disk.look(str(home.path / "config.yaml"))
+        record, config = self._disk.entry(str(slot / "release.json")), self._disk.entry(str(home.path / "config.yaml"))
         if record is None or config is None:
             raise NotReadyError("the user's configuration cannot be brought to a newer form")
         schema = schema_of(json.loads(record.data))
-        told = re.sub(rb"(?m)^_config_version:.*$", b"", config.data) + f"\n_config_version: {schema}\n".encode()
-        self._disk.put(str(home.path / "config.yaml"), replace(config, data=told))
+        changed = re.sub(rb"(?m)^_config_version:.*$", b"", config.data) + f"\n_config_version: {schema}\n".encode()
+        self._disk.put(str(home.path / "config.yaml"), replace(config, data=changed))
 
     def update_node(self, program: Blob) -> str:
         """See ``node.release.slots.disk.update_node``: hermes-node is here what the computer has."""

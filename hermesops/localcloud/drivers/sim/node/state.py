@@ -81,7 +81,7 @@ class SimState:
     def switch(self, home: AgentHome) -> None:
         """See ``node.state.adapter.switch``; here it is one step."""
         ready = self._ours(home, "ready")
-        if self._disk.look(ready) is None:
+        if self._disk.entry(ready) is None:
             return
         with self._store.change():
             before, coming = dict(self._content(home)), self._disk.below(ready)
@@ -153,7 +153,7 @@ def _lock(repository: Repository) -> str:
 
 
 def digest_of(found: Mapping[str, Entry]) -> dict[str, Any]:
-    """What files amount to, by their names below the home."""
+    """The digest of files, by their names below the home."""
     digest = Digest()
     for name, entry in found.items():
         if is_document(name.encode()):
@@ -168,7 +168,7 @@ _PATIENCE_S = 30.0
 
 
 def digest_of_copy(world: Path, snapshot: str) -> dict[str, Any] | None:
-    """What a copy in a world amounts to, counted anew from what is in it; ``None`` when there is no such copy."""
+    """The digest of a copy in a world, computed from its files; ``None`` when there is no such copy."""
     with sqlite3.connect(f"file:{world / FILE}?mode=ro", uri=True) as db:
         if db.execute("SELECT 1 FROM copies WHERE id = ?", (snapshot,)).fetchone() is None:
             return None

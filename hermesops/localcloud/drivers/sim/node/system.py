@@ -31,7 +31,7 @@ class SimFiles:
     def opened_folder(self, path: Path) -> Iterator[int]:
         """See ``node.system.files.opened_folder``."""
         if not self._disk.is_folder(str(path)):
-            raise NotReadyError(f"{path}: {'Not a directory' if self._disk.look(str(path)) else 'No such file'}")
+            raise NotReadyError(f"{path}: {'Not a directory' if self._disk.entry(str(path)) else 'No such file'}")
         descriptor = max(self._open, default=2) + 1
         self._open[descriptor] = str(path)
         try:
@@ -41,7 +41,7 @@ class SimFiles:
 
     def read(self, path: Path) -> bytes | None:
         """See ``node.system.files.read``."""
-        entry = self._disk.look(str(path))
+        entry = self._disk.entry(str(path))
         if entry is None:
             return None
         if not stat.S_ISREG(entry.mode):
@@ -52,7 +52,7 @@ class SimFiles:
 
     def take(self, path: Path, *, limit: int) -> bytes:
         """See ``node.system.files.take``."""
-        entry = self._disk.look(str(path))
+        entry = self._disk.entry(str(path))
         if entry is None:
             raise BadRequestError(f"{path}: No such file or directory")
         if not stat.S_ISDIR(entry.mode):
@@ -67,18 +67,18 @@ class SimFiles:
 
     def link_target(self, path: Path) -> Path | None:
         """See ``node.system.files.link_target``."""
-        entry = self._disk.look(str(path))
+        entry = self._disk.entry(str(path))
         return Path(entry.data.decode()) if entry and stat.S_ISLNK(entry.mode) else None
 
     def exists(self, folder: int, name: str) -> bool:
         """See ``node.system.files.exists``."""
-        return self._disk.look(f"{self._open[folder]}/{name}") is not None
+        return self._disk.entry(f"{self._open[folder]}/{name}") is not None
 
     def tail(self, folder: int, name: str, *, limit: int) -> bytes:
         """See ``node.system.files.tail``."""
         path = f"{self._open[folder]}/{name}"
         between = path.rpartition("/")[0]
-        entry = self._disk.look(path)
+        entry = self._disk.entry(path)
         if not self._disk.is_folder(between) or entry is None or not stat.S_ISREG(entry.mode):
             return b""
         return entry.data[-limit:]
@@ -89,7 +89,7 @@ class SimFiles:
 
     def differs(self, path: Path, data: bytes, access: Access) -> bool:
         """See ``node.system.files.differs``."""
-        return self._disk.look(str(path)) != Entry(stat.S_IFREG | access.mode, access.uid, access.gid, data)
+        return self._disk.entry(str(path)) != Entry(stat.S_IFREG | access.mode, access.uid, access.gid, data)
 
     def write_if_changed(self, path: Path, data: bytes, access: Access) -> bool:
         """See ``node.system.files.write_if_changed``."""
@@ -150,7 +150,7 @@ class SimKeys:
 
 
 def no_platform(_credential: Credential, _key: bytes, _method: str, _path: str, _body: bytes = b"") -> bytes:
-    """Nobody answers: a simulated machine has no network of its own."""
+    """Refuse: a simulated machine has no network of its own."""
     raise NotReadyError("a simulated machine reaches no platform")
 
 
@@ -163,7 +163,7 @@ class SimVolumes:
 
     def look(self, place: Path) -> Room:
         """See ``node.system.data_volume.luks.look``."""
-        variables = self._disk.look(VARIABLES)
+        variables = self._disk.entry(VARIABLES)
         size = wanted_gb(variables.data) * GB if variables else 0
         used = sum(len(entry.data) for entry in self._disk.below(str(place)).values())
         return Room(size > 0, is_encrypted=False, size=size or self._disk_gib << 30, used=used)
@@ -191,7 +191,7 @@ class SimGate:
     """The firewall in front of one machine's gateway."""
 
     FILE = "/run/simulation/closed"
-    """Exists while nobody but hermes-node reaches the port that is in it; gone with the next boot."""
+    """Exists while only hermes-node reaches the port that is in it; a boot removes it."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
