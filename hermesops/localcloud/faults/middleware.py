@@ -23,6 +23,10 @@ _ACCEPTED = 202
 _TITLES = {502: "Bad gateway", 503: "Service unavailable", 504: "Gateway time-out", 524: "A timeout occurred"}
 
 
+_TOOLBOX = re.compile(r"/api/v1(?P<path>/machines/[^/]+/(toolbox/.*|exec))")
+_TIMED_OUT = 524
+
+
 class Call(TypedDict):
     """What fault rules for some calls only compare."""
 
@@ -124,10 +128,6 @@ _REFUSALS: Mapping[FaultKind, Callable[[FaultRow], Response]] = {
     FaultKind.SERVER_ERROR: lambda fault: Problem(fault.status, "Internal server error").response(),
     FaultKind.BUSY: lambda _: locked().response(),
 }
-
-
-_TOOLBOX = re.compile(r"/api/v1(?P<path>/machines/[^/]+/(toolbox/.*|exec))")
-_TIMED_OUT = 524
 
 
 class SilenceLimit:

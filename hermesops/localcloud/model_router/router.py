@@ -26,6 +26,12 @@ from hermesops.waiting import pause
 _KEPT = 10_000
 
 
+_UPSTREAM_TIMEOUT = httpx.Timeout(connect=10, read=600, write=60, pool=None)
+_NAMES = frozenset(route.name for route in ROUTES)
+_BEARER = "Bearer "
+_PASSED_BACK = ("content-type", "retry-after")
+
+
 class ModelLog:
     """The log of requests, in the world's store."""
 
@@ -44,12 +50,6 @@ class ModelLog:
         """The requests of one instance, or of all, oldest first."""
         rows = self._store.find(ModelRequestRow, **({"instance": instance} if instance else {}))
         return [{"instance": row.instance, "model": row.model, "at": row.at, "status": row.status} for row in rows]
-
-
-_UPSTREAM_TIMEOUT = httpx.Timeout(connect=10, read=600, write=60, pool=None)
-_NAMES = frozenset(route.name for route in ROUTES)
-_BEARER = "Bearer "
-_PASSED_BACK = ("content-type", "retry-after")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ _SLEEP = re.compile(r"^SLEEP (\d+(?:\.\d+)?)", re.MULTILINE)
 _LONGEST_SLEEP_S = 600.0
 
 
+_PIECE = 24
+
+
 @dataclass(frozen=True)
 class Say:
     """Words."""
@@ -69,9 +72,6 @@ def text_of(message: Mapping[str, object]) -> str:
     if isinstance(content, list):
         return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     return ""
-
-
-_PIECE = 24
 
 
 def whole(request_id: str, created: int, model: str, content: Say | Call, prompt_length: int) -> dict[str, object]:

@@ -26,6 +26,14 @@ _OPTIONS: tuple[tuple[int, int, int], ...] = (
 )
 
 
+CONNECT_TIMEOUT_S = 3.0
+_PROBE_TIMEOUT_S = 2.0
+_KEEP_S = 60.0  # a fifth of the daemon's own idle limit
+_HEAD_LIMIT = 16_384
+DaemonOf = Callable[[str], tuple[IPv4Address, int, str]]
+"""Address and port of a machine's daemon, and the bearer it takes; by the machine's id."""
+
+
 class DaemonStream(httpcore.AsyncNetworkStream):
     """One connection; ``unread`` are bytes to be read first."""
 
@@ -114,11 +122,6 @@ class _Backend(httpcore.AsyncNetworkBackend):
         return await self._connect(host, port, timeout)
 
 
-CONNECT_TIMEOUT_S = 3.0
-_PROBE_TIMEOUT_S = 2.0
-_KEEP_S = 60.0  # a fifth of the daemon's own idle limit
-_HEAD_LIMIT = 16_384
-
 logging.getLogger("httpcore").setLevel(logging.WARNING)  # it prints targets, and those may hold a proxy token
 
 
@@ -132,10 +135,6 @@ class MachineDownError(Exception):
 
 class AnswerLostError(Exception):
     """The request was handed over, in part at least, and no answer came: it may have been carried out."""
-
-
-DaemonOf = Callable[[str], tuple[IPv4Address, int, str]]
-"""Address and port of a machine's daemon, and the bearer it takes; by the machine's id."""
 
 
 class Broker:

@@ -36,6 +36,12 @@ documents the answers 200, 401 and 408 alone.
 """
 
 
+_DRAIN_S = 0.15
+_OUTPUT_LIMIT = 16 * 1024 * 1024
+Sink = Callable[[str, bytes], None]
+"""Receives ``("stdout" | "stderr", data)`` as it comes."""
+
+
 @dataclass(frozen=True)
 class Job:
     """A command to run, with its user, folder and time limit (seconds)."""
@@ -163,13 +169,6 @@ def group_root() -> Path | None:
                 if (own / "cgroup.procs").exists() and (own / "cgroup.kill").exists():
                     return own
     return None
-
-
-_DRAIN_S = 0.15
-_OUTPUT_LIMIT = 16 * 1024 * 1024
-
-Sink = Callable[[str, bytes], None]
-"""Receives ``("stdout" | "stderr", data)`` as it comes."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,15 @@ from .http import ChunkedAnswer, Hangup, HttpError, Request, head, read_request,
 PATH = Path("/etc/justavps/daemon.json")
 
 
+_CONNECT_TIMEOUT_S = 5.0
+_PIECE = 128 * 1024
+_LOOPBACK = ("127.0.0.1", "localhost")
+_BACKLOG = 256
+_STACK_BYTES = 256 * 1024
+_IDLE_S = 300.0
+Route = Callable[[Request], object]
+
+
 @dataclass(frozen=True)
 class Config:
     """Settings of one machine's daemon.
@@ -35,11 +44,6 @@ class Config:
         """Read the file that the vendor wrote before the first boot."""
         raw = json.loads(path.read_text(encoding="utf-8"))
         return cls(address=raw["address"], port=int(raw["port"]), broker=raw["broker"], token=raw["token"])
-
-
-_CONNECT_TIMEOUT_S = 5.0
-_PIECE = 128 * 1024
-_LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def tunnel(request: Request) -> None:
@@ -88,12 +92,6 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
         for end in (source, target):  # broken in one direction is broken: wake the other one
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-
-
-_BACKLOG = 256
-_STACK_BYTES = 256 * 1024
-_IDLE_S = 300.0
-Route = Callable[[Request], object]
 
 
 def _same(given: bytes, expected: bytes) -> bool:

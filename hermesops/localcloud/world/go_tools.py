@@ -30,6 +30,14 @@ _LINE_BYTES = 1 << 20
 _POLITE = ("nice", "-n", "19")
 
 
+_WITHOUT_GO = (
+    "install it so that `go` is on the PATH (https://go.dev/doc/install), or check pip's index: pip config list"
+)
+_WITHOUT_SOURCES = "check where Go fetches sources (go env GOPROXY), and the room on the disk"
+_OWN = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
+"""What a build must not take from its surroundings, or two computers would build two programs."""
+
+
 class GoTools:
     """Builds the tools of one Go module.
 
@@ -186,14 +194,6 @@ class GoTools:
                 await asyncio.gather(ending, return_exceptions=True)
         if process.returncode:
             raise _failure(what, output)
-
-
-_WITHOUT_GO = (
-    "install it so that `go` is on the PATH (https://go.dev/doc/install), or check pip's index: pip config list"
-)
-_WITHOUT_SOURCES = "check where Go fetches sources (go env GOPROXY), and the room on the disk"
-_OWN = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
-"""What a build must not take from its surroundings, or two computers would build two programs."""
 
 
 class _Progress:

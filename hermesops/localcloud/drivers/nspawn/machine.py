@@ -35,6 +35,16 @@ done
 """
 
 
+_HALT = signal.SIGRTMIN + 4
+_REBOOT_NOW = signal.SIGRTMIN + 15
+_CLEAN_STOP_S = 10.0
+_REBOOT_S = 5.0
+_KEEPER_S = 2.0
+_TICK_S = 0.05
+_POLL_S = 0.01
+_PROPAGATE = Path("/run/systemd/nspawn/propagate")
+
+
 def launch(*, name: str, home: Path, machine_id: str, group: MachineGroup, wiring: str) -> None:
     """Start the keeper in a session of its own; returns at once, the machine boots behind it.
 
@@ -66,16 +76,6 @@ def launch(*, name: str, home: Path, machine_id: str, group: MachineGroup, wirin
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise UnavailableError(f"the keeper of {name} did not start: {error}") from error
-
-
-_HALT = signal.SIGRTMIN + 4
-_REBOOT_NOW = signal.SIGRTMIN + 15
-_CLEAN_STOP_S = 10.0
-_REBOOT_S = 5.0
-_KEEPER_S = 2.0
-_TICK_S = 0.05
-_POLL_S = 0.01
-_PROPAGATE = Path("/run/systemd/nspawn/propagate")
 
 
 def known_to_nspawn(prefix: str) -> set[str]:

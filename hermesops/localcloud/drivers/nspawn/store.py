@@ -8,6 +8,8 @@ from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
 from hermesops.localcloud.world.files import read_object, write_object
 from hermesops.model.ids import ImageId, MachineId
 
+_DAMAGED_HINT = "remove the world: local down --purge"
+
 
 @dataclass(frozen=True)
 class MachineRecord:
@@ -43,9 +45,6 @@ class ImageRecord:
     base: str
     layers: tuple[str, ...]
     bytes_used: int
-
-
-_DAMAGED_HINT = "remove the world: local down --purge"
 
 
 class Store:

@@ -35,6 +35,12 @@ _GATEWAY = {
 }
 
 
+ACCOUNTS: Mapping[str, int] = {"root": 0, USER: UID, BACKUP_USER: UID + 1}
+"""Users of a simulated machine."""
+
+_GONE = Entry(0, 0, 0, b"")
+
+
 def _file(content: str, *, mode: int = 0o644, uid: int = 0) -> Entry:
     return Entry(stat.S_IFREG | mode, uid, uid, content.encode())
 
@@ -72,12 +78,6 @@ BASE: Mapping[str, Entry] = {
     HOME: _folder(mode=0o700, uid=UID),
 }
 """Names of the base, by absolute path."""
-
-ACCOUNTS: Mapping[str, int] = {"root": 0, USER: UID, BACKUP_USER: UID + 1}
-"""Users of a simulated machine."""
-
-
-_GONE = Entry(0, 0, 0, b"")
 
 
 class Disk:

@@ -20,6 +20,11 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+DAEMON_SETTINGS = "/etc/justavps/daemon.json"
+_BOOTSTRAPPED = "/var/lib/justavps/bootstrapped"
+_INIT_SCRIPT = "/etc/justavps/init.sh"
+
+
 @contextmanager
 def _parent(root: Path, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
     parts = PurePosixPath(path).parts
@@ -97,11 +102,6 @@ def remove_tree(path: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-DAEMON_SETTINGS = "/etc/justavps/daemon.json"
-_BOOTSTRAPPED = "/var/lib/justavps/bootstrapped"
-_INIT_SCRIPT = "/etc/justavps/init.sh"
 
 
 def personalise(root: Path, plan: MachinePlan, *, machine_id: str, address: IPv4Address, broker: IPv4Address) -> None:

@@ -20,16 +20,6 @@ from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
 from hermesops.node.instance.render import PROVIDER, TOKEN_VARIABLE
 from hermesops.node.layout import DRAIN_MARKER
 
-
-def _write_error_log(disk: Disk, errors: int, *, since: float, until: float) -> None:
-    """Write so many errors, evenly spread over a time given in seconds since 1970."""
-    every = (until - since) / errors
-    moments = (time.localtime(since + number * every) for number in range(1, errors + 1))
-    lines = (f"{time.strftime('%Y-%m-%d %H:%M:%S', each)},000 ERROR gateway.run: simulated\n" for each in moments)
-    disk.put(f"{HOME}/logs", Entry(stat.S_IFDIR | 0o700, UID, UID, b""))
-    disk.put(f"{HOME}/logs/errors.log", Entry(stat.S_IFREG | 0o600, UID, UID, "".join(lines).encode()))
-
-
 _CONDITIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
 """Conditions of the real unit: it starts only where one of these exists."""
 
@@ -38,6 +28,15 @@ _NEGATED_CONDITIONS = ("/etc/hermes-node/fenced", "/etc/hermes-node/restoring")
 
 MOOD = "/run/simulation/gateway"
 """A file that a person can write to make a gateway ``silent``, ``degraded``, ``crashed`` or just ``busy``."""
+
+
+def _write_error_log(disk: Disk, errors: int, *, since: float, until: float) -> None:
+    """Write so many errors, evenly spread over a time given in seconds since 1970."""
+    every = (until - since) / errors
+    moments = (time.localtime(since + number * every) for number in range(1, errors + 1))
+    lines = (f"{time.strftime('%Y-%m-%d %H:%M:%S', each)},000 ERROR gateway.run: simulated\n" for each in moments)
+    disk.put(f"{HOME}/logs", Entry(stat.S_IFDIR | 0o700, UID, UID, b""))
+    disk.put(f"{HOME}/logs/errors.log", Entry(stat.S_IFREG | 0o600, UID, UID, "".join(lines).encode()))
 
 
 @dataclass

@@ -28,6 +28,11 @@ from hermesops.waiting import pause
 _TIMEOUT = httpx.Timeout(connect=5, read=600, write=60, pool=None)
 
 
+_LOCAL = {"127.0.0.1", "localhost"}
+_BACKLOG = 1024
+_PIECE = 64 * 1024
+
+
 class Agent:
     """Answers for the agents of all machines."""
 
@@ -98,11 +103,6 @@ def _object(body: bytes) -> dict[str, Any]:
 
 def _error(message: str, code: str) -> dict[str, Any]:
     return {"error": {"message": message, "code": code}}
-
-
-_LOCAL = {"127.0.0.1", "localhost"}
-_BACKLOG = 1024
-_PIECE = 64 * 1024
 
 
 class Daemon:

@@ -32,6 +32,10 @@ from hermesops.node.system.files import Access
 _JOBS = "cron/jobs.json"
 
 
+_PATIENCE_S = 30.0
+"""For the world, which writes too."""
+
+
 class SimState:
     """The state of one machine, whose id is ``owner``."""
 
@@ -161,10 +165,6 @@ def digest_of(found: Mapping[str, Entry]) -> dict[str, Any]:
         elif is_hashed(name.encode()):
             digest.file(name.encode(), hashlib.sha256(entry.data).hexdigest())
     return digest.told()
-
-
-_PATIENCE_S = 30.0
-"""For the world, which writes too."""
 
 
 def digest_of_copy(world: Path, snapshot: str) -> dict[str, Any] | None:
