@@ -180,68 +180,68 @@ class Ended:
     timed_out: bool
 
 
-class Runner:
-    """Runs jobs and passes their output to a sink."""
+def run(job: Job, sink: Sink, root: Path | None) -> Ended:
+    """Run one job to its end or its timeout. Nothing of a timed-out job survives.
 
-    def __init__(self, root: Path | None) -> None:
-        self._root = root
-
-    def run(self, job: Job, sink: Sink) -> Ended:
-        """Run one job to its end or its timeout. Nothing of a timed-out job survives."""
-        started = time.monotonic()
-        group = Group(self._root)
+    Args:
+        job: What to run.
+        sink: Gets its output.
+        root: Where control groups may be made; see ``group_root``.
+    """
+    started = time.monotonic()
+    group = Group(root)
+    try:
+        child = _start(job, group)
+        timed_out = True  # also when the caller hangs up: nobody would read the result
         try:
-            child = self._start(job, group)
-            timed_out = True  # also when the caller hangs up: nobody would read the result
-            try:
-                timed_out = _pump(child, sink, started + job.timeout_s)
-            finally:
-                if timed_out:
-                    group.kill()
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(child.pid, signal.SIGKILL)
-                code = child.wait()
-                for pipe in (child.stdout, child.stderr):
-                    if pipe:
-                        pipe.close()
+            timed_out = _pump(child, sink, started + job.timeout_s)
         finally:
-            group.leave()
-        exit_code = 128 - code if code < 0 else code
-        return Ended(exit_code, round((time.monotonic() - started) * 1000), timed_out)
+            if timed_out:
+                group.kill()
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+            code = child.wait()
+            for pipe in (child.stdout, child.stderr):
+                if pipe:
+                    pipe.close()
+    finally:
+        group.leave()
+    exit_code = 128 - code if code < 0 else code
+    return Ended(exit_code, round((time.monotonic() - started) * 1000), timed_out)
 
-    @staticmethod
-    def _start(job: Job, group: Group) -> subprocess.Popen[bytes]:
-        joining = group.descriptor()
 
-        def join() -> None:
-            if joining is not None:
-                os.write(joining, b"0")
+def _start(job: Job, group: Group) -> subprocess.Popen[bytes]:
+    joining = group.descriptor()
 
-        other = job.user.pw_uid != os.getuid()
-        try:
-            with _given(job.source) as given:
-                return subprocess.Popen(
-                    job.arguments,
-                    stdin=given,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    cwd=job.cwd,
-                    env=job.env,
-                    start_new_session=True,
-                    user=job.user.pw_uid if other else None,
-                    group=job.user.pw_gid if other else None,
-                    extra_groups=os.getgrouplist(job.user.pw_name, job.user.pw_gid) if other else None,
-                    preexec_fn=join,  # noqa: PLW1509 - one write(2) on a file that is open already
-                )
-        except NotADirectoryError as error:
-            raise HttpError(400, "bad_cwd", f"{job.cwd} is not a directory") from error
-        except FileNotFoundError as error:
-            raise HttpError(404, "not_found", f"{error.filename} does not exist") from error
-        except PermissionError as error:
-            raise HttpError(403, "forbidden", f"{job.user.pw_name} may not run there: {error.filename}") from error
-        finally:
-            if joining is not None:
-                os.close(joining)
+    def join() -> None:
+        if joining is not None:
+            os.write(joining, b"0")
+
+    other = job.user.pw_uid != os.getuid()
+    try:
+        with _given(job.source) as given:
+            return subprocess.Popen(
+                job.arguments,
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=job.cwd,
+                env=job.env,
+                start_new_session=True,
+                user=job.user.pw_uid if other else None,
+                group=job.user.pw_gid if other else None,
+                extra_groups=os.getgrouplist(job.user.pw_name, job.user.pw_gid) if other else None,
+                preexec_fn=join,  # noqa: PLW1509 - one write(2) on a file that is open already
+            )
+    except NotADirectoryError as error:
+        raise HttpError(400, "bad_cwd", f"{job.cwd} is not a directory") from error
+    except FileNotFoundError as error:
+        raise HttpError(404, "not_found", f"{error.filename} does not exist") from error
+    except PermissionError as error:
+        raise HttpError(403, "forbidden", f"{job.user.pw_name} may not run there: {error.filename}") from error
+    finally:
+        if joining is not None:
+            os.close(joining)
 
 
 def _given(source: bytes) -> BinaryIO:

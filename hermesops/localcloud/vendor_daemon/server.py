@@ -112,7 +112,7 @@ class Server:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._health = system.Health()
-        self._runner = execution.Runner(execution.group_root())
+        self._groups = execution.group_root()
         self._routes: dict[tuple[str, str], Route] = {
             ("GET", "/healthz"): lambda _: self._health.report(),
             ("POST", "/toolbox/process/execute"): lambda r: self._execute(execution.job_of_command(r.json())),
@@ -181,7 +181,7 @@ class Server:
 
     def _execute(self, job: execution.Job) -> dict[str, object]:
         collected = execution.Collector()
-        ended = self._runner.run(job, collected)
+        ended = execution.run(job, collected, self._groups)
         if ended.timed_out:
             raise HttpError(408, "timeout", f"the command did not end within {job.timeout_s:g} s and was killed")
         answer: dict[str, object] = {
@@ -203,7 +203,9 @@ class Server:
             answer.send(f"event: {event}\ndata: {json.dumps(value)}\n\n".encode())
 
         try:
-            ended = self._runner.run(job, lambda name, data: send(name, {"data": base64.b64encode(data).decode()}))
+            ended = execution.run(
+                job, lambda name, data: send(name, {"data": base64.b64encode(data).decode()}), self._groups
+            )
         except HttpError as error:
             send("error", {"error": error.message, "code": error.code})
         else:

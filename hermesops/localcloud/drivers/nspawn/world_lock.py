@@ -22,21 +22,16 @@ class Identity:
     """A world's name on this computer.
 
     Attributes:
-        tag: Six hex digits from the folder's path: two worlds never share a name of the kernel's.
+        name: Prefix of its links, namespaces, control groups and firewall table; machines append ``-NUMBER``.
         subnet: Its addresses, recorded so that machines keep theirs.
     """
 
-    tag: str
+    name: str
     subnet: IPv4Network
-
-    @property
-    def name(self) -> str:
-        """Prefix of its links, namespaces, control groups and firewall table; machines append ``-NUMBER``."""
-        return f"lc{self.tag}"
 
 
 def tag_of(state: Path) -> str:
-    """The tag that belongs to a folder."""
+    """The tag of a world's folder: six hex digits of its path's hash, so that two worlds never share a kernel name."""
     return hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:_TAG_LENGTH]
 
 
@@ -52,20 +47,21 @@ def identify(state: Path, *, forgiving: bool = False) -> Identity:
     """
     path = state / "driver.json"
     tag, hint = tag_of(state), "remove the world: local down --purge"
+    name = f"lc{tag}"
     with _alone_on_this_computer():
         try:
             raw = read_object(path, hint=hint)
             if raw is not None and raw.get("tag") == tag:
-                return Identity(tag, IPv4Network(str(raw["subnet"])))
+                return Identity(name, IPv4Network(str(raw["subnet"])))
         except BrokenInvariantError:
             if not forgiving:
                 raise
         except (KeyError, ValueError) as error:
             if not forgiving:
                 raise BrokenInvariantError(f"{path} is damaged: {error}", hint=hint) from error
-        subnet = subnet_of_gateway(f"lc{tag}") or pick_subnet(tag, subnets_in_use())
+        subnet = subnet_of_gateway(name) or pick_subnet(tag, subnets_in_use())
         write_object(path, {"tag": tag, "subnet": str(subnet)})
-        return Identity(tag, subnet)
+        return Identity(name, subnet)
 
 
 @contextmanager
