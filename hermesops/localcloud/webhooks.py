@@ -34,7 +34,7 @@ _STATUS_CHANGED = "machine.status_changed"
 _HEARTBEAT = "machine.heartbeat"
 _TEST = "machine.test"
 EVENT_KINDS = ("*", _STAGE_CHANGED, _STATUS_CHANGED, _HEARTBEAT)
-"""What a receiver can ask for. Source: published SDK 2026.3.6; its README names others, which do not exist."""
+"""Kinds that a receiver can ask for. Source: published SDK 2026.3.6; its README names others, which do not exist."""
 
 _PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 RECEIVER_URL = rf"^https?://(127\.0\.0\.1|localhost|\[::1\])(:{_PORT})?(/[!-~]*)?$"
@@ -78,7 +78,7 @@ class Webhooks:
         await self._http.aclose()
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         return [
             Route("/webhooks", self._list, methods=["GET"]),
             Route("/webhooks", self._create, methods=["POST"]),

@@ -26,7 +26,7 @@ class Account:
         self._faults = faults
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         return [
             Route("/account", self._account),
             Route("/account/usage", self._usage),

@@ -22,7 +22,7 @@ class ImagesApi:
         self._images = images
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         return [
             Route("/images", self._list),
             Route("/images/{image_id}", self._show, methods=["GET"]),
@@ -55,7 +55,7 @@ class BackupsApi:
         self._backups = backups
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         all_of = "/machines/{machine_id}/backups"
         return [
             Route(all_of, self._list, methods=["GET"]),

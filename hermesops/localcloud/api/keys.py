@@ -67,7 +67,7 @@ class Keys:
         self._own = own
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         return [
             Route("/api-keys", self._list_api_keys, methods=["GET"]),
             Route("/api-keys", self._create_api_key, methods=["POST"]),
@@ -184,7 +184,7 @@ class ProxyTokens:
         self._store = store
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         return [
             Route("/proxy-tokens", self._create, methods=["POST"]),
             Route("/proxy-tokens/{token_id}", self._delete, methods=["DELETE"]),

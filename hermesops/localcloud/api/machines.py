@@ -81,7 +81,7 @@ class Machines:
         self._deleted: MachineRow | None = None
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         one = "/machines/{machine_id}"
         return [
             Route("/machines", self._list, methods=["GET"]),

@@ -15,7 +15,7 @@ from starlette.routing import Match, Route
 T = TypeVar("T")
 
 CHECKOUT = "https://checkout.invalid/session"
-"""Where a payment method would be added."""
+"""The page where a payment method would be added."""
 
 
 class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of ours

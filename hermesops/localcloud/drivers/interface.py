@@ -1,4 +1,4 @@
-"""What the server needs of the driver that runs the machines on this computer.
+"""The interface between the server and the driver that runs the machines on this computer.
 
 A driver knows processes, disks and networks; the server knows the vendor's API, names, statuses and faults.
 Every call is idempotent and may be killed at any moment: a driver observes the computer, it does not remember.
@@ -60,7 +60,7 @@ class MachinePlan:
 
 @dataclass(frozen=True)
 class MachineSize:
-    """What a server type gives a machine."""
+    """The size of a machine of a server type."""
 
     vcpu: int
     memory_mib: int
@@ -77,7 +77,7 @@ class SavedImage:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What is free for machines.
+    """Free capacity for machines.
 
     Attributes:
         machines: How many more machines would boot.
@@ -154,7 +154,7 @@ class Driver(Protocol):
         """Observe all machines at once: those that are not off. Cheap enough for every second."""
 
     def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
-        """Where the broker reaches the machine's daemon.
+        """The address at which the broker reaches the machine's daemon.
 
         Raises:
             RefusedError: There is no such machine.

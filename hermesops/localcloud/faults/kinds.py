@@ -1,4 +1,4 @@
-"""What can go wrong at the vendor, as far as others have met it. Pure.
+"""The kinds of faults of the vendor that others have met. Pure.
 
 Source: what the vendor's one public client works around, March to May 2026, and what its schema leaves open.
 """

@@ -28,7 +28,7 @@ _TIMED_OUT = 524
 
 
 class Call(TypedDict):
-    """What fault rules for some calls only compare."""
+    """The call that a fault rule is compared with."""
 
     method: str
     path: str
@@ -75,7 +75,7 @@ class FaultMiddleware:
             await self._serve(scope, receive, send, call)
 
     def _refusal(self, machine: Collection[str], call: Call) -> Response | None:
-        """What is answered instead of doing anything."""
+        """The answer of a fault that has the call refused."""
         for kind, response in _REFUSALS.items():
             if kind is FaultKind.BUSY and (call["method"] == "GET" or not call["path"].startswith("/machines/")):
                 continue
@@ -106,7 +106,7 @@ class FaultMiddleware:
             await instead()
 
     def _wrong_answer(self, machine: Collection[str], call: Call, status: int) -> Response | None:
-        """What is answered although the call was carried out."""
+        """The wrong answer of a fault to a call that was carried out."""
         if fault := self._faults.take(FaultKind.EDGE_ERROR_BUT_DONE, machine, **call):
             return edge_page(fault.status)
         created = (call["method"], call["path"].rstrip("/"), status) == ("POST", "/machines", _ACCEPTED)

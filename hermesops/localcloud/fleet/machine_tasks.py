@@ -80,7 +80,7 @@ class Fleet:
         await self.broker.close()
 
     def daemon_of(self, machine_id: str) -> tuple[IPv4Address, int, str]:
-        """Where a machine's daemon is, and the bearer it takes.
+        """Address and port of a machine's daemon, and the bearer it takes.
 
         Raises:
             MachineDownError: The driver has no such machine (yet, or any more).
@@ -104,7 +104,7 @@ class Fleet:
         return address_of(self._driver, row)
 
     async def capacity(self) -> Capacity:
-        """What is free for further orders; machines that are ordered but not yet made are counted as made."""
+        """Free capacity for further orders; machines that are ordered but not yet made are counted as made."""
         free = await self._driver.capacity()
         return replace(free, machines=max(0, free.machines - self._store.coming()))
 

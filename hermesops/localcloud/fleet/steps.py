@@ -10,7 +10,7 @@ from hermesops.model.ids import ImageId, MachineId
 
 
 def size_of(server_type: str) -> MachineSize:
-    """What a server type gives a machine."""
+    """The size of a machine of a server type."""
     kind = SERVER_TYPES[server_type]
     return MachineSize(kind.vcpu, kind.ram_gb * 1024, kind.disk_gb)
 

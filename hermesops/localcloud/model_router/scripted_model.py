@@ -38,7 +38,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What comes next, and after how many seconds."""
+    """The next message, and the seconds before it."""
 
     content: Say | Call
     after_s: float = 0.0

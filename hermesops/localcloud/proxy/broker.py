@@ -73,7 +73,7 @@ class DaemonStream(httpcore.AsyncNetworkStream):
         self._writer.transport.abort()
 
     def get_extra_info(self, info: str) -> object:
-        """What httpcore asks: whether a kept connection has ended meanwhile shows as readable."""
+        """Answer httpcore, which takes a kept connection that is readable for one that has ended."""
         if info == "is_readable":
             return self._reader.at_eof()
         return None

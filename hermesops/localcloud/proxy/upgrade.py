@@ -8,9 +8,10 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import httpcore
+from uvicorn.server import ServerState
 
 from hermesops.waiting import pause
 
@@ -47,20 +48,16 @@ Serve = Callable[[Handshake, asyncio.StreamReader, asyncio.StreamWriter], Awaita
 
 
 class UnreadableHeadError(Exception):
-    """What should begin an answer ends early, or is too large."""
-
-
-class _ServerState(Protocol):
-    connections: set[object]
+    """The head of an answer ends early, or is too large."""
 
 
 def protocol_for(serve: Serve) -> type[asyncio.Protocol]:
-    """What uvicorn hands connections to that ask for a WebSocket, instead of an implementation of WebSockets."""
+    """The protocol for connections that ask for a WebSocket, instead of uvicorn's implementations of WebSockets."""
 
     class Upgraded(asyncio.StreamReaderProtocol):
-        def __init__(self, config: object, server_state: _ServerState, app_state: object) -> None:  # noqa: ARG002 - uvicorn's signature
+        def __init__(self, config: object, server_state: ServerState, app_state: object) -> None:  # noqa: ARG002 - uvicorn's signature
             super().__init__(asyncio.StreamReader(limit=LARGEST_HEAD), self._run)
-            self._connections = server_state.connections
+            self._connections: set[Any] = server_state.connections
             self._open: asyncio.BaseTransport | None = None
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:

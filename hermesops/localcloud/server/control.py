@@ -1,4 +1,4 @@
-"""What the world's own command line asks the server, below ``/local``; the vendor has nothing like it.
+"""Handlers of ``/local``, the calls of the world's own command line; the vendor has nothing like it.
 
 Same key as the API. It must not show secrets.
 """
@@ -47,7 +47,7 @@ class Control:
         self._objects = objects
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         return [
             Route("/status", self._status, methods=["GET"]),
             Route("/faults", self._list_faults, methods=["GET"]),

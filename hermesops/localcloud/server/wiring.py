@@ -50,7 +50,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Serving:
-    """Where a running server is reachable."""
+    """The URLs of a running server."""
 
     api_url: str
     model_base_url: str
@@ -151,7 +151,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
 
 @dataclass(frozen=True)
 class _Parts:
-    """What the handlers work on."""
+    """The parts that handlers use."""
 
     store: Store
     faults: Faults
@@ -200,7 +200,7 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
 
 
 def all_vendor_routes(database: Path, driver: Driver) -> list[Route]:
-    """What a server of that world would serve; for holding its document to it."""
+    """The routes that a server of that world would have; a test compares them with the OpenAPI document."""
     with contextlib.closing(Store(database)) as store:
         return vendor_routes(_parts(store, driver, ""), 0)
 

@@ -170,7 +170,7 @@ class Store:
         return [row[0] for row in found]
 
     def coming(self) -> int:
-        """How many machines are ordered and not made yet."""
+        """The number of machines that are ordered and not made yet."""
         found = self._db.execute("SELECT count(*) FROM machines WHERE NOT made AND wanted != ?", (Wanted.DELETED,))
         return int(found.fetchone()[0])
 

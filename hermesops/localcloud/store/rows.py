@@ -1,4 +1,4 @@
-"""What the server remembers: one dataclass per table, one field per column; and the clock whose times they carry.
+"""The tables of the server's database, one dataclass each, one field per column; and the clock for their times.
 
 Times are ISO 8601 in UTC, so that they sort as text and go to the wire unchanged.
 """
@@ -32,7 +32,7 @@ class MachineStatus(StrEnum):
 
 
 class Wanted(StrEnum):
-    """What the owner asked for last."""
+    """The owner's last order."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -96,7 +96,7 @@ class MachineRow:
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """What callers and faults may call it."""
+        """The names that callers and faults may use."""
         return self.id, self.name, self.slug
 
 
@@ -122,7 +122,7 @@ class ImageRow:
 
 
 class BackupStatus(StrEnum):
-    """What is known of the vendor's: ``creating`` for long. The others are the data centre's underneath."""
+    """The vendor is known to say ``creating`` for long. The others are the data centre's underneath."""
 
     CREATING = "creating"
     AVAILABLE = "available"

@@ -173,7 +173,7 @@ def group_root() -> Path | None:
 
 @dataclass(frozen=True)
 class Ended:
-    """How it ended; ``exit_code`` is 128 + the signal's number for a killed command."""
+    """The end of a job; ``exit_code`` is 128 + the signal's number for a killed command."""
 
     exit_code: int
     duration_ms: int
@@ -312,5 +312,5 @@ class Collector:
         kept += data[: max(0, room)]
 
     def text(self, name: str) -> str:
-        """What one stream printed; bytes that are not UTF-8 are replaced."""
+        """The output of one stream; bytes that are not UTF-8 are replaced."""
         return self._kept[name].decode("utf-8", "replace")

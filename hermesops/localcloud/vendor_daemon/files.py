@@ -76,7 +76,7 @@ def name_of(look_up: Callable[[int], Sequence[object]], number: int) -> str:
 
 
 def describe(path: Path) -> dict[str, object]:
-    """What one path is, without following a link."""
+    """The toolbox's description of a path; a link is not followed."""
     found = path.lstat()
     return {
         "name": path.name,
@@ -121,7 +121,7 @@ def _walk(path: Path, depth: int) -> Iterator[dict[str, object]]:
 
 
 def info(query: dict[str, str]) -> dict[str, object]:
-    """What one path is."""
+    """Describe one path."""
     path = path_of(query.get("path"))
     with translated(path):
         return describe(path)
@@ -295,7 +295,7 @@ def files_below(path: Path, include: str = "*") -> Iterator[Path]:
 
 
 class _ZipSink:
-    """What ``zipfile`` writes to: it cannot seek, so sizes follow each file."""
+    """The target of ``zipfile``: it cannot seek, so sizes follow each file."""
 
     def __init__(self, answer: ChunkedAnswer) -> None:
         self._answer = answer

@@ -117,7 +117,7 @@ class Request:
         return value
 
     def asked(self) -> dict[str, object]:
-        """What a call asks for that takes it from the query, as the vendor's own client sends it, or from the body."""
+        """Parameters that may be in the query, as the vendor's own client sends them, or in the body."""
         return {**self.json(), **self.query}
 
     def _take(self, count: int) -> bytes:
@@ -228,7 +228,7 @@ def boundary_of(content_type: str) -> bytes:
 
 
 def first_part(pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:
-    """What the first part holds; the rest is read and dropped.
+    """The content of the first part; the rest is read and dropped.
 
     Raises:
         HttpError: 400, the body ends before the part does.

@@ -35,7 +35,7 @@ _WITHOUT_GO = (
 )
 _WITHOUT_SOURCES = "check where Go fetches sources (go env GOPROXY), and the room on the disk"
 _OWN = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
-"""What a build must not take from its surroundings, or two computers would build two programs."""
+"""Settings that a build must not take from its environment, or two computers would build two programs."""
 
 
 class GoTools:
@@ -65,7 +65,7 @@ class GoTools:
         self._is_polite = is_polite
 
     def place(self, package: str) -> Path:
-        """Where a tool is once it has been built."""
+        """The path of a tool once it has been built."""
         digest = hashlib.sha256("\n".join(_FLAGS).encode())
         for name in ("go.mod", "go.sum"):
             digest.update((self._module / name).read_bytes())

@@ -201,7 +201,7 @@ class World:
         return await (await self._client()).clear_faults()
 
     async def object_store(self) -> Mapping[str, str]:
-        """Where the world's object store is, as ``WorldStatus`` has it; started unless it runs.
+        """The endpoints of the world's object store, as in ``WorldStatus``; started unless it runs.
 
         Raises:
             UnavailableError: The world is down, its server finds no versitygw, or the object store does not come up.

@@ -21,7 +21,7 @@ from hermesops.localcloud.world.files import WorldFiles, write_private
 from hermesops.waiting import Pending, pause, until
 
 REGION = "us-east-1"
-"""What versitygw's IAM signs with; a local store has no other."""
+"""The region that versitygw's IAM signs with; a local store has no other."""
 
 _HEALTH = "/hermesops-health"
 _START_S = 60.0
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class ObjectStoreFacts:
-    """Where a running object store is.
+    """The endpoints of a running object store.
 
     Attributes:
         endpoint: S3, for this computer and for machines.

@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Service:
-    """How the platform's service is started.
+    """The command of the platform's service.
 
     Attributes:
         command: Takes ``--socket`` and a number besides.

@@ -96,7 +96,7 @@ class OpenWorld:
         self.store.forget_machine(machine_id)
 
     def free_resources(self) -> resources.FreeResources:
-        """What is free for machines on this computer."""
+        """Free resources for machines on this computer."""
         groups = (self.machine(record).group for record in list(self.records.values()))
         return resources.free_resources(self.store.state, [pids for pids in (group.pids() for group in groups) if pids])
 

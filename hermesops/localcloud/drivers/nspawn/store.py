@@ -1,4 +1,4 @@
-"""What a world keeps in its folder: machines' records, images and their layers. All of it files, written whole."""
+"""The files of a world: machines' records, images and their layers, each written whole."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who this world is on this computer: the tag in all its names, its subnet, and the lock that makes one owner."""
+"""A world's identity on this computer: the tag in all its names, its subnet, and the lock of its one owner."""
 
 import fcntl
 import hashlib

@@ -20,7 +20,7 @@ from hermesops.localcloud.server.process import hold
 from hermesops.model.ids import ImageId, MachineId
 
 MOST_MACHINES = 100_000
-"""How many machines a simulated world takes."""
+"""The most machines of a simulated world."""
 
 _PRIVATE_FILE = 0o100600
 _LOCK = "machines.lock"

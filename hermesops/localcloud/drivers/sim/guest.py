@@ -65,7 +65,7 @@ class Guest:
         return max(0.0, self.monotonic() - self.record.booted_at)
 
     def boot(self) -> None:
-        """What happens once at each boot."""
+        """Do what happens at each boot."""
         self.disk.forget_memory()
         self.gateway.stop()  # also where an image says that it ran: that was another machine's
         machine = self._machine(Path("/"))
@@ -84,7 +84,7 @@ class Guest:
         return held is not None and activation.is_due(machine, held)
 
     def processes(self) -> list[dict[str, Any]]:
-        """What runs on it, by number: systemd, the vendor's daemon, and the gateway while that runs."""
+        """Its processes, by number: systemd, the vendor's daemon, and the gateway while that runs."""
         running = [(1, "systemd", "/sbin/init"), (2, "justavps-daemon", "/usr/local/bin/justavps-daemon")]
         if self.gateway.is_active:
             running.append((int(self.gateway.show()["MainPID"]), "hermes", "hermes gateway run"))
@@ -180,7 +180,7 @@ class Guest:
     # systemd
 
     def units(self, words: Sequence[str]) -> tuple[int, str, str]:
-        """What systemctl does with these words: exit code and both outputs."""
+        """Run systemctl with these words: exit code and both outputs."""
         options = {word for word in words if word.startswith("-")}
         verb, *names = [word for word in words if not word.startswith("-")] or ["list-units"]
         match verb:

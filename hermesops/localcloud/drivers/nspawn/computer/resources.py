@@ -1,4 +1,4 @@
-"""What this computer still has for machines: inotify instances, memory, disk. It changes nothing."""
+"""Free resources of this computer for machines: inotify instances, memory, disk. It changes nothing."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _DISK_PER_MACHINE_MIB = 256
 
 @dataclass(frozen=True)
 class FreeResources:
-    """What is free, counted at one moment."""
+    """Free resources, counted at one moment."""
 
     inotify_limit: int
     inotify_free: int
@@ -67,7 +67,7 @@ def free_resources(state: Path, machines: Iterable[Iterable[int]]) -> FreeResour
 
 
 def inotify_by_process() -> dict[int, int]:
-    """How many inotify instances each process of ours holds; shared ones count in each, which errs on the safe side."""
+    """Inotify instances of each process of ours; shared ones count in each, which errs on the safe side."""
     found = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208 - names only
         if entry.isdecimal():

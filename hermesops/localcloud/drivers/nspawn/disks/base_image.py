@@ -30,7 +30,7 @@ _HOST_SETTINGS = ("Proxy", "CaInfo", "CaPath", "Check-Valid-Until", "Check-Date"
 
 @dataclass(frozen=True)
 class BaseDefinition:
-    """What is in a base, as ``images/<name>/definition.toml`` says.
+    """The definition of a base, as in ``images/<name>/definition.toml``.
 
     Attributes:
         needs: Files of this computer that the build needs beyond mmdebstrap, each with the package that brings it.
@@ -175,7 +175,7 @@ def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:
 
 
 def _apt_settings() -> list[str]:
-    """What this computer's apt needs to reach its mirror: mmdebstrap does not read it by itself."""
+    """The settings with which this computer's apt reaches its mirror: mmdebstrap does not read them by itself."""
     lines = run(["apt-config", "dump", "Acquire"]).splitlines()
     return [line for line in lines if line.split(" ", 1)[0].rpartition("::")[2] in _HOST_SETTINGS]
 

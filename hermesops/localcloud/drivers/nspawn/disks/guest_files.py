@@ -131,7 +131,7 @@ def forget_secrets(layer: Path) -> None:
 
 
 def daemon_settings(root: Path) -> bytes:
-    """What the vendor's daemon on a mounted disk goes by."""
+    """The settings of the vendor's daemon on a mounted disk."""
     return read(root, DAEMON_SETTINGS)
 
 

@@ -1,4 +1,4 @@
-"""What the vendor puts on every machine: its daemon, units, host keys. A layer between base and image.
+"""The vendor's layer on every machine, between base and image: its daemon, units, host keys.
 
 It is a layer of its own so that a machine booted from an older image gets today's daemon, as it does at the vendor.
 """

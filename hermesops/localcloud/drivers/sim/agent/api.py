@@ -1,4 +1,4 @@
-"""What the agent's API of a simulated machine says, but for turns of a chat, which need a model router.
+"""The agent's API of a simulated machine, but for turns of a chat, which need a model router.
 
 A run is a turn without a model: it takes time on the machine's clock, and its result follows from the release's faults.
 

@@ -41,7 +41,7 @@ def _write_error_log(disk: Disk, errors: int, *, since: float, until: float) -> 
 
 @dataclass
 class State:
-    """What is stored of a gateway.
+    """The stored state of a gateway.
 
     Attributes:
         boot: The boot that ``active`` and ``since`` are of.
@@ -66,7 +66,7 @@ class State:
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """Where the agent finds its model."""
+    """The agent's access to its model."""
 
     base_url: str
     token: str = field(repr=False)
@@ -178,7 +178,7 @@ class Gateway:
 
     @property
     def mood(self) -> str:
-        """What a person has it be: ``silent``, ``degraded``, ``crashed`` or ``busy``; empty for well."""
+        """The content of ``MOOD``: ``silent``, ``degraded``, ``crashed`` or ``busy``; empty for well."""
         return self._text(MOOD).strip()
 
     # The API
@@ -203,7 +203,7 @@ class Gateway:
 
     @property
     def model(self) -> ModelAccess:
-        """Where it finds its model."""
+        """Its access to its model."""
         config = self.state.config
         provider = config.get("providers", {}).get(PROVIDER, {})
         return ModelAccess(
@@ -214,7 +214,7 @@ class Gateway:
 
     @property
     def symptoms(self) -> Symptoms:
-        """How its release's faults show now."""
+        """The symptoms of its release's faults now."""
         return Symptoms(self._record.id, self.release_faults, max(0.0, self._now() - self.state.since))
 
     def read_again(self) -> None:

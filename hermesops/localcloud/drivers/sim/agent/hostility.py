@@ -44,7 +44,7 @@ def agent_port(disk: Disk, caller: str) -> int:
 
 
 def lying_node(disk: Disk, words: Sequence[str]) -> LyingNode | None:
-    """What hermes-node says instead of the truth; ``None`` where it is honest."""
+    """The false answer of hermes-node to these words; ``None`` where it is honest."""
     given = _read(disk, ROOT)
     lies_about = given.get("words", [])
     if not given or (lies_about and list(words[: len(lies_about)]) != lies_about):

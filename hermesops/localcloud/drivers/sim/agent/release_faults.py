@@ -14,7 +14,7 @@ VARIABLE = "HERMES_SIMULATED_FAULT"
 
 
 class ReleaseFault(StrEnum):
-    """What can be wrong, in the order in which an activation meets it."""
+    """A fault of a release, in the order in which an activation meets them."""
 
     TRIAL = "trial"
     """The trial finds it: nothing that runs was touched."""
@@ -66,7 +66,7 @@ _TURN_S = 0.2
 
 
 def release_faults_of(text: str, machine_id: str, release: str) -> Mapping[ReleaseFault, float]:
-    """What a machine has of a release, with the amount of each.
+    """The faults of a release on one machine, with the amount of each.
 
     Raises:
         ValueError: The text is not of that form.
@@ -85,38 +85,38 @@ class Symptoms:
     """How a gateway of a machine behaves with its release's faults, ``uptime_s`` seconds after its start."""
 
     machine_id: str
-    release_faults: Mapping[ReleaseFault, float]
+    faults: Mapping[ReleaseFault, float]
     uptime_s: float
 
     @property
     def takes_turns(self) -> bool:
         """Whether a turn is answered that begins now."""
-        late = self.release_faults.get(ReleaseFault.LATE)
-        return ReleaseFault.TURN not in self.release_faults and (late is None or self.uptime_s < late)
+        late = self.faults.get(ReleaseFault.LATE)
+        return ReleaseFault.TURN not in self.faults and (late is None or self.uptime_s < late)
 
     def turn_s(self, turn: str) -> float:
         """Seconds that a turn takes, which differ from one to the next."""
         noise = 0.8 + 0.4 * draw(self.machine_id, "turn", turn)
-        return _TURN_S * noise * self.release_faults.get(ReleaseFault.SLOW, 1)
+        return _TURN_S * noise * self.faults.get(ReleaseFault.SLOW, 1)
 
     @property
     def restarts(self) -> int:
-        """How often systemd has started it again by itself."""
+        """Restarts by systemd since the start."""
         return self._hourly(ReleaseFault.RESTARTS)
 
     @property
     def errors(self) -> int:
-        """How many errors have come into its log."""
+        """Errors in its log since the start."""
         return self._hourly(ReleaseFault.ERRORS)
 
     def _hourly(self, fault: ReleaseFault) -> int:
-        return int(self.uptime_s * self.release_faults.get(fault, 0) / _HOUR_S)
+        return int(self.uptime_s * self.faults.get(fault, 0) / _HOUR_S)
 
     @property
     def memory_bytes(self) -> int:
-        """What it holds."""
+        """Its memory in use."""
         noise = 0.95 + 0.1 * draw(self.machine_id, "memory")
-        return int(_MEMORY * self.release_faults.get(ReleaseFault.MEMORY, 1) * noise)
+        return int(_MEMORY * self.faults.get(ReleaseFault.MEMORY, 1) * noise)
 
 
 def draw(*words: str) -> float:

@@ -55,7 +55,7 @@ class Peer:
 
     @property
     def early(self) -> bytes:
-        """What came after a request that made another protocol of the connection."""
+        """The bytes that followed a request after which the connection has another protocol."""
         return bytes(self._http.trailing_data[0])
 
     async def request(self) -> Request:

@@ -1,4 +1,4 @@
-"""What a simulated machine makes of a command line: what hermesops itself sends, and exit 127 for the rest.
+"""The shell of a simulated machine: it runs the commands that hermesops itself sends, and exits 127 for the rest.
 
 There is no shell here, only commands with ``;``, ``&&`` and ``||`` between them.
 """
@@ -25,7 +25,7 @@ _RUN_FIELDS = 6
 
 @dataclass(frozen=True)
 class Done:
-    """What a command came to."""
+    """The result of a command."""
 
     code: int = 0
     out: str = field(default="", repr=False)

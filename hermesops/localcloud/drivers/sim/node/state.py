@@ -132,7 +132,7 @@ class SimState:
         )
 
     def _content(self, home: AgentHome) -> Iterator[tuple[str, Entry]]:
-        """What belongs to a copy, by name below the home."""
+        """The files that belong to a copy, by name below the home."""
         begin = f"{home.path}/"
         ours = OURS.decode()
         for path, entry in self._disk.below(str(home.path)).items():
