@@ -191,7 +191,7 @@ class Machines:
             self._store.remove(TokenRow, token.id)
         self._ordered, self._deleted = None, row
         self._store.update(MachineRow, row.id, wanted=Wanted.DELETED, reboot=False)
-        self._fleet.poke(row.id)
+        self._fleet.wake(row.id)
         await self._fleet.gone(row.id, _REMOVAL_TIMEOUT_S)
         return Response(status_code=204)
 
@@ -234,7 +234,7 @@ class Machines:
         if self._faults.take(FaultKind.IGNORED, row.names, **call_of(request.scope)):
             return
         self._store.update(MachineRow, row.id, **wanted)
-        self._fleet.poke(row.id)
+        self._fleet.wake(row.id)
 
     async def _reboot(self, request: Request) -> Response:
         row = self._ready(request)

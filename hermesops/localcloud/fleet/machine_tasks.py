@@ -1,7 +1,7 @@
 """The machines' tasks: orders are written down, then one task per machine brings the computer to what is wanted.
 
 A task observes, decides (``steps``), does one thing, and observes again, so it may be killed anywhere.
-It must not answer requests; handlers write what is wanted and ``poke``.
+It must not answer requests; handlers write what is wanted and ``wake``.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class Fleet:
                 self._write(row, status=MachineStatus.STOPPED)
             elif _is_at_rest(row):
                 continue  # of thousands of machines most are; the watch sees those that go off later
-            self.poke(row.id)
+            self.wake(row.id)
         self._watching = asyncio.create_task(self._watch(), name="watch-machines")
 
     async def close(self) -> None:
@@ -122,9 +122,9 @@ class Fleet:
         """Send the event of a new machine, and have it made."""
         log.info("machine_ordered", machine=row.name, id=row.id)
         self._webhooks.machine_changed(None, row)
-        self.poke(row.id)
+        self.wake(row.id)
 
-    def poke(self, machine_id: str) -> None:
+    def wake(self, machine_id: str) -> None:
         """Wake a machine's task: what is wanted of it has changed."""
         if machine_id in self._tasks:
             self._again.add(machine_id)
@@ -144,7 +144,7 @@ class Fleet:
             log.error("machine_task_failed", machine=machine_id, exc_info=failure)
         if machine_id in self._again:
             self._again.discard(machine_id)
-            self.poke(machine_id)
+            self.wake(machine_id)
 
     async def _watch(self) -> None:
         """Wake the tasks of machines that go off by themselves: nothing else would."""
@@ -157,7 +157,7 @@ class Fleet:
                 log.warning("machines_not_seen", error=failure.message)
                 continue
             for machine_id in set(ready) - powered - self._tasks.keys():
-                self.poke(machine_id)
+                self.wake(machine_id)
 
     async def _settle(self, machine_id: str) -> None:
         awaited = 0
@@ -213,7 +213,7 @@ class Fleet:
                 await self._remake(row, self._driver.resize(machine_id, size_of(row.resize)), server_type=row.resize)
             case Step.RESTORE:
                 await self._remake(row, self._driver.restore(machine_id, ImageId(row.restore)))
-            case Step.CALL_OFF:
+            case Step.RECORD_OFF:
                 if row.id not in self._again:  # else its owner has just asked for something, which goes first
                     self._write(row, status=MachineStatus.STOPPED, wanted=Wanted.STOPPED)
                 await self.broker.cut(row.id)
@@ -233,13 +233,13 @@ class Fleet:
     def _record(self, step: Step, row: MachineRow) -> None:
         """Write down what was observed, where there is nothing else to do."""
         match step:
-            case Step.CALL_READY:
+            case Step.RECORD_READY:
                 for stage in _LAST_STAGES[_LAST_STAGES.index(row.stage) + 1 if row.stage in _LAST_STAGES else 0 :]:
                     self._write(row, **_stage(stage))
                 self._write(row, status=MachineStatus.READY, ready_at=row.ready_at or now(), message="")
-            case Step.CALL_STOPPED:
+            case Step.RECORD_STOPPED:
                 self._write(row, status=MachineStatus.STOPPED)
-            case Step.CALL_LOST:
+            case Step.RECORD_LOST:
                 self._fail(row, "the machine's disk is gone from this computer")
             case Step.AWAIT | Step.REST:
                 pass

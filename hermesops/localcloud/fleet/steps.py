@@ -54,10 +54,10 @@ class Step(StrEnum):
     RESIZE = "resize"
     RESTORE = "restore"
     AWAIT = "await"
-    CALL_READY = "call_ready"
-    CALL_STOPPED = "call_stopped"
-    CALL_OFF = "call_off"
-    CALL_LOST = "call_lost"
+    RECORD_READY = "record_ready"
+    RECORD_STOPPED = "record_stopped"
+    RECORD_OFF = "record_off"
+    RECORD_LOST = "record_lost"
     REST = "rest"
 
 
@@ -69,18 +69,18 @@ def next_step(row: MachineRow, power: MachinePower, *, answers: bool) -> Step:
         return Step.CREATE
     if power is MachinePower.ABSENT:
         # Its disk is gone. Making an empty one under the same id would pass for the machine that held the data.
-        return Step.REST if row.status == MachineStatus.ERROR else Step.CALL_LOST
+        return Step.REST if row.status == MachineStatus.ERROR else Step.RECORD_LOST
     if row.restore or row.resize:
         return Step.RESTORE if row.restore else Step.RESIZE
     if row.wanted == Wanted.STOPPED:
         if power is not MachinePower.STOPPED:
             return Step.STOP
-        return Step.REST if row.status == MachineStatus.STOPPED else Step.CALL_STOPPED
+        return Step.REST if row.status == MachineStatus.STOPPED else Step.RECORD_STOPPED
     if power is MachinePower.STOPPED:
         # One that was ready powered itself off; only its owner starts it again.
-        return Step.CALL_OFF if row.status == MachineStatus.READY and not row.reboot else Step.START
+        return Step.RECORD_OFF if row.status == MachineStatus.READY and not row.reboot else Step.START
     if row.reboot:
         return Step.REBOOT
     if not answers:
         return Step.AWAIT
-    return Step.REST if row.status == MachineStatus.READY else Step.CALL_READY
+    return Step.REST if row.status == MachineStatus.READY else Step.RECORD_READY
