@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermesops.node.system import child_environment
+from hermesops.node.system import processes
 
 _FOLDER = Path(__file__).resolve().parent
 _NOT_SHIPPED = "build.py"
@@ -68,7 +68,7 @@ def _compile(folder: Path, modules: Sequence[Path]) -> None:
     subprocess.run(
         [sys.executable, "-I", "-B", "-c", _COMPILES, str(folder), *names],
         check=True,
-        env=child_environment.ENVIRONMENT,
+        env=processes.ENVIRONMENT,
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.protocol import Credential
 
 if TYPE_CHECKING:
     from hermesops.pki.authority import Authority

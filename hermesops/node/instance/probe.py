@@ -1,22 +1,22 @@
-"""``probe``: how the agent does, in figures, for whoever compares it with itself before and with others.
+"""``probe``: figures of the agent's health, to be compared with earlier ones and with other agents.
 
-A figure that cannot be taken is ``null``: it must not look like a good one. But for the turn, which is only taken when
-it is asked for, nothing is changed.
+A figure that cannot be taken is ``null``: it must not look like a good one. Nothing is changed but for the turn, which
+is only taken when asked for.
 """
 
 import re
 import time
 from dataclasses import asdict
+from http import HTTPStatus
 from typing import Any
 
 from hermesops.node.errors import NodeError
 from hermesops.node.instance import drain
-from hermesops.node.instance.agent import base_config as base_configuration
-from hermesops.node.instance.agent import cron_jobs, gateway, turn
-from hermesops.node.instance.agent.base_config import Base
+from hermesops.node.instance.agent import gateway, installation, readiness
+from hermesops.node.instance.agent.installation import Base
 from hermesops.node.instance.personalise import stored_payload
 from hermesops.node.machine import Machine
-from hermesops.node.release.slots import links
+from hermesops.node.release.slots import slot
 
 _LOG = "logs/errors.log"
 """Warnings and worse, below the agent's home.
@@ -40,21 +40,25 @@ def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, 
     Args:
         machine: Which.
         since: From when on errors are counted, in seconds since 1970; ``None`` counts none.
-        turn_s: Seconds that a turn may take; 0 has none taken.
+        turn_s: Seconds that a turn may take; 0 for no turn.
 
     Raises:
         NotReadyError: The machine has no instance yet, or the session of the turn could not be removed.
     """
     key = stored_payload(machine).secrets.api_server_key
-    base = base_configuration.load(machine.files, machine.layout.base)
-    unit = gateway.look(machine.system, base.unit)
+    base = installation.load_base(machine.files, machine.layout.base)
+    unit = gateway.observe(machine.system, base.unit)
     answers = _answers(machine, base, key)
-    taken = turn.take(machine.system, base.port, key, timeout_s=turn_s) if turn_s > 0 and answers in _ABLE else None
-    waits = cron_jobs.overdue(machine.system, base.port, key)
+    taken = (
+        readiness.take_turn(machine.system, base.port, key, timeout_s=turn_s)
+        if turn_s > 0 and answers in _ABLE
+        else None
+    )
+    waits = gateway.overdue_jobs(machine.system, base.port, key)
     return {
         "at": machine.system.now(),
         "since": since,
-        "release": links.current(machine) or None,
+        "release": slot.current(machine) or None,
         "gateway": answers,
         "unit": unit.state,
         "uptime_s": unit.uptime_s(machine.system.monotonic()),
@@ -67,9 +71,9 @@ def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, 
 
 
 def _answers(machine: Machine, base: Base, key: str) -> str:
-    """What the gateway says of itself, in the words of hermesops."""
+    """The gateway's own report, in the words of hermesops."""
     answer = machine.system.ask(base.port, "/health/detailed", key=key)
-    if answer.status == 401:  # noqa: PLR2004 - unauthorised
+    if answer.status == HTTPStatus.UNAUTHORIZED:
         return "refused"
     if not isinstance(answer.body, dict) or "status" not in answer.body:
         return "silent"
@@ -79,7 +83,7 @@ def _answers(machine: Machine, base: Base, key: str) -> str:
 
 
 def _errors(machine: Machine, base: Base, since: float) -> dict[str, Any] | None:
-    """How many errors the log has since then, and whether all of that time is in what was read."""
+    """How many errors the log has since then, and whether the part that was read covers all of that time."""
     try:
         with machine.files.opened_folder(machine.layout.home(base.home)) as home:
             log = machine.files.tail(home, _LOG, limit=_TAIL_BYTES)
@@ -99,7 +103,7 @@ def _moment(text: bytes) -> float:
 
 
 def _memory(machine: Machine, unit: gateway.Unit) -> int | None:
-    """Of the gateway and its children, in bytes: without caches where the kernel tells them apart."""
+    """Bytes of the gateway and its children: without caches where the kernel counts them apart."""
     group = unit.properties.get("ControlGroup", "").strip("/")
     if group and ".." not in group:
         text = machine.files.read(machine.layout.root / _CGROUPS / group / "memory.stat") or b""
@@ -112,7 +116,7 @@ def _memory(machine: Machine, unit: gateway.Unit) -> int | None:
 
 
 def _anonymous(machine: Machine, pid: str) -> int | None:
-    """Of one process alone, where the kernel counts no memory by unit.
+    """Bytes of one process alone, where the kernel counts no memory by unit.
 
     Source: proc(5), ``/proc/PID/status``.
     """

@@ -7,7 +7,6 @@ tables are read, as they lie in the file, and never more of them than a file of 
 Source: sqlite.org/fileformat2.html (cells, overflow pages), sqlite.org/security.html, sqlite.org/limits.html.
 """
 
-import os
 import re
 import sqlite3
 import time
@@ -225,8 +224,3 @@ def is_locked(error: sqlite3.Error) -> bool:
 def is_of_disk(error: sqlite3.Error) -> bool:
     """Whether a copy failed for want of room, or of a disk that works."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
-
-
-def path_of(home: Path, name: bytes) -> bytes:
-    """Where a file of a home is."""
-    return os.path.join(os.fsencode(home), name)  # noqa: PTH118 - bytes

@@ -12,7 +12,7 @@ from hermesops.node.errors import BadRequestError
 from hermesops.node.release.documents.lock import Lock, canonical, parsed
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.documents.signers import MAX_CHAIN, AllowedSigners
-from hermesops.node.untrusted.json_fields import exactly, listed, mapping, matching, string
+from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, string
 
 FORMAT = 1
 MAX_HANDOUT_BYTES = 4 * 1024 * 1024

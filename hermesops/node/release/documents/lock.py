@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.protocol import quotable
+from hermesops.node.instance.settings import quotable
 from hermesops.node.untrusted import strict_json
-from hermesops.node.untrusted.json_fields import exactly, listed, mapping, matching
+from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, whole_number
 
 FORMAT = 1
 """Raised when a field changes its meaning or comes; a node refuses a lock of a format that it does not know."""
@@ -191,7 +191,7 @@ class Lock:
         lock = cls(
             agent_version=matching(agent["version"], _VERSION, "agent.version"),
             origin=origin,
-            config_schema=_number(fields["config_schema"], "config_schema"),
+            config_schema=whole_number(fields["config_schema"], "config_schema"),
             pythons=_pythons(fields["pythons"], origin),
             uv=_blob(fields["uv"], "uv"),
             skills=_blob(fields["skills"], "skills"),
@@ -278,7 +278,7 @@ def _wheels(raw: object, python: str) -> Wheels:
 def _node(raw: object) -> Node:
     fields = mapping(raw, "node")
     exactly(fields, "node", required={"protocol", "program"})
-    return Node(_number(fields["protocol"], "node.protocol"), _blob(fields["program"], "node.program"))
+    return Node(whole_number(fields["protocol"], "node.protocol"), _blob(fields["program"], "node.program"))
 
 
 def _blobs(raw: object, where: str) -> tuple[Blob, ...]:
@@ -295,11 +295,5 @@ def _blob(raw: object, where: str) -> Blob:
     return Blob(
         name=matching(fields["name"], _NAME, f"{where}.name"),
         sha256=matching(fields["sha256"], _SHA256, f"{where}.sha256"),
-        size=_number(fields["size"], f"{where}.size"),
+        size=whole_number(fields["size"], f"{where}.size"),
     )
-
-
-def _number(raw: object, where: str) -> int:
-    if not isinstance(raw, int) or isinstance(raw, bool) or raw < 0:
-        raise BadRequestError(f"{where}: not a whole number")
-    return raw

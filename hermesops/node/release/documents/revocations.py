@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hermesops.node.errors import BadRequestError, RefusedError
 from hermesops.node.release.documents.lock import Lock, canonical, parsed, release_id
 from hermesops.node.release.documents.signers import is_number
-from hermesops.node.untrusted.json_fields import exactly, mapping, matching, one_line
+from hermesops.node.untrusted.strict_json import exactly, mapping, matching, one_line
 
 FORMAT = 1
 MAX_BYTES = 1024 * 1024

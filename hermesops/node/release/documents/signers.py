@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from hermesops.node.errors import BadRequestError
 from hermesops.node.release.documents.lock import canonical, parsed
-from hermesops.node.untrusted.json_fields import exactly, string
+from hermesops.node.untrusted.strict_json import exactly, string
 
 FORMAT = 1
 MAX_BYTES = 64 * 1024

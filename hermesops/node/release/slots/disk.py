@@ -1,7 +1,7 @@
 """Releases on a real machine's disk: their files, the slots made of them, and the links that say which one runs.
 
 This module is the ``Slots`` of ``node.ports``; it must not decide whether something may be done. Everything here is
-root's own, and what a link is replaced by survives a crash: the new name is on the disk before the call returns.
+root's own, and every new name is on the disk before the call returns.
 """
 
 import hashlib
@@ -14,26 +14,26 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.errors import RefusedError
 from hermesops.node.layout import Layout
+from hermesops.node.ports import Trial, TrialResult
 from hermesops.node.release import config_migration
 from hermesops.node.release.documents.lock import Blob, Lock
 from hermesops.node.release.documents.signers import Kind
+from hermesops.node.release.sandbox import run_trial
 from hermesops.node.release.slots import install as slot_contents
-from hermesops.node.release.slots.download import download
-from hermesops.node.release.slots.node_program import update_node
-from hermesops.node.release.trial.plan import Trial, Tried
-from hermesops.node.release.trial.sandbox import exercise
-from hermesops.node.system import child_environment, files
+from hermesops.node.release.slots.install import update_node
+from hermesops.node.system import files, processes
 from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access
+from hermesops.node.system.https import download
 
 
 def verify(data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
     """Who signed some bytes as that kind of text, by the name that the allowed signers give to the key.
 
     Raises:
-        RefusedError: Nobody of them did.
+        RefusedError: None of them did.
         NotReadyError: ssh-keygen is missing.
 
     Source:
@@ -55,11 +55,7 @@ def verify(data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
 
 
 class DiskSlots:
-    """Slots on a disk.
-
-    Args:
-        layout: Of the machine.
-    """
+    """Slots on a disk."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -72,9 +68,9 @@ class DiskSlots:
         """See ``verify``."""
         return verify(data, signature, signers, kind)
 
-    def exercise(self, trial: Trial, /) -> Tried:
-        """See ``node.release.trial.sandbox``."""
-        return exercise(trial)
+    def run_trial(self, trial: Trial, /) -> TrialResult:
+        """See ``node.release.sandbox``."""
+        return run_trial(trial)
 
     def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None:
         """See ``node.release.config_migration.run``; the unit knows the home."""
@@ -82,7 +78,7 @@ class DiskSlots:
         config_migration.run(slot, unit)
 
     def update_node(self, program: Blob, /) -> str:
-        """See ``node.release.slots.node_program``."""
+        """See ``node.release.slots.install``."""
         return update_node(self.layout, program)
 
     def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
@@ -177,14 +173,4 @@ def _rename(source: Path, target: Path) -> None:
 
 
 def _ssh_keygen(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(
-            ["ssh-keygen", *words],
-            input=stdin,
-            capture_output=True,
-            check=False,
-            timeout=30,
-            env=child_environment.ENVIRONMENT,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotReadyError(f"ssh-keygen: {error}") from error
+    return processes.run(("ssh-keygen", *words), timeout_s=30, stdin=stdin)

@@ -13,8 +13,8 @@ from hermesops.localcloud.drivers.nspawn.disks import guest_files
 from hermesops.localcloud.drivers.nspawn.disks.growth import lengthen
 from hermesops.localcloud.drivers.nspawn.disks.mounts import is_attached, is_mounted
 from hermesops.node.protocol import DATA_PATH, GB, VARIABLES
-from hermesops.node.system.data_volume import ext4
-from hermesops.node.system.data_volume.size import wanted_gb
+from hermesops.node.system import data_volume
+from hermesops.node.system.data_volume import wanted_gb
 
 _LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
 _OPTIONS = "loop,discard,noatime,nosuid,nodev,noinit_itable"  # what was never written reads as zeros already
@@ -47,7 +47,7 @@ class Volume:
             RefusedError: The way to the data leads through a link.
             UnavailableError: There is no room, or the file system is damaged.
         """
-        size = wanted_gb(self._variables()) * GB // ext4.BLOCK * ext4.BLOCK
+        size = wanted_gb(self._variables()) * GB // data_volume.BLOCK * data_volume.BLOCK
         if is_mounted(self._place) or not (size or self.file.exists()):
             return
         guest_files.ensure_folder(self._root, DATA_PATH)
@@ -80,14 +80,14 @@ class Volume:
         making = self.file.with_suffix(".making")
         with making.open("wb") as file:
             file.truncate(size)
-        run([*ext4.MKFS, *_LAZY, "-d", str(self._place), str(making)])
-        run(ext4.furnish(making, self._place, options=_OPTIONS))
+        run([*data_volume.MKFS, *_LAZY, "-d", str(self._place), str(making)])
+        run(data_volume.furnish(making, self._place, options=_OPTIONS))
         making.rename(self.file)
 
     def _grow(self, size: int) -> None:
         """Never smaller; the same again after it was killed. While somebody's copy of the mount lives, it stays."""
         size = max(size, self.file.stat().st_size)
-        if ext4.size_of(self.file) < size and not is_attached(self.file):
+        if data_volume.size_of(self.file) < size and not is_attached(self.file):
             lengthen(self.file, size)
 
 

@@ -1,7 +1,7 @@
 """Keys of simulated machines: the same as openssl makes, by a library, so that a fleet of them starts no process."""
 
 from hermesops.node.errors import NotReadyError
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.protocol import Credential
 
 
 class SimKeys:
