@@ -37,11 +37,8 @@ sys.exit(main())
 def zipapp(*, interpreter: str = "/usr/bin/python3 -I") -> bytes:
     """The program as an executable zip archive.
 
-    Not ``zipapp.create_archive``: it takes file times and folder order as they come.
-
-    Args:
-        interpreter: First line of the file. Isolated, so that nobody's PYTHONPATH or current folder gets into a
-            program that runs as root.
+    Not ``zipapp.create_archive``: it takes file times and folder order as they come. The interpreter is isolated, so
+    that nobody's PYTHONPATH or current folder gets into a program that runs as root.
     """
     modules = [path for path in sorted(_FOLDER.rglob("*.py")) if path.name != _NOT_SHIPPED]
     buffer = io.BytesIO()

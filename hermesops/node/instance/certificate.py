@@ -17,10 +17,7 @@ from hermesops.node.system.files import PRIVATE
 def request(machine: Machine, *, anew: bool = False, lease: FencingToken | None = None) -> dict[str, Any]:
     """Make the machine's key where there is none; the certificate signing request for it.
 
-    Args:
-        machine: Which.
-        anew: Make another key: the present one came with a copied disk. Its certificate is removed first.
-        lease: Under which this is done.
+    ``anew`` makes another key where the present one came with a copied disk; its certificate is removed first.
     """
     layout = machine.layout
     with machine.files.locked(layout.lock):

@@ -37,11 +37,6 @@ def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) ->
 
     The marker stays either way: a gateway that was not drained continues to drain until ``undrain``.
 
-    Args:
-        machine: Which.
-        deadline_s: Seconds it may take.
-        lease: Under which this is done.
-
     Raises:
         NotReadyError: The gateway runs, and does not report its work.
     """
@@ -59,13 +54,7 @@ def finish_work(
 ) -> dict[str, int]:
     """Let the agent accept nothing new, and wait until it has finished its work; what is left of that.
 
-    The caller holds the machine's lock.
-
-    Args:
-        machine: Which.
-        agent: On it.
-        deadline_s: Seconds it may take.
-        is_cancelled: Asked meanwhile whether to wait no longer.
+    The caller holds the machine's lock; ``is_cancelled`` is asked meanwhile whether to wait no longer.
     """
     system, started = machine.system, machine.system.monotonic()
     is_unassigned = machine.files.read(machine.layout.identity) is None

@@ -23,12 +23,9 @@ _WAIT_S = 20.0
 def admit(machine: Machine, token: FencingToken | None, *, replaces: bool = False) -> None:
     """Refuse a change under an older lease than this machine has seen; a newer one is stored.
 
-    The caller holds the machine's lock and has made sure that the machine is the caller's to change.
-
-    Args:
-        machine: Which.
-        token: Of the lease; ``None`` comes from a hermesops of before tokens, which node protocol 1 admits.
-        replaces: Whether this very change gives the machine to another instance.
+    The caller holds the machine's lock and has made sure that the machine is the caller's to change. No token comes
+    from a hermesops of before tokens, which node protocol 1 admits. ``replaces`` says that this very change gives the
+    machine to another instance.
 
     Raises:
         OutrankedError: A newer lease has been here.

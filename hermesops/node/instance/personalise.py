@@ -47,12 +47,8 @@ def personalise(
 ) -> Outcome:
     """Apply an uploaded payload, and start the gateway, or restart it where its files have changed.
 
-    Args:
-        machine: Which.
-        path: The payload; the file is gone afterwards, whatever happens.
-        wait_s: Seconds the gateway may take to become healthy; 0 does not start it.
-        replace_instance: Id of the instance this machine may stop being.
-        lease: Under which this is done.
+    The file is gone afterwards, whatever happens. ``wait_s`` is how long the gateway may take to become healthy; 0 does
+    not start it. ``replace_instance`` is the instance that this machine may stop being.
 
     Raises:
         BadRequestError: The payload is malformed.
@@ -265,12 +261,6 @@ def _make_cron_job(machine: Machine, base: Base, key: str, job: Any, digest: str
 
 def warm_up(machine: Machine, *, model_base_url: str, wait_s: float, lease: FencingToken | None = None) -> Outcome:
     """Run the gateway with a placeholder and let it take a turn of which nothing stays; may be repeated.
-
-    Args:
-        machine: Which.
-        model_base_url: The model router as the machine reaches it.
-        wait_s: Seconds the gateway may take to become healthy.
-        lease: Under which this is done.
 
     Raises:
         BadRequestError: The URL is malformed.

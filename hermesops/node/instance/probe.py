@@ -37,10 +37,7 @@ _UNSET = frozenset({"", "[not set]", str(2**64 - 1)})
 def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, Any]:
     """Take the figures.
 
-    Args:
-        machine: Which.
-        since: From when on errors are counted, in seconds since 1970; ``None`` counts none.
-        turn_s: Seconds that a turn may take; 0 for no turn.
+    Errors are counted ``since`` then, in seconds since 1970, if at all. A turn may take ``turn_s``; 0 for none.
 
     Raises:
         NotReadyError: The machine has no instance yet, or the session of the turn could not be removed.

@@ -83,14 +83,8 @@ def activate(
 ) -> tuple[dict[str, Any], ExitCode]:
     """Change a machine's release to one that was fetched; the answer and the exit code.
 
-    May be repeated: a release that is unconfirmed or active already is reported so.
-
-    Args:
-        machine: Which.
-        release: Its id.
-        options: How.
-        lease: Under which this is done.
-        progress: Called with the name of each step that begins.
+    May be repeated: a release that is unconfirmed or active already is reported so. ``progress`` is called with the
+    name of each step that begins.
 
     Raises:
         RefusedError: It was not fetched, was revoked, does not fit, or another one is unconfirmed.

@@ -48,10 +48,7 @@ def end(machine: Machine) -> None:
 def run(slot: Path, unit: str, *lines: str) -> None:
     """Run the release's own migration under its own unit, on a real machine.
 
-    Args:
-        slot: Where the release is.
-        unit: Its ``hermes-gateway.service``.
-        lines: More of ``[Service]``, as for the copy of a trial.
+    ``lines`` are added to the unit's ``[Service]``, as for the copy of a trial.
 
     Raises:
         NotReadyError: It failed, or took too long.

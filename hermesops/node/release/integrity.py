@@ -31,14 +31,7 @@ def main() -> int:
 def check(
     layout: Layout, read: Read, listens: Listens, *, current: Callable[[Path], Path | None]
 ) -> tuple[dict[str, Any], ExitCode]:
-    """Run all ten checks; the answer and the exit code.
-
-    Args:
-        layout: Where things are.
-        read: Reads a file.
-        listens: Whether a process listens on a port of the loopback.
-        current: Where a link points.
-    """
+    """Run all ten checks; the answer and the exit code."""
     link = current(layout.current)
     release = link.name if link else ""
     record, base = _object(read, layout.releases / release / "release.json"), _object(read, layout.base)

@@ -45,15 +45,8 @@ def rollback(
 ) -> tuple[dict[str, Any], ExitCode]:
     """Run the slot before again, or another one; the answer and the exit code.
 
-    A release that nobody confirmed yet is rolled back at once. May be repeated with ``to``.
-
-    Args:
-        machine: Which.
-        to: The slot; empty for the one before.
-        loses: Whether rows written since may be lost.
-        even_revoked: Whether its release may be a revoked one.
-        drain_s: Seconds that the agent may take to finish its work.
-        lease: Under which this is done.
+    A release that nobody confirmed yet is rolled back at once. May be repeated with ``to``, a slot; without it the one
+    before is meant. ``loses`` allows to lose rows written since, ``even_revoked`` a revoked release.
 
     Raises:
         RefusedError: There is no such slot, its release was revoked or is below the floor, or rows written since would
@@ -133,11 +126,8 @@ def _refuse_unreadable(machine: Machine, agent: Agent, target: str) -> None:
 def roll_back(machine: Machine, activation: Activation, why: str, *, confirm_timed_out: bool = False) -> dict[str, Any]:
     """Undo a change of release; continues a rollback that was interrupted anywhere. The caller holds the lock.
 
-    Args:
-        machine: Which.
-        activation: The change.
-        why: The reason; one that was recorded before has precedence.
-        confirm_timed_out: Whether the reason is only that nobody confirmed it.
+    A reason that was recorded before has precedence over ``why``. ``confirm_timed_out`` says that it is only that
+    nobody confirmed it.
 
     Raises:
         NotReadyError: The data volume is closed, or a program failed: the same command continues.

@@ -42,13 +42,8 @@ def try_out(
 ) -> TrialResult:
     """Try a release on a copy of the state.
 
-    Args:
-        machine: Which.
-        agent: Whose state.
-        payload: What it runs with.
-        release: The one that is tried.
-        before: The one that must still run on what that made of the copy; empty for none.
-        takes_turns: Whether there is a model for it.
+    The release ``before``, if named, must still run on what the new one made of the copy. Without a model for the agent
+    it ``takes_turns`` no turn.
 
     Raises:
         RefusedError: The copy does not fit.

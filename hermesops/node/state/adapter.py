@@ -158,9 +158,7 @@ def prune(home: AgentHome, /, *, older_than_s: float) -> int:
 def export(home: AgentHome, out: TextIO, /) -> None:
     """Write everything as lines of JSON.
 
-    Args:
-        home: Of the agent.
-        out: Something with a descriptor of its own, as stdout.
+    ``out`` has a descriptor of its own, as stdout.
 
     Raises:
         NotReadyError: Not all could be read; the last line, which counts the others, is missing.

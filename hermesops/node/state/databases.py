@@ -66,9 +66,7 @@ class ForeignSchemaError(sqlite3.DatabaseError):
 def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connection]:
     """A connection that only reads, and whose statements end.
 
-    Args:
-        path: Of the file.
-        is_alone: Nobody else has it open, so nothing has to be made beside it.
+    ``is_alone``: nobody else has it open, so nothing has to be made beside it.
 
     Raises:
         sqlite3.DatabaseError: It is no database.
@@ -96,9 +94,7 @@ def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connectio
 def limit_work(connection: sqlite3.Connection, within_s: float) -> None:
     """Have a connection's statements end with ``sqlite3.OperationalError`` when they took too long.
 
-    Args:
-        connection: Whose.
-        within_s: Seconds of this process's processor time from now on; that somebody else is slow counts for nothing.
+    What counts is this process's processor time from now on: that somebody else is slow does not matter.
     """
     until = time.process_time() + within_s
     connection.set_progress_handler(lambda: time.process_time() > until, _STEPS)

@@ -164,9 +164,7 @@ def tables_of(connection: sqlite3.Connection) -> Tables:
 def digest_of(home: Path, *, is_alone: bool = False) -> tuple[dict[str, dict[str, Any]], int]:
     """The digest of a home's state, and the bytes that everything in the home takes on the disk.
 
-    Args:
-        home: Of the agent.
-        is_alone: Nobody has its databases open, or will.
+    ``is_alone``: nobody has its databases open, or will.
 
     Raises:
         NotReadyError: The database stayed locked.

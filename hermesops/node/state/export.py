@@ -88,9 +88,7 @@ def _conversations(held: sqlite3.Connection) -> Iterator[tuple[str, Mapping[str,
 def rows_of(name: bytes, read: Callable[[], str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The rows of one file of the agent's: a skill, a memory, jobs, pairings, or none.
 
-    Args:
-        name: Below the agent's home.
-        read: Returns its content.
+    Its name is below the agent's home; ``read`` returns its content.
     """
     first, _, _ = name.partition(b"/")
     folder, _, last = name.rpartition(b"/")

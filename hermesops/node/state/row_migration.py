@@ -46,11 +46,8 @@ ListRow = Callable[[str, dict[str, object]], None]
 def migrate_rows(older: Path, newer: Path, list_row: ListRow, *, dry_run: bool = False) -> MigratedRows:
     """Copy what the newer database has and the older lacks, in one transaction.
 
-    Args:
-        older: Is changed.
-        newer: Is only read.
-        list_row: Called with each row that is listed.
-        dry_run: Leave the older one as it is, and only count.
+    The newer one is only read, and the older one too in a dry run, which only counts. ``list_row`` is called with each
+    row that is listed.
 
     Raises:
         sqlite3.DatabaseError: One of them cannot be read, or there is no room; the older one is as it was.

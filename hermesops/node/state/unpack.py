@@ -47,9 +47,7 @@ class Bounds:
 def unpack(source: BinaryIO, folder: Path) -> Packed:
     """Unpack a stream into a folder, and prove that it is what was packed.
 
-    Args:
-        source: The stream.
-        folder: Absent; removed again when this fails.
+    The folder must not exist; it is removed again when this fails.
 
     Raises:
         RefusedError: The stream is no state, was cut short, or is not what was packed; or there is no room for it.

@@ -55,12 +55,7 @@ class AgentHome:
 class UserProcess:
     """A running process of the agent's user, in a process group of its own.
 
-    Args:
-        home: Of the agent.
-        verb: A command of ``node.state.adapter``.
-        words: Its arguments.
-        stdin: What it reads.
-        stdout: What it writes.
+    ``verb`` is a command of ``node.state.adapter``, ``words`` are its arguments.
     """
 
     def __init__(
@@ -97,8 +92,7 @@ class UserProcess:
     def end(self, *, timeout_s: float = _END_S) -> dict[str, Any]:
         """Wait for its end; its report. Nothing of it runs afterwards.
 
-        Args:
-            timeout_s: Seconds for all of it, whatever it reports meanwhile.
+        ``timeout_s`` is for all of it, whatever it reports meanwhile.
 
         Raises:
             NodeError: It failed, was stopped by a signal, reported too much, or did not end in time.

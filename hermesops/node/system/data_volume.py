@@ -109,11 +109,7 @@ def identify(file: Path, /) -> str:
 def open_volume(file: Path, place: Path, key: bytes, size: int, /) -> None:
     """Mount a volume: make it first where there is none, extend its file where it is to grow; may be killed anywhere.
 
-    Args:
-        file: What it is kept in.
-        place: Where it is mounted; a new one begins with what is there already.
-        key: Opens it.
-        size: Bytes, at least.
+    A new one begins with what is in ``place`` already, and has at least ``size`` bytes.
 
     Raises:
         RefusedError: The key is another volume's.
@@ -227,11 +223,6 @@ def furnish(device: Path, place: Path, *, options: str = "noatime") -> tuple[str
 
     It mounts it in a namespace of its own: killed anywhere, it leaves no mount behind. To be run before anybody may use
     the file system, since one that is mounted is not checked again.
-
-    Args:
-        device: What the file system is on.
-        place: The folder.
-        options: Of mount.
 
     Source: unshare(1) of util-linux: mounts of the new namespace are private.
     """

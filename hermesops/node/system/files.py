@@ -38,9 +38,7 @@ PRIVATE = Access(0o600)
 def opened_folder(path: Path, *, within: int | None = None) -> Iterator[int]:
     """A descriptor of a folder, whose last component is not a link.
 
-    Args:
-        path: Of the folder.
-        within: Descriptor of the folder that a relative path is below.
+    A relative path is below the folder of the descriptor ``within``.
 
     Raises:
         NotReadyError: It does not exist, or is something else.
@@ -134,10 +132,7 @@ def is_mounted(place: Path) -> bool:
 def tail(folder: int, name: str, *, limit: int) -> bytes:
     """The end of a file in a folder of an open folder; empty when there is none, or no plain file is in its place.
 
-    Args:
-        folder: Descriptor; no link below it is followed.
-        name: ``file`` or ``folder/file``.
-        limit: Bytes.
+    No link below the open folder is followed; the name is ``file`` or ``folder/file``.
     """
     between, _, last = name.rpartition("/")
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -229,10 +224,6 @@ def remove(folder: int, name: str) -> bool:
 @contextmanager
 def locked(path: Path, *, limit_s: float = _LOCK_S) -> Iterator[None]:
     """Hold the machine's lock, so that two hermes-nodes do not change it at once; waits for the other.
-
-    Args:
-        path: Of the lock.
-        limit_s: Seconds that it waits.
 
     Raises:
         NotReadyError: The lock's folder cannot be made, or the other still holds the lock.

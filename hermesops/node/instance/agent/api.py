@@ -63,13 +63,8 @@ def ask(
 ) -> Answer:
     """Ask once; raises nothing.
 
-    Args:
-        port: Of the API.
-        path: With its query.
-        key: Bearer.
-        body: Sent as JSON, as a POST unless a method is named.
-        method: HTTP method.
-        timeout_s: Seconds for the whole exchange: an agent may send a byte now and then for ever.
+    A body is sent as JSON, as a POST unless a method is named. ``timeout_s`` is for the whole exchange: an agent may
+    send a byte now and then for ever.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s, source_address=(SOURCE, 0))
     headers = {"Authorization": f"Bearer {key}"} if key else {}

@@ -40,12 +40,7 @@ _RESTARTS = 2
 def ask_all(system: System, port: int, key: str, *, unit: str, takes_turns: bool) -> tuple[Check, ...]:
     """Ask a gateway that is starting; the first check that fails is the last one.
 
-    Args:
-        system: Of the machine.
-        port: Of its API.
-        key: Bearer of it.
-        unit: Its systemd unit, which shows early that it keeps ending.
-        takes_turns: Whether there is a model for it.
+    The unit shows early that the gateway keeps ending. It only takes a turn where there is a model for it.
     """
     asked = [await_health(system, port, key, unit=unit, timeout_s=_HEALTH_S)]
     for ask in (_state, _tools):

@@ -24,11 +24,7 @@ _OF_SERVERS = ("Type=", "NotifyAccess=", "WatchdogSec=", "TimeoutStartSec=")
 def unit_text(unit: str, slot: Path, words: str, *lines: str) -> str:
     """A unit that runs a slot's agent without the release's conditions, and does not restart it.
 
-    Args:
-        unit: The release's ``hermes-gateway.service``.
-        slot: Where the release is.
-        words: To the agent's program.
-        lines: More of ``[Service]``.
+    ``words`` go to the agent's program, ``lines`` to ``[Service]``.
 
     Raises:
         NotReadyError: The release's unit is no service.
