@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hermesops.node.errors import ExitCode, NodeError
-from hermesops.node.instance import certificate, drain, fencing, probe, status, volume
+from hermesops.node.instance import certificate, drain, fencing, status, volume
 from hermesops.node.instance.agent.installation import agent_of
 from hermesops.node.instance.personalise import configure, personalise, warm_up
 from hermesops.node.layout import Layout
@@ -162,7 +162,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "restore": lambda words, machine: backup.restore(machine, words.path, lease=_lease(words)),
     "certificate": _certificate,
     "volume": _volume,
-    "probe": lambda words, machine: probe.probe(machine, since=words.since, turn_s=words.turn),
+    "probe": lambda words, machine: status.probe(machine, since=words.since, turn_s=words.turn),
     "status": lambda _, machine: status.status(machine),
 }
 

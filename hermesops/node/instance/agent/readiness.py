@@ -9,7 +9,6 @@ memory is given none.
 """
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import quote
@@ -148,16 +147,13 @@ def _run(system: System, port: int, key: str, session: str, *, until: float) -> 
     run = quote(str(begun.body.get("run_id", "")), safe="")
     while True:
         answer = system.ask(port, f"/v1/runs/{run}", key=key)
-        told = answer.part()
-        if str(told.get("status")) in _ENDED or answer.status == HTTPStatus.NOT_FOUND:
-            return _judged(told)
+        result = answer.part()
+        if str(result.get("status")) in _ENDED or answer.status == HTTPStatus.NOT_FOUND:
+            if result.get("status") != "completed":
+                why = f"the run {result.get('status', 'is gone')}: {result.get('error', '')}"
+                return False, one_line(why.strip(": "))
+            return (True, "") if result.get("output") else (False, "the run answered nothing")
         if system.monotonic() >= until:
             system.ask(port, f"/v1/runs/{run}/stop", key=key, body={})
-            return False, f"no answer in time: {one_line(str(told.get('status') or answer))}"
+            return False, f"no answer in time: {one_line(str(result.get('status') or answer))}"
         system.sleep(_EVERY_S)
-
-
-def _judged(told: Mapping[str, object]) -> tuple[bool, str]:
-    if told.get("status") != "completed":
-        return False, one_line(f"the run {told.get('status', 'is gone')}: {told.get('error', '')}".strip(": "))
-    return (True, "") if told.get("output") else (False, "the run answered nothing")

@@ -82,7 +82,7 @@ class DiskSlots:
         return update_node(self.layout, program)
 
     def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
-        """Take in what was uploaded, and say what is not there yet. A file whose content is another is thrown away."""
+        """Take in what was uploaded; the files that are still missing. A file with another hash is removed."""
         place, incoming = self.layout.blobs, self.layout.blobs / "incoming"
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         lacking = []
@@ -95,7 +95,7 @@ class DiskSlots:
         return lacking
 
     def download(self, blob: Blob, url: str, until: float, /) -> bool:
-        """Get a file from where it is stored; whether that worked. Nothing is used before its hash was right."""
+        """Download a file; whether that worked. Nothing is used before its hash was checked."""
         target = self.layout.blobs / "incoming" / blob.sha256
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not download(url, target, size=blob.size, until=until):
@@ -105,15 +105,15 @@ class DiskSlots:
         return (self.layout.blobs / blob.sha256).exists()
 
     def names(self) -> list[str]:
-        """The releases that are installed whole, by id, sorted."""
+        """The releases that are completely installed, by id, sorted."""
         return sorted(path.parent.name for path in self.layout.releases.glob("*/release.json"))
 
     def install(self, lock: Lock, record: bytes, /) -> None:
-        """Have a release's slot be whole; ``release.json`` comes last, after all else is on the disk.
+        """Make a release's slot complete; ``release.json`` comes last, after all else is on the disk.
 
         Raises:
             RefusedError: There is no room, with the figures.
-            NotReadyError: It cannot be installed; the same again begins anew.
+            NotReadyError: It cannot be installed; a repetition begins anew.
         """
         slot = self.layout.releases / lock.id
         if (slot / "release.json").exists():
@@ -125,7 +125,7 @@ class DiskSlots:
         files.write_if_changed(slot / "release.json", record, Access(0o644))
 
     def remove(self, name: str, /) -> None:
-        """Remove a slot; its ``release.json`` goes first, so that half of it is never taken for whole."""
+        """Remove a slot; its ``release.json`` first, so that half of a slot never counts as complete."""
         slot = self.layout.releases / name
         with suppress(FileNotFoundError):
             (slot / "release.json").unlink()
@@ -133,14 +133,14 @@ class DiskSlots:
             shutil.rmtree(slot)
 
     def forget_blobs(self, but: Iterable[Blob], /) -> None:
-        """Remove files of releases but these, and what came and was never asked for."""
+        """Remove all files of releases but these, and uploads that no release needed."""
         wanted = {blob.sha256 for blob in but}
         for path in (*self.layout.blobs.glob("*"), *(self.layout.blobs / "incoming").glob("*")):
             if path.is_file() and (path.name not in wanted or path.parent.name == "incoming"):
                 path.unlink()
 
     def point(self, link: str, target: str, /) -> None:
-        """Have a link beside ``current`` point at a slot, in one step that survives a crash."""
+        """Point a link beside ``current`` at a slot, in one step that survives a crash."""
         files.point(self.layout.releases.parent / link, f"releases/{target}")
 
     def rename(self, source: Path, target: Path, /) -> bool:
