@@ -11,7 +11,7 @@ from typing import Any
 from hermesops.node.errors import BadRequestError
 from hermesops.node.instance.settings import Settings
 from hermesops.node.untrusted import strict_json
-from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, whole_number
+from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, object_in, whole_number
 
 VERSION = 1
 """Version of the payload; a node understands its own and the one before."""
@@ -159,10 +159,7 @@ class Credential:
         Raises:
             BadRequestError: It is malformed.
         """
-        try:
-            return cls.parse(strict_json.parse(data))
-        except ValueError:
-            raise BadRequestError("credential: not JSON") from None
+        return cls.parse(object_in(data, "credential"))
 
     @classmethod
     def parse(cls, raw: object) -> "Credential":
@@ -243,11 +240,7 @@ class Payload:
         Raises:
             BadRequestError: It is malformed; the message names the field, never its value.
         """
-        try:
-            raw = strict_json.parse(data, largest=MAX_PAYLOAD_BYTES)
-        except ValueError:
-            raise BadRequestError("payload: not JSON") from None
-        fields = mapping(raw, "payload")
+        fields = object_in(data, "payload", largest=MAX_PAYLOAD_BYTES)
         version = fields.pop("version", None)
         if version != VERSION:
             raise BadRequestError(f"payload: version {version!r} is not understood; this node speaks {VERSION}")
@@ -268,10 +261,7 @@ def identity_from_json(data: bytes) -> Identity:
     Raises:
         BadRequestError: The file is damaged.
     """
-    try:
-        return _identity(strict_json.parse(data))
-    except ValueError:
-        raise BadRequestError("identity: not JSON") from None
+    return _identity(object_in(data, "identity"))
 
 
 def _identity(raw: object) -> Identity:

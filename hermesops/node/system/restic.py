@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
 from hermesops.node.system.as_user import UserProcess, as_user, pump
 from hermesops.node.system.files import Access
-from hermesops.node.untrusted import strict_json
-from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, one_line, string
+from hermesops.node.untrusted.strict_json import exactly, listed, matching, object_in, one_line, string
 
 PROGRAM = "/usr/bin/restic"
 HOST = "hermes"
@@ -74,10 +73,7 @@ class Repository:
         Raises:
             BadRequestError: It is malformed; the message names the field, never its value.
         """
-        try:
-            fields = mapping(strict_json.parse(data), "payload")
-        except ValueError:
-            raise BadRequestError("payload: not JSON") from None
+        fields = object_in(data, "payload")
         exactly(
             fields,
             "payload",

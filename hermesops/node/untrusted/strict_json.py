@@ -118,6 +118,16 @@ def _inside(value: object) -> Iterable[object]:
     return value if isinstance(value, list) else ()
 
 
+def object_in(data: bytes, where: str, *, largest: int = LARGEST) -> dict[str, Any]:
+    """The object in a document of at most so many bytes."""
+    if len(data) > largest:
+        raise BadRequestError(f"{where}: {len(data)} bytes, more than {largest}")
+    try:
+        return mapping(parse(data, largest=largest), where)
+    except MalformedJSONError:
+        raise BadRequestError(f"{where}: not JSON") from None
+
+
 def mapping(raw: object, where: str) -> dict[str, Any]:
     """An object."""
     if not isinstance(raw, dict):

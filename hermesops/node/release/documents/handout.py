@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.release.documents.lock import Lock, canonical, parsed
+from hermesops.node.release.documents.lock import Lock, canonical
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.documents.signers import MAX_CHAIN, AllowedSigners
-from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, string
+from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, object_in, string
 
 FORMAT = 1
 MAX_HANDOUT_BYTES = 4 * 1024 * 1024
@@ -121,7 +121,7 @@ class Handout:
         Raises:
             BadRequestError: It is malformed; the message names the field.
         """
-        fields = parsed(data, "handout", MAX_HANDOUT_BYTES)
+        fields = object_in(data, "handout", largest=MAX_HANDOUT_BYTES)
         exactly(fields, "handout", required={"format", "lock", "signers", "revocations", "links"})
         if fields["format"] != FORMAT:
             raise BadRequestError(f"handout: format {fields['format']!r} is not understood, only {FORMAT}")

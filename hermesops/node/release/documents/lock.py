@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from hermesops.node.errors import BadRequestError
 from hermesops.node.instance.settings import quotable
-from hermesops.node.untrusted import strict_json
-from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, whole_number
+from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, object_in, whole_number
 
 FORMAT = 1
 """Raised when a field is added or changes its meaning; a node refuses a lock of a format that it does not know."""
@@ -178,7 +177,7 @@ class Lock:
         Raises:
             BadRequestError: It is malformed, or not canonical; the message names the field.
         """
-        fields = parsed(data, "lock", MAX_LOCK_BYTES)
+        fields = object_in(data, "lock", largest=MAX_LOCK_BYTES)
         version = fields.pop("format", None)
         if version != FORMAT:
             raise BadRequestError(f"lock: format {version!r} is not understood, only {FORMAT}")
@@ -207,20 +206,6 @@ class Lock:
 def canonical(value: object) -> bytes:
     """The canonical bytes of what is signed: sorted keys, no blanks, UTF-8, a newline at the end."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
-
-
-def parsed(data: bytes, what: str, at_most: int) -> dict[str, Any]:
-    """An object of JSON.
-
-    Raises:
-        BadRequestError: It is malformed, or longer than ``at_most`` bytes.
-    """
-    if len(data) > at_most:
-        raise BadRequestError(f"{what}: {len(data)} bytes, more than {at_most}")
-    try:
-        return mapping(strict_json.parse(data, largest=at_most), what)
-    except strict_json.MalformedJSONError:
-        raise BadRequestError(f"{what}: not JSON") from None
 
 
 def release_id(text: str) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hermesops.node.errors import BadRequestError, RefusedError
-from hermesops.node.release.documents.lock import Lock, canonical, parsed, release_id
+from hermesops.node.release.documents.lock import Lock, canonical, release_id
 from hermesops.node.release.documents.signers import is_number
-from hermesops.node.untrusted.strict_json import exactly, mapping, matching, one_line
+from hermesops.node.untrusted.strict_json import exactly, mapping, matching, object_in, one_line
 
 FORMAT = 1
 MAX_BYTES = 1024 * 1024
@@ -71,7 +71,7 @@ class Revocations:
         Raises:
             BadRequestError: They are malformed; the message names the field.
         """
-        fields = parsed(data, "revocations", MAX_BYTES)
+        fields = object_in(data, "revocations", largest=MAX_BYTES)
         exactly(fields, "revocations", required={"format", "number", "revoked", "floor"})
         number = fields["number"]
         if fields["format"] != FORMAT or not is_number(number):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.release.documents.lock import canonical, parsed
-from hermesops.node.untrusted.strict_json import exactly, string
+from hermesops.node.release.documents.lock import canonical
+from hermesops.node.untrusted.strict_json import exactly, object_in, string
 
 FORMAT = 1
 MAX_BYTES = 64 * 1024
@@ -67,7 +67,7 @@ class AllowedSigners:
         Raises:
             BadRequestError: It is malformed; the message names the field or the line.
         """
-        fields = parsed(data, "signers", 2 * MAX_BYTES)
+        fields = object_in(data, "signers", largest=2 * MAX_BYTES)
         exactly(fields, "signers", required={"format", "number", "signers"})
         number = fields["number"]
         if fields["format"] != FORMAT or not is_number(number) or number < 1:
