@@ -18,7 +18,8 @@ from hermesops.localcloud.drivers.interface import MODEL_PORT
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.route import issue_token
 from hermesops.node import build as node
-from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets, Settings
+from hermesops.node.instance.settings import Settings
+from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
 from tests.support.converged_world import ConvergedWorld, shared_cache
 from tests.support.left_worlds import remember_folder
 from tests.support.localcloud import serving

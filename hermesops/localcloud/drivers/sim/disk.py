@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from hermesops.localcloud.drivers.sim.store import Entry, Store
 from hermesops.model.route import ROUTES
 from hermesops.node.instance.agent.installation import BACKUP_USER
-from hermesops.node.instance.agent.messengers import ADAPTER_OF
+from hermesops.node.instance.settings import ADAPTER_OF
 from hermesops.node.protocol import PROGRAM
 
 UNIT = "hermes-gateway.service"

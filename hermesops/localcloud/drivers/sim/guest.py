@@ -22,8 +22,8 @@ from hermesops.localcloud.drivers.sim.node.system import SimFiles, SimGate, SimK
 from hermesops.localcloud.drivers.sim.store import Record, Store
 from hermesops.node import __main__ as node
 from hermesops.node.errors import NotReadyError
+from hermesops.node.instance import certificate
 from hermesops.node.instance.agent.api import Answer
-from hermesops.node.instance.identity import certificate
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.release import activation

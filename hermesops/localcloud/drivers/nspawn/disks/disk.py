@@ -15,8 +15,8 @@ from hermesops.localcloud.drivers.nspawn.disks import guest_files
 from hermesops.localcloud.drivers.nspawn.disks.filesystem import is_attached, is_mounted, lengthen
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
 from hermesops.node.protocol import DATA_PATH, GB, VARIABLES
-from hermesops.node.system.data_volume import ext4
-from hermesops.node.system.data_volume.size import wanted_gb
+from hermesops.node.system import data_volume
+from hermesops.node.system.data_volume import wanted_gb
 
 _GIB = 1024**3
 _DETACH_S = 2.0
@@ -50,7 +50,7 @@ class Volume:
             RefusedError: The way to the data leads through a link.
             UnavailableError: There is no room, or the file system is damaged.
         """
-        size = wanted_gb(self._variables()) * GB // ext4.BLOCK * ext4.BLOCK
+        size = wanted_gb(self._variables()) * GB // data_volume.BLOCK * data_volume.BLOCK
         if is_mounted(self._place) or not (size or self.file.exists()):
             return
         guest_files.ensure_folder(self._root, DATA_PATH)
@@ -83,14 +83,14 @@ class Volume:
         making = self.file.with_suffix(".making")
         with making.open("wb") as file:
             file.truncate(size)
-        run([*ext4.MKFS, *_LAZY, "-d", str(self._place), str(making)])
-        run(ext4.furnish(making, self._place, options=_VOLUME_OPTIONS))
+        run([*data_volume.MKFS, *_LAZY, "-d", str(self._place), str(making)])
+        run(data_volume.furnish(making, self._place, options=_VOLUME_OPTIONS))
         making.rename(self.file)
 
     def _grow(self, size: int) -> None:
         """Make it larger, never smaller; safe to repeat. While a copy of its mount exists, it keeps its size."""
         size = max(size, self.file.stat().st_size)
-        if ext4.size_of(self.file) < size and not is_attached(self.file):
+        if data_volume.size_of(self.file) < size and not is_attached(self.file):
             lengthen(self.file, size)
 
 

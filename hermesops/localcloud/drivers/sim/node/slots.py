@@ -17,13 +17,13 @@ from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, Rele
 from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import Entry, Store
 from hermesops.node.errors import NotReadyError, RefusedError
-from hermesops.node.instance.agent.check import Check
 from hermesops.node.layout import UNIT, Layout
+from hermesops.node.ports import Trial, TrialResult
+from hermesops.node.protocol import Check
 from hermesops.node.release.documents.lock import SIMULATED, Blob, Lock
 from hermesops.node.release.documents.signers import Kind
 from hermesops.node.release.slots import disk as real
-from hermesops.node.release.slots.links import schema_of
-from hermesops.node.release.trial.plan import Trial, Tried
+from hermesops.node.release.slots.slot import schema_of
 from hermesops.node.system.as_user import AgentHome
 
 PYTHON = "3.11"
@@ -112,8 +112,8 @@ class SimSlots:
             self._disk.put(str(target), entry)
         return True
 
-    def exercise(self, trial: Trial) -> Tried:
-        """See ``node.release.slots.disk.exercise``: finds what is wrong with the release as far as a trial finds it."""
+    def run_trial(self, trial: Trial) -> TrialResult:
+        """See ``node.release.slots.disk.run_trial``: finds the faults of the release that a trial finds."""
         has = release_faults_of(_variable(trial.new.environment), self._machine_id, trial.new.slot.name)
         checks = (
             Check(
@@ -123,8 +123,10 @@ class SimSlots:
             ),
         )
         if ReleaseFault.MIGRATES in has:
-            return Tried(checks, "copy", "the release before does not start on what this one made of the copy", 0.1)
-        return Tried(checks, seconds=0.1)
+            return TrialResult(
+                checks, "copy", "the release before does not start on what this one made of the copy", 0.1
+            )
+        return TrialResult(checks, seconds=0.1)
 
     def migrate(self, home: AgentHome, slot: Path, unit: str) -> None:
         """See ``node.release.slots.disk.migrate``: only the number of the schema changes."""

@@ -24,10 +24,10 @@ from hermesops.node.state import export as rows
 from hermesops.node.state.adapter import Copied
 from hermesops.node.state.contents import OURS
 from hermesops.node.state.digest import Digest, is_document, is_hashed
-from hermesops.node.state.repository import Repository
 from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access
+from hermesops.node.system.restic import Repository
 
 _JOBS = "cron/jobs.json"
 
@@ -45,7 +45,7 @@ class SimState:
         self._disk = disk
         self._gateway = gateway
 
-    def look(self, home: AgentHome) -> tuple[dict[str, Any], int]:
+    def observe(self, home: AgentHome) -> tuple[dict[str, Any], int]:
         """See ``node.state.adapter.look``."""
         found = dict(self._content(home))
         used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
@@ -111,16 +111,16 @@ class SimState:
     def keep(self, home: AgentHome, name: str) -> None:
         """See ``node.state.adapter.keep``: a simulated agent has no databases."""
 
-    def weigh(self, home: AgentHome, name: str) -> RestoreResult:
-        """See ``node.state.adapter.weigh``."""
+    def preview(self, home: AgentHome, name: str) -> RestoreResult:
+        """See ``node.state.adapter.preview``."""
         del home, name
         return RestoreResult()
 
     def restore(self, home: AgentHome, name: str) -> RestoreResult:
-        """See ``node.state.adapter.put_back``."""
-        return self.weigh(home, name)
+        """See ``node.state.adapter.restore``."""
+        return self.preview(home, name)
 
-    def outdated(self, home: AgentHome, *, older_than_s: float) -> int:
+    def prune(self, home: AgentHome, *, older_than_s: float) -> int:
         """See ``node.state.adapter.outdated``."""
         del home, older_than_s
         return 0
@@ -164,7 +164,7 @@ def digest_of(found: Mapping[str, Entry]) -> dict[str, Any]:
             digest.document(name.encode(), entry.data)
         elif is_hashed(name.encode()):
             digest.file(name.encode(), hashlib.sha256(entry.data).hexdigest())
-    return digest.told()
+    return digest.result()
 
 
 def digest_of_copy(world: Path, snapshot: str) -> dict[str, Any] | None:

@@ -11,10 +11,8 @@ from pathlib import Path
 from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import Entry
 from hermesops.node.errors import BadRequestError, NotReadyError
-from hermesops.node.instance.identity.credential import Credential
-from hermesops.node.protocol import GB, VARIABLES
-from hermesops.node.system.data_volume.luks import Room
-from hermesops.node.system.data_volume.size import wanted_gb
+from hermesops.node.protocol import GB, VARIABLES, Credential
+from hermesops.node.system.data_volume import VolumeState, wanted_gb
 from hermesops.node.system.files import Access
 
 _LIMIT = 1024 * 1024
@@ -161,30 +159,30 @@ class SimVolumes:
         self._disk = disk
         self._disk_gib = disk_gib
 
-    def look(self, place: Path) -> Room:
-        """See ``node.system.data_volume.luks.look``."""
+    def observe(self, place: Path) -> VolumeState:
+        """See ``node.system.data_volume.observe``."""
         variables = self._disk.entry(VARIABLES)
         size = wanted_gb(variables.data) * GB if variables else 0
         used = sum(len(entry.data) for entry in self._disk.below(str(place)).values())
-        return Room(size > 0, is_encrypted=False, size=size or self._disk_gib << 30, used=used)
+        return VolumeState(size > 0, is_encrypted=False, size=size or self._disk_gib << 30, used=used)
 
     def exists(self, file: Path) -> bool:
-        """See ``node.system.data_volume.luks.exists``: the world mounts it, as it does for containers."""
+        """See ``node.system.data_volume.exists``: the world mounts it, as it does for containers."""
         del file
         return False
 
     def identify(self, file: Path) -> str:
-        """See ``node.system.data_volume.luks.identify``; never called."""
+        """See ``node.system.data_volume.identify``; never called."""
         return str(file)
 
     def open_volume(self, file: Path, place: Path, key: bytes, size: int) -> None:
-        """See ``node.system.data_volume.luks.open_volume``; it is open."""
+        """See ``node.system.data_volume.open_volume``; it is open."""
 
     def fill_volume(self) -> None:
-        """See ``node.system.data_volume.luks.fill_volume``; it has its size from its order."""
+        """See ``node.system.data_volume.fill_volume``; it has its size from its order."""
 
     def close_volume(self, place: Path) -> None:
-        """See ``node.system.data_volume.luks.close_volume``; it goes with the machine."""
+        """See ``node.system.data_volume.close_volume``; it goes with the machine."""
 
 
 class SimGate:
