@@ -132,6 +132,8 @@ def _release(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> _An
             )
         case "cancel":
             return activation.cancel(machine), ExitCode.OK
+        case "ready":
+            return activate.ask_untouched(machine), ExitCode.OK
         case "gc":
             return inventory.gc(machine, keep=max(1, words.keep), lease=_lease(words)), ExitCode.OK
         case "check":  # on a real machine ``integrity.main`` is run instead, without the imports of this module
@@ -261,6 +263,7 @@ def _add_release(commands: Any, leased: argparse.ArgumentParser) -> None:  # noq
     action = actions.add_parser("gc", parents=[leased], help="remove slots and files that no rollback needs")
     action.add_argument("--keep", type=int, default=2, metavar="SLOTS", help="at least so many")
     actions.add_parser("check", help="ten checks that it is as it was installed, and runs; exit 8 where it is not")
+    actions.add_parser("ready", help="ask the running gateway what it has to answer after a change of release, too")
     actions.add_parser("show", help="slots, which one runs, and the outcome of the last change")
     actions.add_parser("settle", help="wait for the end of a change of release, and roll it back when it is due")
 

@@ -11,6 +11,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import BLOBS, Activation, RollbackResult, SlotsState
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import PROGRAM
 
 _LOOK_S = 20.0
@@ -19,6 +20,9 @@ _FETCH_S = 900.0
 
 _SWITCH_S = 600.0
 """Seconds beside draining that installing, trying and starting may take."""
+
+_READY_S = 40.0
+"""Seconds for an agent to list its sessions and tools."""
 
 _CONFIRM_S, _DRAIN_S = 60.0, 10.0
 """Seconds for a machine without an instance: nobody is served there."""
@@ -30,8 +34,6 @@ _KEPT = 3
 
 _ROUNDS = 3
 """How often files are brought that a machine says it lacks: what was brought whole is there."""
-
-_MISSING, _FAILED = 7, 8
 
 
 class Bundle(Protocol):
@@ -66,6 +68,20 @@ class ReleaseClient:
         with understood(machine_id, "status"):
             return SlotsState.from_status(status) if status and status.get("releases") else None
 
+    async def problem_of_agent(self, machine_id: MachineId) -> str:
+        """What the agent on a machine fails of the checks that follow a change of release; empty for nothing.
+
+        Raises:
+            UnavailableError: The machine does not answer.
+        """
+        done = await self._channel_to(machine_id).run(f"{PROGRAM} release ready", timeout_s=_READY_S)
+        if done.exit_code == ExitCode.BAD_REQUEST:  # its hermes-node is older than that command
+            return ""
+        told = _answer(done, machine_id, "release ready")
+        with understood(machine_id, "release ready"):
+            failed = next((check for check in told["checks"] if not check["ok"]), None)
+            return f"{failed['name']}: {failed['detail']}" if failed else ""
+
     async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
         """Bring a machine the files of a release that it lacks; safe to call twice.
 
@@ -79,7 +95,7 @@ class ReleaseClient:
             done = await node_commands.hand(
                 channel, "release fetch", bundle.handout(python), self._lease, timeout_s=_FETCH_S
             )
-            if done.exit_code != _MISSING:
+            if done.exit_code != ExitCode.UNFINISHED:
                 _answer(done, machine_id, "release fetch")
                 return
             for sha256 in _missing(done, machine_id):
@@ -111,7 +127,7 @@ class ReleaseClient:
         """
         words = f"release activate {release} --confirm-within {confirm_s:g} --drain {drain_s:g}"
         done = await self._change(machine_id, words, timeout_s=drain_s + _SWITCH_S)
-        if done.exit_code == _FAILED:
+        if done.exit_code == ExitCode.FAILED:
             told = {"error": "it did not work", **object_in(done, machine_id, "release activate")}
         else:
             told = dict(_answer(done, machine_id, "release activate"))

@@ -120,6 +120,18 @@ def activate(
             return _change(change, tried)
 
 
+def ask_untouched(machine: Machine) -> dict[str, Any]:
+    """What the running gateway answers of what it has to answer after a change; no checks where none runs.
+
+    A gateway that fails these before a change says nothing of the release by failing them afterwards.
+    """
+    agent, payload = agent_of(machine), slot.occupant(machine)
+    if payload is None or not is_running(machine, agent):
+        return {"checks": []}
+    found = readiness.ask_running(machine.system, agent.base.port, payload.secrets.api_server_key)
+    return {"checks": [asdict(check) for check in found]}
+
+
 def _done(machine: Machine, release: str) -> dict[str, Any] | None:
     held = records.load(machine)
     if held is None:

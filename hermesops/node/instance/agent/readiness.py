@@ -42,12 +42,17 @@ def ask_all(system: System, port: int, key: str, *, unit: str, takes_turns: bool
     The unit shows early that the gateway keeps ending. It only takes a turn where there is a model for it.
     """
     asked = [await_health(system, port, key, unit=unit, timeout_s=_HEALTH_S)]
-    for ask in (_state, _tools):
-        if asked[-1].ok:
-            asked.append(ask(system, port, key))
+    if asked[-1].ok:
+        asked.extend(ask_running(system, port, key))
     if takes_turns and asked[-1].ok:
         asked.append(_turn(system, port, key))
     return tuple(asked)
+
+
+def ask_running(system: System, port: int, key: str) -> tuple[Check, ...]:
+    """Ask a healthy gateway for state and tools; the first check that fails is the last one."""
+    state = _state(system, port, key)
+    return (state, _tools(system, port, key)) if state.ok else (state,)
 
 
 def await_health(system: System, port: int, key: str, *, unit: str, timeout_s: float) -> Check:
