@@ -6,6 +6,7 @@ from hermesops.app.handlers.instances import LifecycleHandlers, instance_of
 from hermesops.app.services.restore_drills import Drills
 from hermesops.app.services.stack_runs import StackUps
 from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.operations.kinds import RestartIntent
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -55,7 +56,8 @@ class OperationHandlers:
             **LifecycleHandlers(self._session).handlers(),
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
-            **self._session.backups.handlers(),
+            OperationKind.BACKUP: self._session.backups.backup_of,
+            OperationKind.RESTORE: self._session.backups.restore_of,
             OperationKind.SNAPSHOT: self._session.snapshots.work_of,
             OperationKind.DRILL: Drills(self._session).work_of,
             OperationKind.STACK_UP: StackUps(self._app).work_of,
@@ -73,7 +75,7 @@ class OperationHandlers:
         from hermesops.instances.workflows.restart import Restart
 
         reach = self._session.instance_client.with_lease(lease)
-        return Restart(instance_of(operation), str(operation.intent["before"]), reach, reach.gateways)
+        return Restart(instance_of(operation), RestartIntent.of(operation).before, reach)
 
     def _configure(self, operation: Operation, lease: Lease) -> "Configure":
         from hermesops.instances.workflows.configure import Configure

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hermesops.errors import RefusedError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.model.spare import Purpose, drill_subject, spare_subject
+from hermesops.operations.kinds import DrillIntent
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
@@ -57,7 +58,7 @@ class Drills:
             raise RefusedError("no agent has a backup", hint="hermesops backup create USER makes one")
         newest = self._registry.get_backup(chosen.id, "")
         await self._session.backups.keys.reach()
-        intent = {"user": chosen.title, "instance": chosen.id, "snapshot": newest.id, "why": why}
+        intent = DrillIntent(user=chosen.title, instance=chosen.id, snapshot=newest.id, why=why).to_json()
         return self._registry.open_operation(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
 
     def work_of(self, operation: Operation, lease: Lease) -> "Drill":
@@ -68,7 +69,7 @@ class Drills:
         return Drill(
             operation,
             rows=self._registry,
-            world=reach,
+            client=reach,
             backups=self._session.copies(reach),
             cells=self._app.cell_stacks,
             take=partial(self._take, why=f"drill {operation.id}"),

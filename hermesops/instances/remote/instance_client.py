@@ -12,9 +12,10 @@ from typing import Any, NoReturn, Protocol, Self
 
 from hermesops import waiting
 from hermesops.channel import Channel, ToolboxChannel, last_words, understood
-from hermesops.channel.agent import Piece
+from hermesops.channel.agent import AgentApi, Piece
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.ports import Keys
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.certificates import Certifying
 from hermesops.instances.remote.gateway import GatewayService
@@ -24,7 +25,7 @@ from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
-from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
+from hermesops.model.instance import Instance, InstanceSettings
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
 from hermesops.model.route import TOKEN, PresentToken
@@ -63,29 +64,6 @@ class Rows(Protocol):
         """Whether there is a backup of it."""
 
 
-class Keys(Protocol):
-    """Where an instance's secrets come from."""
-
-    def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
-        """The instance's keys."""
-
-    def renew(self, instance_id: InstanceId) -> PresentToken:
-        """Have its token for the model router be one that is worth handing out."""
-
-    def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
-        """Record that its machine has that token."""
-
-
-class Agents(Protocol):
-    """The agent's own API, through the vendor's proxy."""
-
-    async def health(self, machine: Machine, api_key: str) -> GatewayHealth:
-        """Ask the gateway how it is."""
-
-    def chat(self, machine: Machine, api_key: str, text: str, *, session_id: str = "") -> AsyncIterator[Piece]:
-        """Say something and yield the answer."""
-
-
 class InstanceClient:
     """Everything of an instance that is not in the registry.
 
@@ -106,7 +84,7 @@ class InstanceClient:
         rows: Rows,
         vendor: Client,
         keys: Keys,
-        agents: Agents,
+        agents: AgentApi,
         router_url: str,
         gateway_timeout_s: float,
         tell: Callable[[str], None],

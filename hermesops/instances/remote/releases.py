@@ -1,11 +1,11 @@
 """Releases on machines, brought and switched by hermes-node under a lease. It must not decide who gets what."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.channel import Channel, Completed, object_in, understood
 from hermesops.errors import UnavailableError
+from hermesops.instances.ports import Bundle
 from hermesops.instances.remote import node_commands
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
@@ -32,20 +32,6 @@ _ROUNDS = 3
 """How often files are brought that a machine says it lacks: what was brought whole is there."""
 
 _MISSING, _FAILED = 7, 8
-
-
-class Bundle(Protocol):
-    """A release as machines are handed it."""
-
-    @property
-    def id(self) -> ReleaseId:
-        """Which."""
-
-    def handout(self, python: str) -> bytes:
-        """What a machine with that Python is told of it."""
-
-    def blob(self, sha256: str) -> bytes | Path:
-        """One file of it."""
 
 
 class ReleaseClient:

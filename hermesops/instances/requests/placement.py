@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from hermesops.errors import RefusedError
-from hermesops.instances.requests.provision import ChooseCell
+from hermesops.instances import refusals
+from hermesops.instances.ports import ChooseCell
+from hermesops.instances.remote.instance_client import InstanceClient
+from hermesops.instances.requests import preflight
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId
 from hermesops.model.image import Image
@@ -25,20 +27,13 @@ class Rows(Protocol):
         """The image of that name that was asked for last."""
 
 
-class Vendor(Protocol):
-    """What is for sale."""
-
-    async def sells(self, server_type: str, region: str) -> bool:
-        """Whether machines of that type can be rented there now."""
-
-
 @dataclass(frozen=True)
 class MachinePlacement:
     """Chooses places.
 
     Attributes:
         rows: The registry.
-        vendor: JustAVPS.
+        client: Asks JustAVPS.
         choose_cell: Placement.
         image_name: What new machines boot from.
         cell_size: Machines a cell holds at most.
@@ -46,7 +41,7 @@ class MachinePlacement:
     """
 
     rows: Rows
-    vendor: Vendor
+    client: InstanceClient
     choose_cell: ChooseCell
     image_name: str
     cell_size: int
@@ -80,9 +75,7 @@ class MachinePlacement:
         """
         image = self.rows.latest_image(self.image_name)
         if image is None:
-            raise RefusedError(
-                f"no image {self.image_name} has been built", hint=f"hermesops image build {self.image_name}"
-            )
+            raise refusals.no_image(self.image_name)
         return image.id
 
     async def refuse_unsold(self, server_type: str, region: str) -> None:
@@ -91,11 +84,7 @@ class MachinePlacement:
         Raises:
             RefusedError: They cannot.
         """
-        if not await self.vendor.sells(server_type, region):
-            raise RefusedError(
-                f"JustAVPS sells no {server_type} in {region} now",
-                hint="hermesops settings show lists region, plan_regions and server_types",
-            )
+        await preflight.refuse_unsold(self.client, server_type, region)
 
     def _choose(self, cells: Sequence[Cell], plan: Plan, region: str) -> Placement:
         choose = partial(self.choose_cell, plan=plan, region=region, size=self.cell_size, plans_apart=self.plans_apart)

@@ -5,13 +5,17 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.instances.steps.personalise import asleep, refuse_at_rest
-from hermesops.model.ids import ImageId, InstanceId, UserId
+from hermesops.instances import refusals
+from hermesops.instances.eligibility import refuse_ineligible
+from hermesops.instances.ports import Budget
+from hermesops.instances.remote.instance_client import InstanceClient
+from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.image import Image
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.model.plan import Plan
 from hermesops.model.user import User, parse_user
+from hermesops.operations.kinds import ProvisionIntent
 
 
 class Rows(Protocol):
@@ -30,16 +34,6 @@ class Rows(Protocol):
 
     def latest_image(self, name: str) -> Image | None:
         """The image of that name that was asked for last."""
-
-
-class Vendor(Protocol):
-    """What the vendor is asked before anything is written."""
-
-    async def is_bootable(self, image_id: ImageId) -> bool:
-        """Whether the image still exists and machines can boot from it."""
-
-    async def sells(self, server_type: str, region: str) -> bool:
-        """Whether machines of that type can be rented there now."""
 
 
 @dataclass(frozen=True)
@@ -67,26 +61,19 @@ class Policy:
         return self.plan_regions.get(plan, self.region)
 
 
-class Budget(Protocol):
-    """What may be spent."""
-
-    async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
-        """Raise RefusedError when more machines of these server types and regions would pass the budget."""
-
-
 class ProvisionPreflight:
     """Asks whether a request can come true.
 
     Args:
         rows: The registry.
-        vendor: JustAVPS.
+        client: Asks JustAVPS.
         budget: The budget.
         policy: Settings.
     """
 
-    def __init__(self, rows: Rows, vendor: Vendor, budget: Budget, policy: Policy) -> None:
+    def __init__(self, rows: Rows, client: InstanceClient, budget: Budget, policy: Policy) -> None:
         self._rows = rows
-        self._vendor = vendor
+        self._client = client
         self._budget = budget
         self._policy = policy
 
@@ -104,15 +91,10 @@ class ProvisionPreflight:
             return None  # a new one
         instance = self._rows.instance_of_user(user.id)
         if instance is not None:
-            self._refuse_resting(instance)
+            unfinished = self._rows.list_operations(unfinished=True, instance_id=instance.id)
+            refuse_ineligible(ProvisionIntent, instance, unfinished)
             refuse_other_plan(user_text, instance, plan)
         return instance
-
-    def _refuse_resting(self, known: Instance) -> None:
-        """An agent that is suspended, or is being suspended, moved or ended, is not brought up by the way."""
-        if known.status is InstanceStatus.SUSPENDED:
-            raise asleep(known)
-        refuse_at_rest(known, self._rows.list_operations(unfinished=True, instance_id=known.id))
 
     def image(self) -> Image:
         """What a new machine boots from.
@@ -123,7 +105,7 @@ class ProvisionPreflight:
         name = self._policy.image
         image = self._rows.latest_image(name)
         if image is None:
-            raise RefusedError(f"no image {name} has been built", hint=f"hermesops image build {name}")
+            raise refusals.no_image(name)
         return image
 
     async def refuse_unrentable(self, *wished: tuple[Plan, str]) -> Image:
@@ -135,23 +117,21 @@ class ProvisionPreflight:
             UnavailableError: JustAVPS does not answer.
         """
         for plan, region in dict.fromkeys(wished):
-            await self._refuse_unsold(plan, region)
+            await refuse_unsold(self._client, self._policy.server_types[plan], region)
         await self._budget.refuse_unaffordable(*((self._policy.server_types[plan], region) for plan, region in wished))
         image = self.image()
-        if not await self._vendor.is_bootable(image.id):
+        if not await self._client.is_bootable(image.id):
             name = self._policy.image
             raise RefusedError(
                 f"JustAVPS no longer has image {name} {image.id}", hint=f"hermesops image build {name} makes it again"
             )
         return image
 
-    async def _refuse_unsold(self, plan: Plan, region: str) -> None:
-        server_type = self._policy.server_types[plan]
-        if not await self._vendor.sells(server_type, region):
-            raise RefusedError(
-                f"JustAVPS sells no {server_type} in {region} now, which plan {plan} is",
-                hint="hermesops settings show lists region, plan_regions and server_types; --region names another",
-            )
+
+async def refuse_unsold(client: InstanceClient, server_type: str, region: str) -> None:
+    """Raise RefusedError when no such machines can be rented there now."""
+    if not await client.sells(server_type, region):
+        raise refusals.not_sold(server_type, region)
 
 
 def refuse_other_plan(user_text: str, known: Instance, plan: Plan) -> None:

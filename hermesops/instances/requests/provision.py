@@ -3,24 +3,35 @@
 Nothing is half-made by a bad request: the first row is written after the last question was answered.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 from hermesops.errors import UsageError
-from hermesops.instances.ports import Intents
-from hermesops.instances.requests import preflight as questions
+from hermesops.instances.ports import ChooseCell, Pool
+from hermesops.instances.requests import preflight
 from hermesops.instances.requests.preflight import Policy, ProvisionPreflight, refuse_other_plan
 from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId, instance_subject
+from hermesops.model.ids import ImageId, InstanceId, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.user import User
+from hermesops.operations.kinds import ProvisionIntent
 
 
-class Rows(questions.Rows, Intents, Protocol):
+class Rows(preflight.Rows, Protocol):
     """The registry, as far as admission reads and writes it."""
+
+    def open_operation(
+        self,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        """Write the intent, or find the unfinished one."""
 
     def place_instance(
         self,
@@ -32,22 +43,6 @@ class Rows(questions.Rows, Intents, Protocol):
         choose: Callable[[Sequence[Cell]], Placement],
     ) -> Instance:
         """Write the instance's row into the cell chosen, or find the one that lives."""
-
-
-class ChooseCell(Protocol):
-    """Where a new machine goes."""
-
-    def __call__(self, cells: Sequence[Cell], *, plan: Plan, region: str, size: int, plans_apart: bool) -> Placement:
-        """Choose a cell."""
-
-
-class Pool(Protocol):
-    """Machines that wait for newcomers."""
-
-    async def claim(
-        self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
-    ) -> Instance | None:
-        """Make a ready one the user's, whose row is made then; ``None`` when there is none."""
 
 
 def parse_plan(text: str) -> Plan:
@@ -74,10 +69,10 @@ class ProvisionAdmission:
     """
 
     def __init__(
-        self, rows: Rows, questions: ProvisionPreflight, choose_cell: ChooseCell, pool: Pool, policy: Policy
+        self, rows: Rows, preflight: ProvisionPreflight, choose_cell: ChooseCell, pool: Pool, policy: Policy
     ) -> None:
         self._rows = rows
-        self._preflight = questions
+        self._preflight = preflight
         self._choose_cell = choose_cell
         self._pool = pool
         self._policy = policy
@@ -106,30 +101,16 @@ class ProvisionAdmission:
                 new_user, plan, server_type=self._policy.server_types[plan], image_id=image.id, region=where
             ) or await self._order(new_user, plan, where)
             refuse_other_plan(user_text, known, plan)  # another request may have been faster
-        operation = self._rows.open_operation(
-            OperationKind.PROVISION,
-            instance_subject(known.id),
-            intent={"user": user_text, "plan": plan.value, "machine_name": known.machine_name},
-            instance_id=known.id,
-        )
+        intent = ProvisionIntent(user=user_text, plan=plan, machine_name=known.machine_name).to_json()
+        subject = instance_subject(known.id)
+        operation = self._rows.open_operation(OperationKind.PROVISION, subject, intent=intent, instance_id=known.id)
         return known, operation
 
-    async def _order(self, new_user: Callable[[], User], plan: Plan, where: str) -> Instance:
-        image = await self._preflight.refuse_unrentable((plan, where))
-        return self._create(new_user(), plan, image.id, where)
-
-    def _create(self, user: User, plan: Plan, image_id: ImageId, region: str) -> Instance:
-        policy = self._policy
+    async def _order(self, new_user: Callable[[], User], plan: Plan, region: str) -> Instance:
+        image, policy = await self._preflight.refuse_unrentable((plan, region)), self._policy
+        choose = partial(
+            self._choose_cell, plan=plan, region=region, size=policy.cell_size, plans_apart=policy.plans_apart
+        )
         return self._rows.place_instance(
-            user,
-            plan=plan,
-            server_type=policy.server_types[plan],
-            image_id=image_id,
-            choose=partial(
-                self._choose_cell,
-                plan=plan,
-                region=region,
-                size=policy.cell_size,
-                plans_apart=policy.plans_apart,
-            ),
+            new_user(), plan=plan, server_type=policy.server_types[plan], image_id=image.id, choose=choose
         )

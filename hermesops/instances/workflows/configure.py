@@ -7,9 +7,10 @@ hermes-node restarts the gateway only when what it reads has changed.
 from typing import assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import HandsOver
-from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step, out_of_reach, terminated
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
@@ -26,9 +27,9 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
     """
     instance = seen.instance
     if instance.status is InstanceStatus.TERMINATED:
-        return Refused(terminated(instance))
+        return Refused(refusals.terminated(instance))
     if seen.machine is None or seen.node is None:
-        return Refused(out_of_reach(instance))
+        return Refused(refusals.unreachable(instance))
     step = next_step(seen, seen.machine, seen.node, payload_digest=payload_digest)
     return step or Done(f"the agent of {instance.title} has these settings and is healthy")
 
@@ -38,20 +39,20 @@ class Configure:
 
     Args:
         instance_id: Whose.
-        world: Machine, node and gateway.
+        client: Machine, node and gateway.
     """
 
-    def __init__(self, instance_id: InstanceId, world: HandsOver) -> None:
+    def __init__(self, instance_id: InstanceId, client: PowerControl) -> None:
         self._instance_id = instance_id
-        self._world = world
+        self._client = client
 
     async def observe(self) -> Observation:
         """Look at row, machine, node and gateway."""
-        return await self._world.observe(self._instance_id)
+        return await self._client.observe(self._instance_id)
 
     def decide(self, seen: Observation) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, payload_digest=self._world.payload_digest(seen.instance))
+        return decide(seen, payload_digest=self._client.payload_digest(seen.instance))
 
     def describe(self, step: Step, seen: Observation) -> str:
         """The step in a few words."""
@@ -75,9 +76,9 @@ class Configure:
         try:
             match step:
                 case Personalise(machine_id=machine_id, request=request):
-                    await self._world.personalise(instance, machine_id, request)
+                    await self._client.personalise(instance, machine_id, request)
                 case AwaitGateway(machine_id=machine_id):
-                    await self._world.await_gateway(instance, machine_id)
+                    await self._client.await_gateway(instance, machine_id)
                 case _ as never:
                     assert_never(never)
         except UnavailableError as error:

@@ -1,4 +1,4 @@
-"""An instance's plan changed on the machine it is on: at rest, backed up, resized by its cell, alive again.
+"""Change an instance's plan on the machine it is on: stop and back up, resize by its cell, start again.
 
 Where the vendor cannot resize, the same is done by ``relocate``, on a new machine.
 """
@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hermesops.errors import PartlyDoneError, RefusedError
+from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import Cells, Copies
+from hermesops.instances.ports import Backups, Cells
+from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import start_verified, stop_and_backup
-from hermesops.instances.steps.personalise import terminated
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
@@ -51,10 +52,10 @@ class Size:
 
 @dataclass(frozen=True)
 class ResizeState:
-    """What resizing looks at.
+    """What resizing observes.
 
     Attributes:
-        state: What is on the machine, while its gateway rests.
+        state: What is on the machine, while its gateway is stopped.
         backup: Made for this very operation.
     """
 
@@ -73,7 +74,7 @@ def decide(seen: ResizeState, size: Size, *, payload_digest: str) -> Step | Done
     """
     instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
-        return Refused(terminated(instance))
+        return Refused(refusals.terminated(instance))
     if instance.plan is not size.plan:
         return stop_and_backup.next_step(seen.observation, seen.backup) or ChangePlan()
     settled = machine is not None and machine.status in {MachineStatus.READY, MachineStatus.STOPPED}
@@ -107,13 +108,6 @@ class Rows(start_verified.Rows, Protocol):
         """Write an instance's plan, and the server type of its machine."""
 
 
-class World(start_verified.World, Protocol):
-    """The world, for whoever resizes machines."""
-
-    async def want_room(self, machine_id: MachineId, gigabytes: int) -> None:
-        """Have its data volume be that large from the next boot on."""
-
-
 class Resize:
     """The work of one change of plan in place, for the operations' loop.
 
@@ -123,8 +117,8 @@ class Resize:
         before: What it was when this was asked for; gone back to where the vendor refuses.
         size: What it shall be.
         rows: The registry.
-        world: Machine, node and gateway.
-        copies: Backups.
+        client: Machine, node and gateway.
+        backups: Backups.
         cells: Stacks of cells.
     """
 
@@ -136,8 +130,8 @@ class Resize:
         before: Size,
         size: Size,
         rows: Rows,
-        world: World,
-        copies: Copies,
+        client: PowerControl,
+        backups: Backups,
         cells: Cells,
     ) -> None:
         self._instance_id = instance_id
@@ -145,20 +139,20 @@ class Resize:
         self._before = before
         self._size = size
         self._rows = rows
-        self._world = world
-        self._copies = copies
+        self._client = client
+        self._backups = backups
         self._cells = cells
         self._refusal: RefusedError | None = None
 
     async def observe(self) -> ResizeState:
         """Look at row, machine, node, gateway and backups."""
-        observation = await self._world.observe(self._instance_id)
-        state = await stop_and_backup.resting_state(observation, self._world)
-        return ResizeState(observation, state, self._copies.made(self._instance_id, self._why))
+        observation = await self._client.observe(self._instance_id)
+        state = await stop_and_backup.stopped_state(observation, self._client)
+        return ResizeState(observation, state, self._backups.made(self._instance_id, self._why))
 
     def decide(self, seen: ResizeState) -> Step | Done | Refused:
         """The next step for what was seen; where the vendor refused, the way back, and then its words."""
-        digest = self._world.payload_digest(seen.observation.instance)
+        digest = self._client.payload_digest(seen.observation.instance)
         if self._refusal is None:
             return decide(seen, self._size, payload_digest=digest)
         back = decide(seen, self._before, payload_digest=digest)
@@ -177,15 +171,14 @@ class Resize:
             case ApplyCell():
                 await self._apply_cell(seen.observation, size)
             case Fence() | BackUp():
-                await stop_and_backup.do(step, instance, world=self._world, copies=self._copies, why=self._why)
+                await stop_and_backup.do(step, instance, client=self._client, backups=self._backups, why=self._why)
             case _:
-                await start_verified.do(step, instance, world=self._world, rows=self._rows)
+                await start_verified.do(step, instance, client=self._client, rows=self._rows)
 
     async def _apply_cell(self, observation: Observation, size: Size) -> None:
         instance = observation.instance
-        await self._want_room(
-            observation, size
-        )  # before: the resize reboots the machine, and a volume grows as it boots
+        # First, because the resize reboots the machine, and a volume grows as it boots.
+        await self._want_room(observation, size)
         try:
             await self._cells.apply(instance.cell, still_wanted=_always)
         except PartlyDoneError:
@@ -202,7 +195,7 @@ class Resize:
 
     async def _want_room(self, observation: Observation, size: Size) -> None:
         if size.data_gb and observation.machine is not None and observation.machine.status is MachineStatus.READY:
-            await self._world.want_room(observation.machine.id, size.data_gb)
+            await self._client.want_room(observation.machine.id, size.data_gb)
 
 
 async def _always() -> bool:

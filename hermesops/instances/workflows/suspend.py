@@ -1,30 +1,25 @@
-"""A suspended agent: at rest, backed up, its machine stopped or given back, until it is resumed.
+"""Suspend an agent: stop and back up its gateway, then stop its machine or give it back.
 
 The row says ``suspended`` last. A machine that is kept has ``machine_wanted``; where it was given back the newest
 backup is the state.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
-from typing import assert_never
+from typing import Protocol, assert_never
 
+from hermesops.instances import refusals
+from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import Cells, Copies, RestRows, Rests
-from hermesops.instances.steps import boot, stop_and_backup
-from hermesops.instances.steps.personalise import terminated
+from hermesops.instances.ports import Backups, Cells
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import stop_and_backup
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
-
-
-class Keep(StrEnum):
-    """What becomes of the machine of a suspended agent."""
-
-    STOPPED = "stopped"
-    REMOVED = "removed"
+from hermesops.operations.kinds import Keep
 
 
 @dataclass(frozen=True)
@@ -53,8 +48,8 @@ Step = stop_and_backup.Step | StopMachine | MarkForDeletion | ShrinkCell | MarkS
 
 
 @dataclass(frozen=True)
-class Sleeping:
-    """What suspending looks at.
+class SuspendState:
+    """What suspending observes.
 
     Attributes:
         backup: The one made for this very operation.
@@ -68,7 +63,7 @@ class Sleeping:
     in_stack: bool
 
 
-def decide(seen: Sleeping, *, keep: Keep) -> Step | Done | Refused:
+def decide(seen: SuspendState, *, keep: Keep) -> Step | Done | Refused:
     """The next step towards a suspended agent.
 
     Args:
@@ -77,10 +72,10 @@ def decide(seen: Sleeping, *, keep: Keep) -> Step | Done | Refused:
     """
     instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
-        return Refused(terminated(instance))
-    gone = machine is None or machine.status is MachineStatus.DELETED
+        return Refused(refusals.terminated(instance))
+    gone = seen.observation.existing_machine is None
     if instance.status is InstanceStatus.SUSPENDED and _is_kept(seen, keep, gone=gone):
-        return _sleeps(instance, keep)  # whoever asks again would resume it only to back it up again
+        return _done(instance, keep)  # whoever asks again would resume it only to back it up again
     if not (gone and seen.backup) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
         return step
     if keep is Keep.STOPPED and machine is not None and machine.status is not MachineStatus.STOPPED:
@@ -91,17 +86,17 @@ def decide(seen: Sleeping, *, keep: Keep) -> Step | Done | Refused:
         return ShrinkCell()
     if instance.status is not InstanceStatus.SUSPENDED:
         return MarkSuspended()
-    return _sleeps(instance, keep)
+    return _done(instance, keep)
 
 
-def _is_kept(seen: Sleeping, keep: Keep, *, gone: bool) -> bool:
+def _is_kept(seen: SuspendState, keep: Keep, *, gone: bool) -> bool:
     if keep is Keep.REMOVED:
         return gone and not seen.wanted and not seen.in_stack
     machine = seen.observation.machine
     return machine is not None and machine.status is MachineStatus.STOPPED
 
 
-def _sleeps(instance: Instance, keep: Keep) -> Done:
+def _done(instance: Instance, keep: Keep) -> Done:
     return Done(f"the agent of {instance.title} is suspended, its machine is {keep}")
 
 
@@ -118,6 +113,19 @@ def describe(step: Step, instance: Instance) -> str:
             return stop_and_backup.describe(step, instance)
 
 
+class Rows(Protocol):
+    """The registry, as far as suspending reads and writes it."""
+
+    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
+        """Whether the instance's cell should have its machine."""
+
+    def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
+        """Name its machine, and no other that it was on, as one that may be destroyed."""
+
+    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
+        """Record a status."""
+
+
 class Suspend:
     """The work of suspending one agent, for the operations' loop.
 
@@ -126,8 +134,8 @@ class Suspend:
         why: What its backup is made for: ``before suspend <operation>``.
         keep: What becomes of its machine.
         rows: The registry.
-        world: Machine, node and gateway.
-        copies: Backups.
+        client: Machine, node and gateway.
+        backups: Backups.
         cells: Stacks of cells.
     """
 
@@ -137,51 +145,51 @@ class Suspend:
         *,
         why: str,
         keep: Keep,
-        rows: RestRows,
-        world: Rests,
-        copies: Copies,
+        rows: Rows,
+        client: PowerControl,
+        backups: Backups,
         cells: Cells,
     ) -> None:
         self._instance_id = instance_id
         self._why = why
         self._keep = keep
         self._rows = rows
-        self._world = world
-        self._copies = copies
+        self._client = client
+        self._backups = backups
         self._cells = cells
 
-    async def observe(self) -> Sleeping:
+    async def observe(self) -> SuspendState:
         """Look at row, machine, node, backups and the cell's state."""
-        observation = await self._world.observe(self._instance_id)
-        return Sleeping(
+        observation = await self._client.observe(self._instance_id)
+        return SuspendState(
             observation,
-            self._copies.made(self._instance_id, self._why),
+            self._backups.made(self._instance_id, self._why),
             wanted=self._rows.is_machine_wanted(self._instance_id),
             in_stack=await self._holds(observation.instance),
         )
 
-    def decide(self, seen: Sleeping) -> Step | Done | Refused:
+    def decide(self, seen: SuspendState) -> Step | Done | Refused:
         """The next step for what was seen."""
         return decide(seen, keep=self._keep)
 
-    def describe(self, step: Step, seen: Sleeping) -> str:
+    def describe(self, step: Step, seen: SuspendState) -> str:
         """The step in a few words."""
         return describe(step, seen.observation.instance)
 
-    async def do(self, step: Step, seen: Sleeping) -> None:
+    async def do(self, step: Step, seen: SuspendState) -> None:
         """Do one step; harmless when it was done before."""
         instance = seen.observation.instance
         match step:
             case StopMachine(machine_id=machine_id):
-                await self._world.stop_machine(instance, machine_id)
+                await self._client.stop_machine(instance, machine_id)
             case MarkForDeletion():
                 self._rows.leave_machine(instance.id, why=self._why)
             case ShrinkCell():
                 await self._cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkSuspended():
                 self._rows.set_status(instance.id, InstanceStatus.SUSPENDED)
-            case boot.StartMachine() | boot.AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
-                await stop_and_backup.do(step, instance, world=self._world, copies=self._copies, why=self._why)
+            case StartMachine() | AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
+                await stop_and_backup.do(step, instance, client=self._client, backups=self._backups, why=self._why)
             case _ as never:
                 assert_never(never)
 

@@ -41,7 +41,7 @@ def settings(
 
     async def change() -> str:
         async with composed.session() as session:
-            return await session.operations.run(await session.requests.configure(user, request, reason=reason))
+            return await session.operations.run(await session.instance_requests.configure(user, request, reason=reason))
 
     outcome = context.run(change()) if ways else ""
     shown = shapes.instance_settings(composed.registry.instance_settings(instance.id))

@@ -1,12 +1,12 @@
-"""The work of bringing one instance onto another machine; what comes next is decided in ``relocate``."""
+"""Does what ``relocate.decide`` says."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from hermesops.instances.observation import Observation
-from hermesops.instances.ports import Cells, Copies, RestRows
+from hermesops.instances.ports import Backups, Cells, Releases
+from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import start_verified, stop_and_backup
 from hermesops.instances.steps.new_machine import (
     AwaitNext,
@@ -18,6 +18,7 @@ from hermesops.instances.steps.new_machine import (
     StartNext,
 )
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
+from hermesops.instances.workflows import suspend
 from hermesops.instances.workflows.relocate import decide as relocate
 from hermesops.instances.workflows.relocate.decide import (
     CutOver,
@@ -31,8 +32,6 @@ from hermesops.instances.workflows.relocate.decide import (
     Step,
     StopMachine,
 )
-from hermesops.instances.workflows.relocate.request import RelocationRequest
-from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
@@ -40,9 +39,10 @@ from hermesops.model.operation import Done, Lease, Refused
 from hermesops.model.plan import Plan as UserPlan
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Purpose, Spare
+from hermesops.operations.kinds import RelocateIntent
 
 
-class Rows(RestRows, Protocol):
+class Rows(suspend.Rows, Protocol):
     """The registry, as far as relocating reads and writes it."""
 
     def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> Sequence[Spare]:
@@ -80,41 +80,6 @@ class Rows(RestRows, Protocol):
         """Remove the row of a spare machine that is gone."""
 
 
-class World(start_verified.World, Protocol):
-    """Machines, nodes and gateways."""
-
-    async def look_as(self, instance: Instance) -> Observation:
-        """See an instance as if its row said this."""
-
-    async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
-        """Make a machine the instance's without starting its gateway, which is fenced."""
-
-
-class Backups(Copies, Protocol):
-    """Backups, found and put back."""
-
-    def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
-        """One backup of an instance."""
-
-    async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
-        """Put a backup's state on a machine whose gateway is fenced."""
-
-
-class Releases(Protocol):
-    """What agents run."""
-
-    async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
-        """The release that goes with an agent, where machines can be brought it.
-
-        Args:
-            instance_id: Whose.
-            told: What its machine says that it runs; empty where it says nothing.
-        """
-
-    async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
-        """Have a machine without an instance run a release."""
-
-
 def successor(instance: Instance, spare: Spare) -> Instance:
     """The instance as it will be once it is on that machine. Pure."""
     return replace(
@@ -133,45 +98,46 @@ class Relocate:
     Args:
         instance_id: Whose.
         request: What was asked.
+        why: What the backup of the old machine is made for.
         rows: The registry.
-        world: Machines, nodes and gateways.
+        client: Machines, nodes and gateways, under the lease that the rows are cut over with: whoever lost it puts the
+            instance nowhere.
         backups: Backups.
         cells: Stacks of cells.
         releases: What agents run.
-        lease: Under which the rows are cut over; whoever lost it puts the instance nowhere.
     """
 
     def __init__(
         self,
         instance_id: InstanceId,
-        request: RelocationRequest,
+        request: RelocateIntent,
         *,
+        why: str,
         rows: Rows,
-        world: World,
+        client: PowerControl,
         backups: Backups,
         cells: Cells,
         releases: Releases,
-        lease: Lease | None = None,
     ) -> None:
         self._instance_id = instance_id
         self._request = request
+        self._why = why
         self._rows = rows
-        self._world = world
+        self._client = client
         self._backups = backups
         self._cells = cells
         self._releases = releases
-        self._lease = lease
 
     async def observe(self) -> RelocationState:
         """Look at the instance, its machine, the next and the former one, and its backups."""
-        observation = await self._world.observe(self._instance_id)
-        backup = self._backups.made(self._instance_id, self._request.why)
+        observation = await self._client.observe(self._instance_id)
+        backup = self._backups.made(self._instance_id, self._why)
         chosen = self._backups.get(self._instance_id, self._request.snapshot) if self._request.snapshot else backup
         former = self._rows.find_spare(self._request.origin)
         told = observation.own_node.release if observation.own_node else ""
         return RelocationState(
             observation,
-            state=await stop_and_backup.resting_state(observation, self._world),
+            state=await stop_and_backup.stopped_state(observation, self._client),
             release=await self._releases.of(self._instance_id, told),
             next=await self._next(observation.instance),
             backup=backup,
@@ -186,14 +152,13 @@ class Relocate:
         spare = next((spare for spare in ordered if spare.wanted), None)
         if spare is None:
             return None
-        seen = await self._world.look_as(successor(instance, spare))
-        return NextMachineState(spare, seen.machine, seen.node, await stop_and_backup.resting_state(seen, self._world))
+        seen = await self._client.look_as(successor(instance, spare))
+        return NextMachineState(spare, seen.machine, seen.node, await stop_and_backup.stopped_state(seen, self._client))
 
     def decide(self, seen: RelocationState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return relocate.decide(
-            seen, self._request.as_decided, payload_digest=self._world.payload_digest(seen.observation.instance)
-        )
+        digest = self._client.payload_digest(seen.observation.instance)
+        return relocate.decide(seen, self._request, payload_digest=digest)
 
     def describe(self, step: Step, seen: RelocationState) -> str:
         """The step in a few words."""
@@ -204,25 +169,25 @@ class Relocate:
         instance = seen.observation.instance
         match step:
             case MarkForDeletion():
-                self._rows.leave_machine(instance.id, why=self._request.why)
+                self._rows.leave_machine(instance.id, why=self._why)
             case OrderNext():
                 self._order_next(instance)
             case StopMachine(machine_id=machine_id):
-                await self._world.stop_machine(instance, machine_id)
+                await self._client.stop_machine(instance, machine_id)
             case RetireFormer(name=name):
-                self._rows.retire_spare(name, why=self._request.why)
+                self._rows.retire_spare(name, why=self._why)
             case ShrinkCell(name=name):
                 await self._shrink(name, seen)
             case ForgetFormer(name=name):
-                self._rows.forget_spare(name, why=self._request.why)
+                self._rows.forget_spare(name, why=self._why)
             case Prepare() | RestoreBackup() | CutOver():
                 await self._hand_over(step, seen)
             case GrowCell() | RecordNext() | StartNext() | AwaitNext() | DeployRelease():
                 await self._make_ready(step, seen)
             case Fence() | BackUp():
-                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._request.why)
+                await stop_and_backup.do(step, instance, client=self._client, backups=self._backups, why=self._why)
             case _:
-                await start_verified.do(step, instance, world=self._world, rows=self._rows)
+                await start_verified.do(step, instance, client=self._client, rows=self._rows)
 
     async def _make_ready(
         self, step: GrowCell | RecordNext | StartNext | AwaitNext | DeployRelease, seen: RelocationState
@@ -232,12 +197,12 @@ class Relocate:
             case GrowCell():
                 await self._cells.apply(spare.cell, still_wanted=partial(self._lacks, spare))
             case RecordNext(machine_id=machine_id):
-                self._rows.set_spare_machine(spare.name, machine_id, why=self._request.why)
+                self._rows.set_spare_machine(spare.name, machine_id, why=self._why)
             case StartNext(machine_id=machine_id):
-                await self._world.start_machine(machine_id)
-                await self._world.await_machine(there, machine_id)
+                await self._client.start_machine(machine_id)
+                await self._client.await_machine(there, machine_id)
             case AwaitNext(machine_id=machine_id):
-                await self._world.await_machine(there, machine_id)
+                await self._client.await_machine(there, machine_id)
             case DeployRelease(machine_id=machine_id, release=release):
                 await self._releases.deploy(machine_id, release)
 
@@ -245,13 +210,13 @@ class Relocate:
         spare, there = _next_of(seen)
         match step:
             case Prepare(machine_id=machine_id, request=request):
-                await self._world.prepare(there, machine_id, request)
+                await self._client.prepare(there, machine_id, request)
             case RestoreBackup(machine_id=machine_id, snapshot=snapshot):
                 await self._backups.restore(there, machine_id, self._backups.get(there.id, snapshot))
             case CutOver():
                 if seen.next and seen.next.node and seen.next.node.release:
                     self._rows.note_releases({there.id: ReleaseId(seen.next.node.release)})
-                self._rows.cut_over(there.id, spare.name, lease=self._lease, why=self._request.why)
+                self._rows.cut_over(there.id, spare.name, lease=self._client.lease, why=self._why)
 
     def _order_next(self, instance: Instance) -> None:
         request = self._request
@@ -263,7 +228,7 @@ class Relocate:
             image_id=request.image_id,
             choose=lambda _: place,
             instance_id=instance.id,
-            why=request.why,
+            why=self._why,
         )
 
     async def _lacks(self, spare: Spare) -> bool:

@@ -81,8 +81,8 @@ Step = TakeMachine | GrowCell | RecordMachine | AwaitMachine | Fence | Prove | M
 
 
 @dataclass(frozen=True)
-class Drilling:
-    """What a drill looks at.
+class DrillState:
+    """What a drill observes.
 
     Attributes:
         backup: What is restored; ``None`` when its row is gone.
@@ -102,7 +102,7 @@ class Drilling:
     seconds: float | None = None
 
 
-def decide(seen: Drilling) -> Step | Done | Refused:
+def decide(seen: DrillState) -> Step | Done | Refused:
     """The next step."""
     spare = seen.spare
     has_ended = seen.instance.status is InstanceStatus.TERMINATED
@@ -115,7 +115,7 @@ def decide(seen: Drilling) -> Step | Done | Refused:
     return TakeMachine() if spare is None else _on_machine(seen, spare)
 
 
-def _end(seen: Drilling, spare: Spare) -> Step:
+def _end(seen: DrillState, spare: Spare) -> Step:
     if spare.wanted:
         return MarkForDeletion(spare.name)
     if seen.in_stack or (seen.machine is not None and seen.machine.status is not MachineStatus.DELETED):
@@ -123,7 +123,7 @@ def _end(seen: Drilling, spare: Spare) -> Step:
     return Forget(spare.name)
 
 
-def _on_machine(seen: Drilling, spare: Spare) -> Step | Refused:
+def _on_machine(seen: DrillState, spare: Spare) -> Step | Refused:
     machine, node = seen.machine, seen.node
     if machine is None or machine.status is MachineStatus.DELETED or not seen.in_stack:
         # A run that was killed may have made it and not written it down; what no stack holds, no run destroys.
@@ -172,7 +172,7 @@ _WORDS: Mapping[type, str] = {
 }
 
 
-def describe(step: Step, seen: Drilling) -> str:
+def describe(step: Step, seen: DrillState) -> str:
     """The step in a few words."""
     machine = seen.spare.name if seen.spare else ""
     backup = seen.backup.id[:8] if seen.backup else ""

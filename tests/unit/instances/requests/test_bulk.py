@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,8 @@ def registry(tmp_path: Path) -> Registry:
 
 
 def newcomers(registry: Registry, world: World) -> BulkProvision:
-    preflight = ProvisionPreflight(registry, world, world, POLICY)
+    client: Any = world
+    preflight = ProvisionPreflight(registry, client, world, POLICY)
     return BulkProvision(
         ProvisionAdmission(registry, preflight, choose_cell, world, POLICY), preflight, POLICY, at_once=2
     )

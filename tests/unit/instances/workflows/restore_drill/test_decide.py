@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from hermesops.model.operation import (
 )
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
+from hermesops.operations.kinds import DrillIntent
 from tests.support.instances import ADA
 from tests.support.small_world import AT, MEMORY
 
@@ -48,7 +50,7 @@ OPERATION = Operation(
     OperationKind.DRILL,
     f"drill/{ADA.id}",
     None,
-    {"instance": ADA.id, "snapshot": "aaaabbbbcccc"},
+    DrillIntent(user="ada", instance=ADA.id, snapshot="aaaabbbbcccc", why="weekly").to_json(),
     OperationStatus.RUNNING,
     "",
     "",
@@ -157,7 +159,8 @@ class World:
         self.holds_state = self.holds_state and self.spare.wanted
 
     def work(self) -> Drill:
-        return Drill(OPERATION, rows=self, world=self, backups=self, cells=self, take=self.take)
+        itself: Any = self
+        return Drill(OPERATION, rows=self, client=itself, backups=itself, cells=self, take=self.take)
 
 
 async def run(world: World, *, killed_after: int = 0) -> Done | Refused:

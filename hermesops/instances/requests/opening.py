@@ -1,0 +1,111 @@
+"""Opens operations of instances, under the instance's lease and past the eligibility check."""
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol, TypeVar
+
+from hermesops.instances import refusals
+from hermesops.instances.eligibility import refuse_ineligible
+from hermesops.model.ids import InstanceId, instance_subject
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation, OperationKind
+from hermesops.operations.kinds import InstanceIntent
+
+WantedT = TypeVar("WantedT", bound=InstanceIntent)
+
+
+class Rows(Protocol):
+    """The registry, as far as operations are opened in it."""
+
+    def find_instance(self, text: str) -> Instance:
+        """The instance meant by an alias or id."""
+
+    def list_operations(
+        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
+    ) -> Sequence[Operation]:
+        """Operations, newest first."""
+
+    def open_operation(
+        self,
+        kind: OperationKind,
+        subject: str,
+        *,
+        intent: Mapping[str, object] | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Operation:
+        """Write the intent, or find the unfinished one."""
+
+
+class OperationOpener:
+    """Opens operations of instances.
+
+    Args:
+        rows: The registry.
+        hold_lease: Holds the lease of a subject, or refuses at once.
+    """
+
+    def __init__(self, rows: Rows, hold_lease: Callable[[str], AbstractAsyncContextManager[object]]) -> None:
+        self._rows = rows
+        self._hold_lease = hold_lease
+
+    @asynccontextmanager
+    async def eligible(
+        self,
+        user_text: str,
+        wanted: type[InstanceIntent],
+        *,
+        cancels: AbstractSet[OperationKind] = frozenset(),
+        while_running: bool = False,
+    ) -> AsyncGenerator[Instance, None]:
+        """An instance that may have such an operation, with its lease held: refused means that nothing was changed.
+
+        Args:
+            user_text: Whose, as typed.
+            wanted: What is to be opened.
+            cancels: As in ``refuse_ineligible``.
+            while_running: As there.
+
+        Raises:
+            LeaseHeldError: Somebody works on the instance.
+            RefusedError: It may not have such an operation now.
+        """
+        async with self._hold_lease(instance_subject(self._rows.find_instance(user_text).id)):
+            instance = self._rows.find_instance(user_text)
+            unfinished = self.unfinished(instance)
+            refuse_ineligible(wanted, instance, unfinished, cancels=cancels, while_running=while_running)
+            yield instance
+
+    def unfinished(self, instance: Instance, *kinds: OperationKind) -> list[Operation]:
+        """Its operations that have not ended, of these kinds or of all."""
+        found = self._rows.list_operations(unfinished=True, instance_id=instance.id)
+        return [one for one in found if not kinds or one.kind in kinds]
+
+    def open(
+        self, instance: Instance, wanted: WantedT, is_the_same: Callable[[WantedT], bool] | None = None
+    ) -> Operation:
+        """Write an operation's row, or find the unfinished one of that kind; within ``eligible``.
+
+        Args:
+            instance: Whose.
+            wanted: What it is to do.
+            is_the_same: Whether an unfinished one asks for the same; ``None`` where any of that kind will do.
+
+        Raises:
+            RefusedError: An unfinished one of that kind asks for something else.
+        """
+        for operation in self.unfinished(instance, wanted.kind) if is_the_same else ():
+            if is_the_same and not is_the_same(type(wanted).of(operation)):
+                raise refusals.operation_unfinished(instance, operation)
+        subject, intent = instance_subject(instance.id), wanted.to_json()
+        return self._rows.open_operation(wanted.kind, subject, intent=intent, instance_id=instance.id)
+
+    async def open_eligible(self, instance: Instance, wanted: InstanceIntent) -> Operation:
+        """Open an operation of which nothing else has to be asked, or find the unfinished one.
+
+        Raises:
+            LeaseHeldError: Somebody works on the instance.
+            RefusedError: It may not have such an operation now.
+        """
+        async with self.eligible(instance.id, type(wanted)) as found:
+            return self.open(found, wanted)
