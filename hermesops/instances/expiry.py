@@ -97,45 +97,43 @@ class Rows(Protocol):
         """The registry's clock."""
 
 
+@dataclass
 class Upkeep:
     """Does what has fallen due; safe to repeat, and to be killed.
 
-    Args:
-        rows: The registry.
-        cells: Stacks of cells.
+    Attributes:
         end: Ends one instance, as its command does.
         kept: How long a machine that was left is kept.
     """
 
-    def __init__(self, rows: Rows, cells: Cells, end: Callable[[Instance], Awaitable[object]], kept: timedelta) -> None:
-        self._rows = rows
-        self._cells = cells
-        self._end = end
-        self._kept = kept
+    rows: Rows
+    cells: Cells
+    end: Callable[[Instance], Awaitable[object]]
+    kept: timedelta
 
     def due(self) -> Due:
         """What has fallen due by now."""
-        unfinished = self._rows.list_operations(unfinished=True)
+        unfinished = self.rows.list_operations(unfinished=True)
         busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
         drills = frozenset(one.subject for one in unfinished if one.kind is OperationKind.DRILL)
-        spares = self._rows.list_spares()
+        spares = self.rows.list_spares()
         lent = {spare.instance_id for spare in spares if spare.purpose is Purpose.DRILL and spare.instance_id}
         drilled = frozenset(id_ for id_ in lent if drill_subject(id_) in drills)
-        ends = self._rows.instances_past_grace()
+        ends = self.rows.instances_past_grace()
         rolls_out = any(one.kind is OperationKind.ROLLOUT for one in unfinished)
-        return due_of(ends, spares, busy, now=self._rows.now(), kept=self._kept, drilled=drilled, rolls_out=rolls_out)
+        return due_of(ends, spares, busy, now=self.rows.now(), kept=self.kept, drilled=drilled, rolls_out=rolls_out)
 
     async def apply(self, due: Due) -> list[Done]:
         """Do it, one after the other; what cannot be done, or hangs, is told and stops nothing else."""
         names = [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
-        told = [*await problems(due.ends, self._end, _LIMITS), *await problems(due.leaves, self._leave, _LIMITS)]
+        told = [*await problems(due.ends, self.end, _LIMITS), *await problems(due.leaves, self._leave, _LIMITS)]
         return [Done(name, problem) for name, problem in zip(names, told, strict=True)]
 
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"
-        self._rows.retire_spare(spare.name, why=why)
-        await self._cells.apply(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
-        self._rows.forget_spare(spare.name, why=why)
+        self.rows.retire_spare(spare.name, why=why)
+        await self.cells.apply(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
+        self.rows.forget_spare(spare.name, why=why)
 
     async def _holds(self, cell: CellName, name: MachineName) -> bool:
-        return await self._cells.holds(cell, name)
+        return await self.cells.holds(cell, name)

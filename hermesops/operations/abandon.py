@@ -3,15 +3,20 @@
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.operation import Operation, OperationStatus
+from hermesops.model.ids import OperationId
+from hermesops.model.operation import Lease, Operation, OperationStatus
 from hermesops.operations.intent import AbandonNote
 from hermesops.operations.kinds import KINDS
 from hermesops.operations.lease import LeaseKeeper, Leases
-from hermesops.operations.reconcile import Ends
 
 
-class Rows(Leases, Ends, Protocol):
+class Rows(Leases, Protocol):
     """The registry, as far as abandoning writes it."""
+
+    def finish_operation(
+        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
+    ) -> None:
+        """Close the row; refused where the lease was lost."""
 
 
 async def abandon(operation: Operation, rows: Rows, *, reason: str) -> AbandonNote:

@@ -37,17 +37,13 @@ class Reconciler(Protocol[SeenT, StepT]):
         """Say the step in a few words, for people and for the row."""
 
 
-class Ends(Protocol):
-    """Where operations end; who lost the lease ends none."""
+class OperationRows(Protocol):
+    """Where operations are recorded; who lost the lease records nothing more."""
 
     def finish_operation(
         self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
     ) -> None:
         """Close the row."""
-
-
-class OperationRows(Ends, Protocol):
-    """Where operations are recorded; who lost the lease records nothing more."""
 
     def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
         """Note the step that begins now."""

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from hermesops.instances.requests.bulk import BulkProvision
     from hermesops.instances.requests.changes import InstanceRequests
     from hermesops.instances.requests.opening import OperationOpener
-    from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
-    from hermesops.instances.requests.provision import ProvisionAdmission
+    from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
     from hermesops.justavps import Client
     from hermesops.model.instance import Instance
     from hermesops.operations.runner import Operations
@@ -60,13 +59,13 @@ class Connected:
 
     @cached_property
     def _preflight(self) -> "ProvisionPreflight":
-        from hermesops.instances.requests.preflight import ProvisionPreflight
+        from hermesops.instances.requests.provision import ProvisionPreflight
 
         return ProvisionPreflight(self.app.registry, self.instance_client, self.app.guards, self._policy)
 
     @property
     def _policy(self) -> "Policy":
-        from hermesops.instances.requests.preflight import Policy
+        from hermesops.instances.requests.provision import Policy
 
         settings = self.app.env.settings
         return Policy(

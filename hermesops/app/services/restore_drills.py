@@ -11,7 +11,7 @@ from hermesops.operations.kinds import DrillIntent
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
-    from hermesops.instances.workflows.restore_drill.workflow import Drill
+    from hermesops.instances.workflows.restore_drill import Drill
     from hermesops.model.instance import Instance
 
 
@@ -63,7 +63,7 @@ class Drills:
 
     def work_of(self, operation: Operation, lease: Lease) -> "Drill":
         """What does one, from its row."""
-        from hermesops.instances.workflows.restore_drill.workflow import Drill
+        from hermesops.instances.workflows.restore_drill import Drill
 
         reach = self._session.instance_client.with_lease(lease)
         return Drill(

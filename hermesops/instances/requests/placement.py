@@ -8,7 +8,6 @@ from typing import Protocol
 from hermesops.instances import refusals
 from hermesops.instances.ports import ChooseCell
 from hermesops.instances.remote.instance_client import InstanceClient
-from hermesops.instances.requests import preflight
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId
 from hermesops.model.image import Image
@@ -84,8 +83,14 @@ class MachinePlacement:
         Raises:
             RefusedError: They cannot.
         """
-        await preflight.refuse_unsold(self.client, server_type, region)
+        await refuse_unsold(self.client, server_type, region)
 
     def _choose(self, cells: Sequence[Cell], plan: Plan, region: str) -> Placement:
         choose = partial(self.choose_cell, plan=plan, region=region, size=self.cell_size, plans_apart=self.plans_apart)
         return choose(cells)
+
+
+async def refuse_unsold(client: InstanceClient, server_type: str, region: str) -> None:
+    """Raise RefusedError when no such machines can be rented there now."""
+    if not await client.sells(server_type, region):
+        raise refusals.not_sold(server_type, region)

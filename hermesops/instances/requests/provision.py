@@ -1,27 +1,45 @@
-"""Takes a request for an agent in: checks everything that can be checked first, then writes the rows that make it real.
+"""Takes in requests for new agents: checks everything that can be checked first, then writes the rows.
 
 Nothing is half-made by a bad request: the first row is written after the last question was answered.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from hermesops.errors import UsageError
-from hermesops.instances.ports import ChooseCell, Pool
-from hermesops.instances.requests import preflight
-from hermesops.instances.requests.preflight import Policy, ProvisionPreflight, refuse_other_plan
+from hermesops.errors import RefusedError, UsageError
+from hermesops.instances import refusals
+from hermesops.instances.eligibility import refuse_ineligible
+from hermesops.instances.ports import Budget, ChooseCell, Pool
+from hermesops.instances.remote.instance_client import InstanceClient
+from hermesops.instances.requests.placement import refuse_unsold
 from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId, InstanceId, instance_subject
+from hermesops.model.ids import ImageId, InstanceId, UserId, instance_subject
+from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.user import User
+from hermesops.model.user import User, parse_user
 from hermesops.operations.kinds import ProvisionIntent
 
 
-class Rows(preflight.Rows, Protocol):
-    """The registry, as far as admission reads and writes it."""
+class Rows(Protocol):
+    """The registry, as far as provisioning is asked for in it."""
+
+    def resolve_user(self, text: str, *, create: bool = False) -> User:
+        """The user meant by an alias or id."""
+
+    def instance_of_user(self, user_id: UserId) -> Instance | None:
+        """The user's instance that is not terminated."""
+
+    def list_operations(
+        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
+    ) -> Sequence[Operation]:
+        """Operations, newest first."""
+
+    def latest_image(self, name: str) -> Image | None:
+        """The image of that name that was asked for last."""
 
     def open_operation(
         self,
@@ -45,37 +63,100 @@ class Rows(preflight.Rows, Protocol):
         """Write the instance's row into the cell chosen, or find the one that lives."""
 
 
-def parse_plan(text: str) -> Plan:
-    """The plan a person means.
+@dataclass(frozen=True)
+class Policy:
+    """What the environment's settings say about new instances.
 
-    Raises:
-        UsageError: There is none of that name.
+    Attributes:
+        image: Name of the image.
+        region: Where machines are rented.
+        plan_regions: The same for single plans, where they differ.
+        server_types: Of each plan.
+        cell_size: Machines a cell holds at most.
+        plans_apart: Whether a new cell takes one plan only.
     """
-    try:
-        return Plan(text)
-    except ValueError:
-        raise UsageError(f"unknown plan {text!r}: plans are {', '.join(Plan)}") from None
+
+    image: str
+    region: str
+    server_types: Mapping[Plan, str]
+    cell_size: int
+    plan_regions: Mapping[Plan, str] = field(default_factory=dict)
+    plans_apart: bool = False
+
+    def region_of(self, plan: Plan) -> str:
+        """Where a machine of that plan is rented unless somebody says otherwise."""
+        return self.plan_regions.get(plan, self.region)
 
 
+@dataclass
+class ProvisionPreflight:
+    """Asks whether a request can come true."""
+
+    rows: Rows
+    client: InstanceClient
+    budget: Budget
+    policy: Policy
+
+    def known(self, user_text: str, plan: Plan) -> Instance | None:
+        """The agent of an earlier request; ``None`` for a newcomer.
+
+        Raises:
+            UsageError: ``user_text`` is neither an alias nor an id.
+            RefusedError: It is suspended, is being changed, or is of the other plan.
+        """
+        parse_user(user_text)
+        try:
+            user = self.rows.resolve_user(user_text)
+        except UsageError:
+            return None  # a new one
+        instance = self.rows.instance_of_user(user.id)
+        if instance is not None:
+            unfinished = self.rows.list_operations(unfinished=True, instance_id=instance.id)
+            refuse_ineligible(ProvisionIntent, instance, unfinished)
+            refuse_other_plan(user_text, instance, plan)
+        return instance
+
+    def image(self) -> Image:
+        """What a new machine boots from.
+
+        Raises:
+            RefusedError: None was built.
+        """
+        name = self.policy.image
+        image = self.rows.latest_image(name)
+        if image is None:
+            raise refusals.no_image(name)
+        return image
+
+    async def refuse_unrentable(self, *wished: tuple[Plan, str]) -> Image:
+        """Let machines of these plans and regions be wished for only where they can be had, all of them; their image.
+
+        Raises:
+            RefusedError: JustAVPS does not sell one of them there, they would pass the budget, or there is no image to
+                boot from.
+            UnavailableError: JustAVPS does not answer.
+        """
+        for plan, region in dict.fromkeys(wished):
+            await refuse_unsold(self.client, self.policy.server_types[plan], region)
+        await self.budget.refuse_unaffordable(*((self.policy.server_types[plan], region) for plan, region in wished))
+        image = self.image()
+        if not await self.client.is_bootable(image.id):
+            name = self.policy.image
+            raise RefusedError(
+                f"JustAVPS no longer has image {name} {image.id}", hint=f"hermesops image build {name} makes it again"
+            )
+        return image
+
+
+@dataclass
 class ProvisionAdmission:
-    """Turns requests into rows.
+    """Turns requests into rows."""
 
-    Args:
-        rows: The registry.
-        preflight: What is asked first.
-        choose_cell: Placement.
-        pool: Machines that are ready.
-        policy: Settings.
-    """
-
-    def __init__(
-        self, rows: Rows, preflight: ProvisionPreflight, choose_cell: ChooseCell, pool: Pool, policy: Policy
-    ) -> None:
-        self._rows = rows
-        self._preflight = preflight
-        self._choose_cell = choose_cell
-        self._pool = pool
-        self._policy = policy
+    rows: Rows
+    preflight: ProvisionPreflight
+    choose_cell: ChooseCell
+    pool: Pool
+    policy: Policy
 
     async def admit(self, user_text: str, plan: Plan, *, region: str = "") -> tuple[Instance, Operation]:
         """Write the rows of a wished-for agent, or find those of an earlier request.
@@ -91,26 +172,47 @@ class ProvisionAdmission:
                 sell the plan's machine there, or it would pass the budget.
             UnavailableError: JustAVPS does not answer.
         """
-        known = self._preflight.known(user_text, plan)
+        known = self.preflight.known(user_text, plan)
         if known is None:
-            where = region or self._policy.region_of(plan)
-            new_user = partial(self._rows.resolve_user, user_text, create=True)
-            image = self._preflight.image()
+            where = region or self.policy.region_of(plan)
+            new_user = partial(self.rows.resolve_user, user_text, create=True)
+            image = self.preflight.image()
             # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
-            known = await self._pool.claim(
-                new_user, plan, server_type=self._policy.server_types[plan], image_id=image.id, region=where
+            known = await self.pool.claim(
+                new_user, plan, server_type=self.policy.server_types[plan], image_id=image.id, region=where
             ) or await self._order(new_user, plan, where)
             refuse_other_plan(user_text, known, plan)  # another request may have been faster
         intent = ProvisionIntent(user=user_text, plan=plan, machine_name=known.machine_name).to_json()
         subject = instance_subject(known.id)
-        operation = self._rows.open_operation(OperationKind.PROVISION, subject, intent=intent, instance_id=known.id)
+        operation = self.rows.open_operation(OperationKind.PROVISION, subject, intent=intent, instance_id=known.id)
         return known, operation
 
     async def _order(self, new_user: Callable[[], User], plan: Plan, region: str) -> Instance:
-        image, policy = await self._preflight.refuse_unrentable((plan, region)), self._policy
+        image, policy = await self.preflight.refuse_unrentable((plan, region)), self.policy
         choose = partial(
-            self._choose_cell, plan=plan, region=region, size=policy.cell_size, plans_apart=policy.plans_apart
+            self.choose_cell, plan=plan, region=region, size=policy.cell_size, plans_apart=policy.plans_apart
         )
-        return self._rows.place_instance(
+        return self.rows.place_instance(
             new_user(), plan=plan, server_type=policy.server_types[plan], image_id=image.id, choose=choose
+        )
+
+
+def parse_plan(text: str) -> Plan:
+    """The plan a person means.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    try:
+        return Plan(text)
+    except ValueError:
+        raise UsageError(f"unknown plan {text!r}: plans are {', '.join(Plan)}") from None
+
+
+def refuse_other_plan(user_text: str, known: Instance, plan: Plan) -> None:
+    """Raise RefusedError when a user's agent is of another plan than the one wished for."""
+    if known.plan is not plan:
+        raise RefusedError(
+            f"{user_text} already has an agent of plan {known.plan}",
+            hint=f"hermesops provision {user_text} --plan {known.plan} continues it",
         )

@@ -46,26 +46,23 @@ def decide(seen: BackupState) -> MakeBackup | Done | Refused:
     return found if isinstance(found, Refused) else MakeBackup(found[0].id)
 
 
+@dataclass
 class BackUp:
     """The work of making one backup, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         why: What for; no other backup has the same.
-        client: Machine and node.
-        backups: Backups.
     """
 
-    def __init__(self, instance_id: InstanceId, why: str, client: PowerControl, backups: Backups) -> None:
-        self._instance_id = instance_id
-        self._why = why
-        self._client = client
-        self._backups = backups
+    instance_id: InstanceId
+    why: str
+    client: PowerControl
+    backups: Backups
 
     async def observe(self) -> BackupState:
         """Look at the machine, and for the backup."""
-        observation = await self._client.observe(self._instance_id)
-        return BackupState(observation, self._backups.made(self._instance_id, self._why))
+        observation = await self.client.observe(self.instance_id)
+        return BackupState(observation, self.backups.made(self.instance_id, self.why))
 
     def decide(self, seen: BackupState) -> MakeBackup | Done | Refused:
         """The next step for what was seen."""
@@ -77,4 +74,4 @@ class BackUp:
 
     async def do(self, step: MakeBackup, seen: BackupState) -> None:
         """Make it, unless it was made before."""
-        await self._backups.make(seen.observation.instance, step.machine_id, why=self._why)
+        await self.backups.make(seen.observation.instance, step.machine_id, why=self.why)

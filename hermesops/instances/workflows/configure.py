@@ -4,6 +4,7 @@ The settings are in the registry before the first step; whether a machine has th
 hermes-node restarts the gateway only when what it reads has changed.
 """
 
+from dataclasses import dataclass
 from typing import assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
@@ -34,25 +35,20 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
     return step or Done(f"the agent of {instance.title} has these settings and is healthy")
 
 
+@dataclass
 class Configure:
-    """The work of one change of settings, for the operations' loop.
+    """The work of one change of settings, for the operations' loop."""
 
-    Args:
-        instance_id: Whose.
-        client: Machine, node and gateway.
-    """
-
-    def __init__(self, instance_id: InstanceId, client: PowerControl) -> None:
-        self._instance_id = instance_id
-        self._client = client
+    instance_id: InstanceId
+    client: PowerControl
 
     async def observe(self) -> Observation:
         """Look at row, machine, node and gateway."""
-        return await self._client.observe(self._instance_id)
+        return await self.client.observe(self.instance_id)
 
     def decide(self, seen: Observation) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, payload_digest=self._client.payload_digest(seen.instance))
+        return decide(seen, payload_digest=self.client.payload_digest(seen.instance))
 
     def describe(self, step: Step, seen: Observation) -> str:
         """The step in a few words."""
@@ -76,9 +72,9 @@ class Configure:
         try:
             match step:
                 case Personalise(machine_id=machine_id, request=request):
-                    await self._client.personalise(instance, machine_id, request)
+                    await self.client.personalise(instance, machine_id, request)
                 case AwaitGateway(machine_id=machine_id):
-                    await self._client.await_gateway(instance, machine_id)
+                    await self.client.await_gateway(instance, machine_id)
                 case _ as never:
                     assert_never(never)
         except UnavailableError as error:

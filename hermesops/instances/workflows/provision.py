@@ -3,7 +3,7 @@
 Steps follow from what is seen, never from what was done before, so the same command finishes what a killed one began.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol, assert_never
 
@@ -97,22 +97,19 @@ class Rows(Protocol):
         """Record a status."""
 
 
+@dataclass
 class Provision:
     """The work of one instance, for the operations' loop.
 
-    Args:
+    Attributes:
         instance_id: Whose; its row exists.
-        rows: The registry.
-        client: Machines, node and gateway.
-        cells: Stacks of cells.
     """
 
-    def __init__(self, instance_id: InstanceId, rows: Rows, client: PowerControl, cells: Cells) -> None:
-        self._instance_id = instance_id
-        self._rows = rows
-        self._client = client
-        self._cells = cells
-        self._marked: Observation | None = None
+    instance_id: InstanceId
+    rows: Rows
+    client: PowerControl
+    cells: Cells
+    _marked: Observation | None = field(default=None, init=False)
 
     async def observe(self) -> Observation:
         """Look at row, machine, node and gateway.
@@ -121,12 +118,12 @@ class Provision:
         """
         marked, self._marked = self._marked, None
         if marked is not None:
-            return replace(marked, instance=self._rows.get_instance(self._instance_id))
-        return await self._client.observe(self._instance_id)
+            return replace(marked, instance=self.rows.get_instance(self.instance_id))
+        return await self.client.observe(self.instance_id)
 
     def decide(self, seen: Observation) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, payload_digest=self._client.payload_digest(seen.instance))
+        return decide(seen, payload_digest=self.client.payload_digest(seen.instance))
 
     def describe(self, step: Step, seen: Observation) -> str:
         """The step in a few words."""
@@ -137,21 +134,21 @@ class Provision:
         instance = seen.instance
         match step:
             case GrowCell():
-                await self._cells.apply(instance.cell, still_wanted=partial(self._lacks_machine, instance))
+                await self.cells.apply(instance.cell, still_wanted=partial(self._lacks_machine, instance))
             case RecordMachine(machine_id=machine_id):
-                self._rows.set_machine(instance.id, machine_id)
+                self.rows.set_machine(instance.id, machine_id)
             case StartMachine() | AwaitMachine():
-                await machine_table.do(step, instance, self._client)
+                await machine_table.do(step, instance, self.client)
             case Personalise(machine_id=machine_id, request=request):
-                await self._client.personalise(instance, machine_id, request)
+                await self.client.personalise(instance, machine_id, request)
             case AwaitGateway(machine_id=machine_id):
-                await self._client.await_gateway(instance, machine_id)
+                await self.client.await_gateway(instance, machine_id)
             case MarkRunning():
-                self._rows.set_status(instance.id, InstanceStatus.RUNNING)
+                self.rows.set_status(instance.id, InstanceStatus.RUNNING)
                 self._marked = seen
             case _ as never:
                 assert_never(never)
 
     async def _lacks_machine(self, instance: Instance) -> bool:
         # Asked by everybody who waits for the cell, so not of the vendor: the state of the last run is at hand.
-        return not await self._cells.holds(instance.cell, instance.machine_name)
+        return not await self.cells.holds(instance.cell, instance.machine_name)

@@ -3,7 +3,7 @@
 Where the vendor cannot resize, the same is done by ``relocate``, on a new machine.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from hermesops.errors import PartlyDoneError, RefusedError
@@ -108,86 +108,69 @@ class Rows(start_verified.Rows, Protocol):
         """Write an instance's plan, and the server type of its machine."""
 
 
+@dataclass
 class Resize:
     """The work of one change of plan in place, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         why: What the backup is made for.
         before: What it was when this was asked for; gone back to where the vendor refuses.
-        size: What it shall be.
-        rows: The registry.
-        client: Machine, node and gateway.
-        backups: Backups.
-        cells: Stacks of cells.
     """
 
-    def __init__(
-        self,
-        instance_id: InstanceId,
-        *,
-        why: str,
-        before: Size,
-        size: Size,
-        rows: Rows,
-        client: PowerControl,
-        backups: Backups,
-        cells: Cells,
-    ) -> None:
-        self._instance_id = instance_id
-        self._why = why
-        self._before = before
-        self._size = size
-        self._rows = rows
-        self._client = client
-        self._backups = backups
-        self._cells = cells
-        self._refusal: RefusedError | None = None
+    instance_id: InstanceId
+    why: str
+    before: Size
+    size: Size
+    rows: Rows
+    client: PowerControl
+    backups: Backups
+    cells: Cells
+    _refusal: RefusedError | None = field(default=None, init=False)
 
     async def observe(self) -> ResizeState:
         """Look at row, machine, node, gateway and backups."""
-        observation = await self._client.observe(self._instance_id)
-        state = await stop_and_backup.stopped_state(observation, self._client)
-        return ResizeState(observation, state, self._backups.made(self._instance_id, self._why))
+        observation = await self.client.observe(self.instance_id)
+        state = await stop_and_backup.stopped_state(observation, self.client)
+        return ResizeState(observation, state, self.backups.made(self.instance_id, self.why))
 
     def decide(self, seen: ResizeState) -> Step | Done | Refused:
         """The next step for what was seen; where the vendor refused, the way back, and then its words."""
-        digest = self._client.payload_digest(seen.observation.instance)
+        digest = self.client.payload_digest(seen.observation.instance)
         if self._refusal is None:
-            return decide(seen, self._size, payload_digest=digest)
-        back = decide(seen, self._before, payload_digest=digest)
+            return decide(seen, self.size, payload_digest=digest)
+        back = decide(seen, self.before, payload_digest=digest)
         return Refused(self._refusal) if isinstance(back, Done) else back
 
     def describe(self, step: Step, seen: ResizeState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance, self._size if self._refusal is None else self._before)
+        return describe(step, seen.observation.instance, self.size if self._refusal is None else self.before)
 
     async def do(self, step: Step, seen: ResizeState) -> None:
         """Do one step; harmless when it was done before."""
-        instance, size = seen.observation.instance, self._size if self._refusal is None else self._before
+        instance, size = seen.observation.instance, self.size if self._refusal is None else self.before
         match step:
             case ChangePlan():
-                self._rows.change_plan(instance.id, size.plan, size.server_type, why=self._why)
+                self.rows.change_plan(instance.id, size.plan, size.server_type, why=self.why)
             case ApplyCell():
                 await self._apply_cell(seen.observation, size)
             case Fence() | BackUp():
-                await stop_and_backup.do(step, instance, client=self._client, backups=self._backups, why=self._why)
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _:
-                await start_verified.do(step, instance, client=self._client, rows=self._rows)
+                await start_verified.do(step, instance, client=self.client, rows=self.rows)
 
     async def _apply_cell(self, observation: Observation, size: Size) -> None:
         instance = observation.instance
         # First, because the resize reboots the machine, and a volume grows as it boots.
         await self._want_room(observation, size)
         try:
-            await self._cells.apply(instance.cell, still_wanted=_always)
+            await self.cells.apply(instance.cell, still_wanted=_always)
         except PartlyDoneError:
             # The run made somebody else's machine, too; what became of this one is seen by looking again.
             return
         except RefusedError as refusal:
             if self._refusal is not None:
                 raise
-            await self._want_room(observation, self._before)
+            await self._want_room(observation, self.before)
             # A plan that cannot be had must not cost the user the agent: back to what it was, then the refusal.
             self._refusal = RefusedError(
                 refusal.message, hint=f"hermesops instance resize {instance.title} --plan … --onto-new-machine"
@@ -195,7 +178,7 @@ class Resize:
 
     async def _want_room(self, observation: Observation, size: Size) -> None:
         if size.data_gb and observation.machine is not None and observation.machine.status is MachineStatus.READY:
-            await self._client.want_room(observation.machine.id, size.data_gb)
+            await self.client.want_room(observation.machine.id, size.data_gb)
 
 
 async def _always() -> bool:

@@ -55,30 +55,28 @@ def decide(seen: RestartState, *, before: str) -> Step | Done | Refused:
     return Done(f"the gateway of {instance.title} was restarted and is healthy")
 
 
+@dataclass
 class Restart:
     """The work of restarting one gateway, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         before: The gateway's start id when the restart was asked for.
-        client: Machine and gateway.
     """
 
-    def __init__(self, instance_id: InstanceId, before: str, client: PowerControl) -> None:
-        self._instance_id = instance_id
-        self._before = before
-        self._client = client
+    instance_id: InstanceId
+    before: str
+    client: PowerControl
 
     async def observe(self) -> RestartState:
         """Look at machine and gateway."""
-        observation = await self._client.observe(self._instance_id)
+        observation = await self.client.observe(self.instance_id)
         if observation.machine is None or observation.node is None:
             return RestartState(observation, "")
-        return RestartState(observation, await self._client.gateways.invocation(observation.machine.id))
+        return RestartState(observation, await self.client.gateways.invocation(observation.machine.id))
 
     def decide(self, seen: RestartState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, before=self._before)
+        return decide(seen, before=self.before)
 
     def describe(self, step: Step, seen: RestartState) -> str:
         """The step in a few words."""
@@ -94,8 +92,8 @@ class Restart:
         """Do one step; harmless when it was done before."""
         match step:
             case RestartGateway(machine_id=machine_id):
-                await self._client.gateways.restart(machine_id)
+                await self.client.gateways.restart(machine_id)
             case AwaitGateway(machine_id=machine_id):
-                await self._client.await_gateway(seen.observation.instance, machine_id)
+                await self.client.await_gateway(seen.observation.instance, machine_id)
             case _ as never:
                 assert_never(never)

@@ -123,59 +123,44 @@ class Rows(Protocol):
         """Record that a backup is in place."""
 
 
+@dataclass
 class Restore:
-    """The work of putting one backup in place, for the operations' loop.
+    """The work of putting one backup in place, for the operations' loop."""
 
-    Args:
-        instance_id: Whose.
-        operation_id: Which operation this is.
-        request: What was asked for.
-        rows: The registry.
-        client: Machine, node and gateway.
-        backups: Backups.
-    """
+    instance_id: InstanceId
+    operation_id: OperationId
+    request: RestoreIntent
+    rows: Rows
+    client: PowerControl
+    backups: Backups
 
-    def __init__(
-        self,
-        instance_id: InstanceId,
-        operation_id: OperationId,
-        request: RestoreIntent,
-        *,
-        rows: Rows,
-        client: PowerControl,
-        backups: Backups,
-    ) -> None:
-        self._instance_id = instance_id
-        self._operation_id = operation_id
-        self._request = request
-        self._why = f"{BEFORE_RESTORE} {operation_id}"
-        self._rows = rows
-        self._client = client
-        self._backups = backups
+    @property
+    def _why(self) -> str:
+        return f"{BEFORE_RESTORE} {self.operation_id}"
 
     async def observe(self) -> RestoreState:
         """Look at machine, node, gateway and backups; at the state only while nothing writes to it."""
-        observation = await self._client.observe(self._instance_id)
-        is_recorded = self._rows.restored_by(self._instance_id) == self._operation_id
+        observation = await self.client.observe(self.instance_id)
+        is_recorded = self.rows.restored_by(self.instance_id) == self.operation_id
         is_stopped = observation.node is not None and observation.node.fenced and not is_recorded
         return RestoreState(
             observation,
-            self._backups.get(self._instance_id, self._request.snapshot),
-            self._backups.made(self._instance_id, self._why),
+            self.backups.get(self.instance_id, self.request.snapshot),
+            self.backups.made(self.instance_id, self._why),
             await self._state(observation.machine) if is_stopped and observation.machine else None,
             is_recorded,
         )
 
     async def _state(self, machine: MachineState) -> State | None:
         try:
-            return await self._client.state(machine.id)
+            return await self.client.state(machine.id)
         except UnavailableError:
             return None  # a damaged state cannot be digested, and may be why a backup is restored
 
     def decide(self, seen: RestoreState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        digest = self._client.payload_digest(seen.observation.instance)
-        return decide(seen, keeps=self._request.keeps, payload_digest=digest)
+        digest = self.client.payload_digest(seen.observation.instance)
+        return decide(seen, keeps=self.request.keeps, payload_digest=digest)
 
     def describe(self, step: Step, seen: RestoreState) -> str:
         """The step in a few words."""
@@ -186,20 +171,20 @@ class Restore:
         instance = seen.observation.instance
         match step:
             case Fence(machine_id=machine_id):
-                await self._client.fence(instance, machine_id)
+                await self.client.fence(instance, machine_id)
             case BackUp(machine_id=machine_id):
-                await self._backups.make(instance, machine_id, why=self._why)
+                await self.backups.make(instance, machine_id, why=self._why)
             case RestoreBackup(machine_id=machine_id):
-                await self._backups.restore(instance, machine_id, seen.source)
+                await self.backups.restore(instance, machine_id, seen.source)
             case Record():
-                self._rows.note_restored(instance.id, seen.source.id, self._operation_id, why=self._request.reason)
+                self.rows.note_restored(instance.id, seen.source.id, self.operation_id, why=self.request.reason)
             case Release(machine_id=machine_id):
-                await self._client.release(machine_id)
+                await self.client.release(machine_id)
             case Personalise(machine_id=machine_id, request=request):
-                await self._client.personalise(instance, machine_id, request)
+                await self.client.personalise(instance, machine_id, request)
             case AwaitGateway(machine_id=machine_id):
                 # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
-                await self._client.release(machine_id)
-                await self._client.await_gateway(instance, machine_id)
+                await self.client.release(machine_id)
+                await self.client.await_gateway(instance, machine_id)
             case _ as never:
                 assert_never(never)

@@ -56,33 +56,24 @@ def decide(seen: ResumeState, *, payload_digest: str) -> Step | Done | Refused:
     return step or Done(f"the agent of {instance.title} is running")
 
 
+@dataclass
 class Resume:
-    """The work of resuming one agent, for the operations' loop.
+    """The work of resuming one agent, for the operations' loop."""
 
-    Args:
-        instance_id: Whose.
-        rows: The registry.
-        client: Machine, node and gateway.
-        backups: Its backups.
-    """
-
-    def __init__(
-        self, instance_id: InstanceId, rows: start_verified.Rows, client: PowerControl, backups: Backups
-    ) -> None:
-        self._instance_id = instance_id
-        self._rows = rows
-        self._client = client
-        self._backups = backups
+    instance_id: InstanceId
+    rows: start_verified.Rows
+    client: PowerControl
+    backups: Backups
 
     async def observe(self) -> ResumeState:
         """Look at row, machine, node, gateway and, while that is stopped, state."""
-        observation = await self._client.observe(self._instance_id)
-        state = await stop_and_backup.stopped_state(observation, self._client)
-        return ResumeState(observation, self._backups.newest(self._instance_id), state)
+        observation = await self.client.observe(self.instance_id)
+        state = await stop_and_backup.stopped_state(observation, self.client)
+        return ResumeState(observation, self.backups.newest(self.instance_id), state)
 
     def decide(self, seen: ResumeState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, payload_digest=self._client.payload_digest(seen.observation.instance))
+        return decide(seen, payload_digest=self.client.payload_digest(seen.observation.instance))
 
     def describe(self, step: Step, seen: ResumeState) -> str:
         """The step in a few words."""
@@ -90,4 +81,4 @@ class Resume:
 
     async def do(self, step: Step, seen: ResumeState) -> None:
         """Do one step; harmless when it was done before."""
-        await start_verified.do(step, seen.observation.instance, client=self._client, rows=self._rows)
+        await start_verified.do(step, seen.observation.instance, client=self.client, rows=self.rows)

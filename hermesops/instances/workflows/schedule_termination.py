@@ -93,33 +93,27 @@ class Rows(Protocol):
         """Record that an agent is suspended, and when it is terminated."""
 
 
+@dataclass
 class ScheduleTermination:
     """The work of scheduling one termination, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         why: What the last backup is made for.
         until: When the agent is terminated; one scheduled before keeps its time.
-        rows: The registry.
-        client: Machine, node and gateway.
-        backups: Backups.
     """
 
-    def __init__(
-        self, instance_id: InstanceId, *, why: str, until: datetime, rows: Rows, client: PowerControl, backups: Backups
-    ) -> None:
-        self._instance_id = instance_id
-        self._why = why
-        self._until = until
-        self._rows = rows
-        self._client = client
-        self._backups = backups
+    instance_id: InstanceId
+    why: str
+    until: datetime
+    rows: Rows
+    client: PowerControl
+    backups: Backups
 
     async def observe(self) -> ScheduleTerminationState:
         """Look at row, machine, node and the last backup."""
-        observation = await self._client.observe(self._instance_id)
+        observation = await self.client.observe(self.instance_id)
         return ScheduleTerminationState(
-            observation, self._backups.made(self._instance_id, self._why), self._backups.newest(self._instance_id)
+            observation, self.backups.made(self.instance_id, self.why), self.backups.newest(self.instance_id)
         )
 
     def decide(self, seen: ScheduleTerminationState) -> Step | Done | Refused:
@@ -136,12 +130,12 @@ class ScheduleTermination:
         match step:
             case ProveBackup():
                 if (last := seen.backup or seen.newest) is not None:
-                    await self._backups.prove(instance, last)
+                    await self.backups.prove(instance, last)
             case StopMachine(machine_id=machine_id):
-                await self._client.stop_machine(instance, machine_id)
+                await self.client.stop_machine(instance, machine_id)
             case StartGracePeriod():
-                self._rows.begin_grace(instance.id, self._until, why=self._why)
+                self.rows.begin_grace(instance.id, self.until, why=self.why)
             case StartMachine() | AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
-                await stop_and_backup.do(step, instance, client=self._client, backups=self._backups, why=self._why)
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _ as never:
                 assert_never(never)

@@ -106,25 +106,22 @@ def _failed(instance: Instance, image: Image) -> RefusedError:
     )
 
 
+@dataclass
 class Snapshot:
     """The work of taking one snapshot, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         name: Of the image; no other has it.
-        client: Machine, node and gateway.
-        images: Images at JustAVPS.
     """
 
-    def __init__(self, instance_id: InstanceId, name: str, client: PowerControl, images: SnapshotImages) -> None:
-        self._instance_id = instance_id
-        self._name = name
-        self._client = client
-        self._images = images
+    instance_id: InstanceId
+    name: str
+    client: PowerControl
+    images: SnapshotImages
 
     async def observe(self) -> SnapshotState:
         """Look at machine, node and gateway, and for the image."""
-        return SnapshotState(await self._client.observe(self._instance_id), await self._images.named(self._name))
+        return SnapshotState(await self.client.observe(self.instance_id), await self.images.named(self.name))
 
     def decide(self, seen: SnapshotState) -> Step | Done | Refused:
         """The next step for what was seen."""
@@ -138,16 +135,16 @@ class Snapshot:
         """Do one step; harmless when it was done before."""
         match step:
             case Fence(machine_id=machine_id):
-                await self._client.fence(seen.observation.instance, machine_id)
+                await self.client.fence(seen.observation.instance, machine_id)
             case Save(machine_id=machine_id):
-                await self._images.save(machine_id, self._name)
+                await self.images.save(machine_id, self.name)
             case AwaitImage(image_id=image_id):
-                await self._images.await_end(image_id)
+                await self.images.await_end(image_id)
             case Release(machine_id=machine_id):
-                await self._client.release(machine_id)
+                await self.client.release(machine_id)
             case AwaitGateway(machine_id=machine_id):
                 # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
-                await self._client.release(machine_id)
-                await self._client.await_gateway(seen.observation.instance, machine_id)
+                await self.client.release(machine_id)
+                await self.client.await_gateway(seen.observation.instance, machine_id)
             case _ as never:
                 assert_never(never)

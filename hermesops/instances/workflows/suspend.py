@@ -126,51 +126,36 @@ class Rows(Protocol):
         """Record a status."""
 
 
+@dataclass
 class Suspend:
     """The work of suspending one agent, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         why: What its backup is made for: ``before suspend <operation>``.
         keep: What becomes of its machine.
-        rows: The registry.
-        client: Machine, node and gateway.
-        backups: Backups.
-        cells: Stacks of cells.
     """
 
-    def __init__(
-        self,
-        instance_id: InstanceId,
-        *,
-        why: str,
-        keep: Keep,
-        rows: Rows,
-        client: PowerControl,
-        backups: Backups,
-        cells: Cells,
-    ) -> None:
-        self._instance_id = instance_id
-        self._why = why
-        self._keep = keep
-        self._rows = rows
-        self._client = client
-        self._backups = backups
-        self._cells = cells
+    instance_id: InstanceId
+    why: str
+    keep: Keep
+    rows: Rows
+    client: PowerControl
+    backups: Backups
+    cells: Cells
 
     async def observe(self) -> SuspendState:
         """Look at row, machine, node, backups and the cell's state."""
-        observation = await self._client.observe(self._instance_id)
+        observation = await self.client.observe(self.instance_id)
         return SuspendState(
             observation,
-            self._backups.made(self._instance_id, self._why),
-            wanted=self._rows.is_machine_wanted(self._instance_id),
+            self.backups.made(self.instance_id, self.why),
+            wanted=self.rows.is_machine_wanted(self.instance_id),
             in_stack=await self._holds(observation.instance),
         )
 
     def decide(self, seen: SuspendState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, keep=self._keep)
+        return decide(seen, keep=self.keep)
 
     def describe(self, step: Step, seen: SuspendState) -> str:
         """The step in a few words."""
@@ -181,17 +166,17 @@ class Suspend:
         instance = seen.observation.instance
         match step:
             case StopMachine(machine_id=machine_id):
-                await self._client.stop_machine(instance, machine_id)
+                await self.client.stop_machine(instance, machine_id)
             case MarkForDeletion():
-                self._rows.leave_machine(instance.id, why=self._why)
+                self.rows.leave_machine(instance.id, why=self.why)
             case ShrinkCell():
-                await self._cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
+                await self.cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkSuspended():
-                self._rows.set_status(instance.id, InstanceStatus.SUSPENDED)
+                self.rows.set_status(instance.id, InstanceStatus.SUSPENDED)
             case StartMachine() | AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
-                await stop_and_backup.do(step, instance, client=self._client, backups=self._backups, why=self._why)
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _ as never:
                 assert_never(never)
 
     async def _holds(self, instance: Instance) -> bool:
-        return await self._cells.holds(instance.cell, instance.machine_name)
+        return await self.cells.holds(instance.cell, instance.machine_name)

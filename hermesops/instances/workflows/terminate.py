@@ -127,58 +127,42 @@ class Rows(Protocol):
         """Record the end and erase the instance's secrets."""
 
 
+@dataclass
 class Terminate:
     """The work of ending one instance, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         why: What the last backup is made for, and why the machine goes.
         keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
-        rows: The registry.
-        client: Machines, nodes and gateways.
-        backups: Backups.
         snapshots: What JustAVPS keeps of its disk, in clear.
-        cells: Stacks of cells.
     """
 
-    def __init__(
-        self,
-        instance_id: InstanceId,
-        *,
-        why: str,
-        keeps_backup: bool,
-        rows: Rows,
-        client: PowerControl,
-        backups: Backups,
-        snapshots: SnapshotImages,
-        cells: Cells,
-    ) -> None:
-        self._instance_id = instance_id
-        self._why = why
-        self._keeps_backup = keeps_backup
-        self._rows = rows
-        self._client = client
-        self._backups = backups
-        self._snapshots = snapshots
-        self._cells = cells
+    instance_id: InstanceId
+    why: str
+    keeps_backup: bool
+    rows: Rows
+    client: PowerControl
+    backups: Backups
+    snapshots: SnapshotImages
+    cells: Cells
 
     async def observe(self) -> TerminationState:
         """Look at row, machine, gateway, backups and the cell's state."""
-        observation = await self._client.observe(self._instance_id)
-        stopped = await self._client.gateways.is_stopped(observation.machine)
+        observation = await self.client.observe(self.instance_id)
+        stopped = await self.client.gateways.is_stopped(observation.machine)
         return TerminationState(
             observation,
             in_stack=await self._holds(observation.instance),
             fenced=stopped is True,
             reachable=stopped is not None,
-            wanted=self._rows.is_machine_wanted(self._instance_id),
-            backup=self._backups.made(self._instance_id, self._why),
-            newest=self._backups.newest(self._instance_id),
+            wanted=self.rows.is_machine_wanted(self.instance_id),
+            backup=self.backups.made(self.instance_id, self.why),
+            newest=self.backups.newest(self.instance_id),
         )
 
     def decide(self, seen: TerminationState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, keeps_backup=self._keeps_backup)
+        return decide(seen, keeps_backup=self.keeps_backup)
 
     def describe(self, step: Step, seen: TerminationState) -> str:
         """The step in a few words."""
@@ -190,23 +174,23 @@ class Terminate:
         match step:
             case ProveBackup():
                 if (last := seen.backup or seen.newest) is not None:
-                    await self._backups.prove(instance, last)
+                    await self.backups.prove(instance, last)
             case MarkForDeletion():
-                self._rows.mark_for_deletion(instance.id, why=self._why)
+                self.rows.mark_for_deletion(instance.id, why=self.why)
             case Fence(machine_id=machine_id) if not seen.wanted:
                 # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
-                await self._client.gateways.fence(machine_id)
+                await self.client.gateways.fence(machine_id)
             case ShrinkCell():
-                await self._cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
+                await self.cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkTerminated():
                 # First: nobody looks after what an ended instance still opens, or has lying about.
-                await self._backups.revoke(self._instance_id)
-                await self._snapshots.drop(self._instance_id, why=self._why)
-                self._rows.mark_terminated(self._instance_id)
+                await self.backups.revoke(self.instance_id)
+                await self.snapshots.drop(self.instance_id, why=self.why)
+                self.rows.mark_terminated(self.instance_id)
             case StartMachine() | AwaitMachine() | Fence() | stop_and_backup.BackUp():
-                await stop_and_backup.do(step, instance, client=self._client, backups=self._backups, why=self._why)
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _ as never:
                 assert_never(never)
 
     async def _holds(self, instance: Instance) -> bool:
-        return await self._cells.holds(instance.cell, instance.machine_name)
+        return await self.cells.holds(instance.cell, instance.machine_name)

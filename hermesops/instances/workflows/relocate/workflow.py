@@ -1,7 +1,7 @@
 """Does what ``relocate.decide`` says."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -92,73 +92,56 @@ def successor(instance: Instance, spare: Spare) -> Instance:
     )
 
 
+@dataclass
 class Relocate:
     """The work of one relocation, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
-        request: What was asked.
+    Attributes:
         why: What the backup of the old machine is made for.
-        rows: The registry.
         client: Machines, nodes and gateways, under the lease that the rows are cut over with: whoever lost it puts the
             instance nowhere.
-        backups: Backups.
-        cells: Stacks of cells.
-        releases: What agents run.
     """
 
-    def __init__(
-        self,
-        instance_id: InstanceId,
-        request: RelocateIntent,
-        *,
-        why: str,
-        rows: Rows,
-        client: PowerControl,
-        backups: Backups,
-        cells: Cells,
-        releases: Releases,
-    ) -> None:
-        self._instance_id = instance_id
-        self._request = request
-        self._why = why
-        self._rows = rows
-        self._client = client
-        self._backups = backups
-        self._cells = cells
-        self._releases = releases
+    instance_id: InstanceId
+    request: RelocateIntent
+    why: str
+    rows: Rows
+    client: PowerControl
+    backups: Backups
+    cells: Cells
+    releases: Releases
 
     async def observe(self) -> RelocationState:
         """Look at the instance, its machine, the next and the former one, and its backups."""
-        observation = await self._client.observe(self._instance_id)
-        backup = self._backups.made(self._instance_id, self._why)
-        chosen = self._backups.get(self._instance_id, self._request.snapshot) if self._request.snapshot else backup
-        former = self._rows.find_spare(self._request.origin)
+        observation = await self.client.observe(self.instance_id)
+        backup = self.backups.made(self.instance_id, self.why)
+        chosen = self.backups.get(self.instance_id, self.request.snapshot) if self.request.snapshot else backup
+        former = self.rows.find_spare(self.request.origin)
         told = observation.own_node.release if observation.own_node else ""
         return RelocationState(
             observation,
-            state=await stop_and_backup.stopped_state(observation, self._client),
-            release=await self._releases.of(self._instance_id, told),
+            state=await stop_and_backup.stopped_state(observation, self.client),
+            release=await self.releases.of(self.instance_id, told),
             next=await self._next(observation.instance),
             backup=backup,
             source=chosen,
-            wanted=self._rows.is_machine_wanted(self._instance_id),
+            wanted=self.rows.is_machine_wanted(self.instance_id),
             former=former,
-            former_in_stack=former is not None and await self._cells.holds(former.cell, former.name),
+            former_in_stack=former is not None and await self.cells.holds(former.cell, former.name),
         )
 
     async def _next(self, instance: Instance) -> NextMachineState | None:
-        ordered = self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id)
+        ordered = self.rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id)
         spare = next((spare for spare in ordered if spare.wanted), None)
         if spare is None:
             return None
-        seen = await self._client.look_as(successor(instance, spare))
-        return NextMachineState(spare, seen.machine, seen.node, await stop_and_backup.stopped_state(seen, self._client))
+        seen = await self.client.look_as(successor(instance, spare))
+        return NextMachineState(spare, seen.machine, seen.node, await stop_and_backup.stopped_state(seen, self.client))
 
     def decide(self, seen: RelocationState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        digest = self._client.payload_digest(seen.observation.instance)
-        return relocate.decide(seen, self._request, payload_digest=digest)
+        digest = self.client.payload_digest(seen.observation.instance)
+        return relocate.decide(seen, self.request, payload_digest=digest)
 
     def describe(self, step: Step, seen: RelocationState) -> str:
         """The step in a few words."""
@@ -169,25 +152,25 @@ class Relocate:
         instance = seen.observation.instance
         match step:
             case MarkForDeletion():
-                self._rows.leave_machine(instance.id, why=self._why)
+                self.rows.leave_machine(instance.id, why=self.why)
             case OrderNext():
                 self._order_next(instance)
             case StopMachine(machine_id=machine_id):
-                await self._client.stop_machine(instance, machine_id)
+                await self.client.stop_machine(instance, machine_id)
             case RetireFormer(name=name):
-                self._rows.retire_spare(name, why=self._why)
+                self.rows.retire_spare(name, why=self.why)
             case ShrinkCell(name=name):
                 await self._shrink(name, seen)
             case ForgetFormer(name=name):
-                self._rows.forget_spare(name, why=self._why)
+                self.rows.forget_spare(name, why=self.why)
             case Prepare() | RestoreBackup() | CutOver():
                 await self._hand_over(step, seen)
             case GrowCell() | RecordNext() | StartNext() | AwaitNext() | DeployRelease():
                 await self._make_ready(step, seen)
             case Fence() | BackUp():
-                await stop_and_backup.do(step, instance, client=self._client, backups=self._backups, why=self._why)
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _:
-                await start_verified.do(step, instance, client=self._client, rows=self._rows)
+                await start_verified.do(step, instance, client=self.client, rows=self.rows)
 
     async def _make_ready(
         self, step: GrowCell | RecordNext | StartNext | AwaitNext | DeployRelease, seen: RelocationState
@@ -195,50 +178,50 @@ class Relocate:
         spare, there = _next_of(seen)
         match step:
             case GrowCell():
-                await self._cells.apply(spare.cell, still_wanted=partial(self._lacks, spare))
+                await self.cells.apply(spare.cell, still_wanted=partial(self._lacks, spare))
             case RecordNext(machine_id=machine_id):
-                self._rows.set_spare_machine(spare.name, machine_id, why=self._why)
+                self.rows.set_spare_machine(spare.name, machine_id, why=self.why)
             case StartNext(machine_id=machine_id):
-                await self._client.start_machine(machine_id)
-                await self._client.await_machine(there, machine_id)
+                await self.client.start_machine(machine_id)
+                await self.client.await_machine(there, machine_id)
             case AwaitNext(machine_id=machine_id):
-                await self._client.await_machine(there, machine_id)
+                await self.client.await_machine(there, machine_id)
             case DeployRelease(machine_id=machine_id, release=release):
-                await self._releases.deploy(machine_id, release)
+                await self.releases.deploy(machine_id, release)
 
     async def _hand_over(self, step: Prepare | RestoreBackup | CutOver, seen: RelocationState) -> None:
         spare, there = _next_of(seen)
         match step:
             case Prepare(machine_id=machine_id, request=request):
-                await self._client.prepare(there, machine_id, request)
+                await self.client.prepare(there, machine_id, request)
             case RestoreBackup(machine_id=machine_id, snapshot=snapshot):
-                await self._backups.restore(there, machine_id, self._backups.get(there.id, snapshot))
+                await self.backups.restore(there, machine_id, self.backups.get(there.id, snapshot))
             case CutOver():
                 if seen.next and seen.next.node and seen.next.node.release:
-                    self._rows.note_releases({there.id: ReleaseId(seen.next.node.release)})
-                self._rows.cut_over(there.id, spare.name, lease=self._client.lease, why=self._why)
+                    self.rows.note_releases({there.id: ReleaseId(seen.next.node.release)})
+                self.rows.cut_over(there.id, spare.name, lease=self.client.lease, why=self.why)
 
     def _order_next(self, instance: Instance) -> None:
-        request = self._request
+        request = self.request
         place = Placement(request.cell, request.region, request.only_plan)
-        self._rows.place_spare(
+        self.rows.place_spare(
             Purpose.NEXT,
             plan=request.plan,
             server_type=request.server_type,
             image_id=request.image_id,
             choose=lambda _: place,
             instance_id=instance.id,
-            why=self._why,
+            why=self.why,
         )
 
     async def _lacks(self, spare: Spare) -> bool:
-        return not await self._cells.holds(spare.cell, spare.name)
+        return not await self.cells.holds(spare.cell, spare.name)
 
     async def _shrink(self, name: MachineName, seen: RelocationState) -> None:
         if seen.former is None:
             return
         cell = seen.former.cell
-        await self._cells.apply(cell, still_wanted=lambda: self._cells.holds(cell, name))
+        await self.cells.apply(cell, still_wanted=lambda: self.cells.holds(cell, name))
 
 
 def _next_of(seen: RelocationState) -> tuple[Spare, Instance]:

@@ -9,8 +9,7 @@ import pytest
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.instances.requests.bulk import BulkProvision, ProvisionRequest, failed, parse_requests
-from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
-from hermesops.instances.requests.provision import ProvisionAdmission
+from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.ids import ImageId
 from hermesops.model.instance import InstanceStatus

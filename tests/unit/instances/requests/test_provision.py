@@ -9,8 +9,7 @@ import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
-from hermesops.instances.requests.provision import ProvisionAdmission, parse_plan
+from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight, parse_plan
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName, ImageId, instance_subject

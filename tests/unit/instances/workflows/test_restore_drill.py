@@ -9,7 +9,7 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.instances.observation import MachineState, NodeState
-from hermesops.instances.workflows.restore_drill.workflow import Drill
+from hermesops.instances.workflows.restore_drill import Drill
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId
