@@ -1,4 +1,4 @@
-"""What falls due without anybody asking: agents whose days of grace are over, machines that were kept for a while."""
+"""Ends agents whose days of grace are over, and gives back machines that were kept for a while."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def due_of(
     drilled: frozenset[InstanceId] = frozenset(),
     rolls_out: bool = False,
 ) -> Due:
-    """What has fallen due. Pure.
+    """What is due. Pure.
 
     Args:
         ends: Instances past their grace.
@@ -76,7 +76,7 @@ def due_of(
 
 
 class Rows(Protocol):
-    """The registry, as far as upkeep reads and writes it."""
+    """The registry, as far as expiry reads and writes it."""
 
     def instances_past_grace(self) -> Sequence[Instance]:
         """Those whose termination nobody cancelled in time."""
@@ -99,7 +99,7 @@ class Rows(Protocol):
 
 @dataclass
 class Upkeep:
-    """Does what has fallen due; safe to repeat, and to be killed.
+    """Does what is due; safe to repeat, and to be killed.
 
     Attributes:
         end: Ends one instance, as its command does.
@@ -112,7 +112,7 @@ class Upkeep:
     kept: timedelta
 
     def due(self) -> Due:
-        """What has fallen due by now."""
+        """What is due now."""
         unfinished = self.rows.list_operations(unfinished=True)
         busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
         drills = frozenset(one.subject for one in unfinished if one.kind is OperationKind.DRILL)
@@ -124,7 +124,7 @@ class Upkeep:
         return due_of(ends, spares, busy, now=self.rows.now(), kept=self.kept, drilled=drilled, rolls_out=rolls_out)
 
     async def apply(self, due: Due) -> list[Done]:
-        """Do it, one after the other; what cannot be done, or hangs, is told and stops nothing else."""
+        """Do it, one after the other; what fails or hangs is reported and stops nothing else."""
         names = [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
         told = [*await problems(due.ends, self.end, _LIMITS), *await problems(due.leaves, self._leave, _LIMITS)]
         return [Done(name, problem) for name, problem in zip(names, told, strict=True)]

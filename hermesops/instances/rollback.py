@@ -1,4 +1,4 @@
-"""One agent put back on the release that it ran before: by its own node, through whatever leads to its machine."""
+"""Rolls one agent back to the release that it ran before; needs its machine, and no registry."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,7 +21,7 @@ _LOOK_S = 10.0
 async def roll_back_release(
     slots: ReleaseClient, machine_id: MachineId, *, to: str, loses: bool, title: str, even_revoked: bool = False
 ) -> RollbackResult:
-    """Put a machine back; safe to call twice, and done already it says so.
+    """Roll a machine back; safe to call twice.
 
     Args:
         slots: Its releases, under the instance's lease or under none.

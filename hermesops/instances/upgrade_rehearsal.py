@@ -1,6 +1,6 @@
-"""The way to a release and back, walked once on a machine without an instance, before users are asked to walk it.
+"""Rehearses upgrade and rollback of a release on a machine without an instance, before any user gets it.
 
-What was tried on a machine is not undone there: whoever lends it destroys it.
+Nothing that was tried on the machine is undone: whoever lends it destroys it.
 """
 
 from hermesops.errors import RefusedError, UnavailableError
@@ -19,7 +19,7 @@ class NoRollbackError(RefusedError):
 async def walk(
     slots: ReleaseClient, states: PowerControl, machine_id: MachineId, bundle: Bundle, *, before: Bundle
 ) -> str:
-    """Bring a machine from one release to another and back; what was seen, in words.
+    """Upgrade a machine from one release to another and roll it back; what was seen, in words.
 
     The state that goes both ways is what the older release has made on that machine.
 
@@ -28,7 +28,7 @@ async def walk(
         states: Its state.
         machine_id: A machine that has no instance, and never will have one.
         bundle: The release.
-        before: The one that is gone back to; brought first where the machine runs another one.
+        before: The one that is rolled back to; deployed first where the machine runs another one.
 
     Raises:
         NoRollbackError: The release does not run there, or what comes back is not what was.

@@ -1,7 +1,7 @@
 """The kinds of operations: what each is to do, what must not be unfinished beside it, and what abandoning leaves.
 
-One class a kind. ``hermesops.app.handlers`` says what does each; ``hermesops.instances.eligibility`` judges by ``From``
-and ``BlockedBy`` whether an instance may have one.
+One class a kind. ``hermesops.app.handlers`` says what does each; ``hermesops.instances.eligibility`` judges by
+``statuses`` and ``blocked_by`` whether an instance may have one.
 """
 
 from collections.abc import Mapping

@@ -18,8 +18,6 @@ from hermesops.operations.kinds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hermesops.app.container_parts.connected import Connected
     from hermesops.instances.expiry import Upkeep
     from hermesops.instances.requests.changes import InstanceRequests
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from hermesops.instances.workflows.suspend import Suspend
     from hermesops.instances.workflows.terminate import Terminate
     from hermesops.model.instance import Instance
-    from hermesops.operations.runner import Handler
 
 
 class LifecycleHandlers:
@@ -44,17 +41,6 @@ class LifecycleHandlers:
     def __init__(self, session: "Connected") -> None:
         self._session = session
         self._app = session.app
-
-    def handlers(self) -> "Mapping[OperationKind, Handler]":
-        """The kinds of operations that change an agent's life, with what makes their work."""
-        return {
-            OperationKind.SUSPEND: self._suspend,
-            OperationKind.RESUME: self._resume,
-            OperationKind.RESIZE: self._resize,
-            OperationKind.RELOCATE: self._relocate,
-            OperationKind.SCHEDULE_TERMINATION: self._schedule_termination,
-            OperationKind.TERMINATE: self._terminate,
-        }
 
     def requests(self) -> "InstanceRequests":
         """Turns what operators ask of lives into rows."""
@@ -103,7 +89,8 @@ class LifecycleHandlers:
         operation = await requests.terminate(instance.id, keeps_backup=keeps, reason=why)
         return await self._session.operations.run(operation)
 
-    def _suspend(self, operation: Operation, lease: Lease) -> "Suspend":
+    def suspend(self, operation: Operation, lease: Lease) -> "Suspend":
+        """What suspends an agent, from its row."""
         from hermesops.instances.workflows.suspend import Suspend
 
         reach = self._session.instance_client.with_lease(lease)
@@ -117,13 +104,15 @@ class LifecycleHandlers:
             cells=self._app.cell_stacks,
         )
 
-    def _resume(self, operation: Operation, lease: Lease) -> "Resume":
+    def resume(self, operation: Operation, lease: Lease) -> "Resume":
+        """What resumes an agent, from its row."""
         from hermesops.instances.workflows.resume import Resume
 
         reach = self._session.instance_client.with_lease(lease)
         return Resume(instance_of(operation), self._app.registry, reach, self._session.copies(reach))
 
-    def _resize(self, operation: Operation, lease: Lease) -> "Resize":
+    def resize(self, operation: Operation, lease: Lease) -> "Resize":
+        """What changes a plan in place, from its row."""
         from hermesops.instances.workflows.resize import Resize
 
         self._app.mass_changes.refuse_unapproved(operation)
@@ -144,7 +133,8 @@ class LifecycleHandlers:
 
         return Size(size.plan, size.server_type, self._app.env.settings.data_gb[size.plan])
 
-    def _relocate(self, operation: Operation, lease: Lease) -> "Relocate":
+    def relocate(self, operation: Operation, lease: Lease) -> "Relocate":
+        """What brings an instance onto another machine, from its row."""
         from hermesops.app.adapters.release_transfer import ReleaseTransfer
         from hermesops.instances.workflows.relocate.workflow import Relocate
 
@@ -163,7 +153,8 @@ class LifecycleHandlers:
             releases=ReleaseTransfer(self._session, lease),
         )
 
-    def _schedule_termination(self, operation: Operation, lease: Lease) -> "ScheduleTermination":
+    def schedule_termination(self, operation: Operation, lease: Lease) -> "ScheduleTermination":
+        """What schedules a termination, from its row."""
         from hermesops.instances.workflows.schedule_termination import ScheduleTermination
 
         self._app.mass_changes.refuse_unapproved(operation)
@@ -177,7 +168,8 @@ class LifecycleHandlers:
             backups=self._session.copies(reach),
         )
 
-    def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
+    def terminate(self, operation: Operation, lease: Lease) -> "Terminate":
+        """What ends an instance, from its row."""
         from hermesops.instances.workflows.terminate import Terminate
 
         self._app.mass_changes.refuse_unapproved(operation)

@@ -1,4 +1,4 @@
-"""A machine's certificate, on its way through the toolbox: what the machine asks with, and what it is given."""
+"""Gets a machine its certificate: has it make a key and a request, and installs the certificate that is issued."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""A user's own data as lines of JSON, brought here as hermes-node writes them, and counted on the way."""
+"""Streams a user's own data from the machine as lines of JSON, and checks the row counts."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""How much room a machine has for its user's data, and what does not fit in it."""
+"""The size of a machine's data volume: reads it, asks for another one, refuses what does not fit."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ class DataRoom:
 
 
 async def observe(channel: Channel) -> DataRoom | None:
-    """Ask a machine; ``None`` of one whose hermes-node is of before data volumes.
+    """Ask a machine; ``None`` where hermes-node is older than data volumes.
 
     Raises:
         UnavailableError: It cannot say.

@@ -1,6 +1,6 @@
-"""The world as lifecycle sees and changes it: the vendor's API, hermes-node through a channel, the agent's own API.
+"""Reads and changes an instance's machine: by the vendor's API, hermes-node through a channel, the agent's own API.
 
-Looking never changes anything, and what does not answer is seen as silent, not as an error.
+Reading never changes anything, and what does not answer is reported as silent, not as an error.
 """
 
 import copy
@@ -102,7 +102,7 @@ class InstanceClient:
         self.certifying = certifying
 
     def with_lease(self, lease: Lease) -> Self:
-        """The same world, changed under a lease: a machine that knows of a later one refuses."""
+        """The same client, which changes machines under a lease: a machine that knows of a later one refuses."""
         bound = copy.copy(self)
         bound.lease = lease
         bound.gateways = GatewayService(bound.channel, lease)
@@ -174,11 +174,11 @@ class InstanceClient:
         return await self._vendor.find_machine(name)
 
     async def observe(self, instance_id: InstanceId) -> Observation:
-        """See one instance whole; deeper only as far as the layer above answers."""
+        """Observe one instance: its machine, and node and gateway as far as the layer above answers."""
         return await self.look_as(self._rows.get_instance(instance_id))
 
     async def look_as(self, instance: Instance) -> Observation:
-        """See an instance as if its row said this, as it may soon."""
+        """Observe an instance as if its row said this, as it may soon."""
         machine = await self.machine(instance)
         if machine is None:
             return Observation(instance, None, is_backed_up=self._rows.is_backed_up(instance.id))
@@ -210,7 +210,7 @@ class InstanceClient:
 
     def _seen(self, status: Mapping[str, Any]) -> NodeState:
         identity = status.get("identity") or {}
-        # A handing over that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
+        # A handover that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
         told = status.get("certificate") if self.certifying else None
         is_applied = not status.get("restart_needed") and not status.get("jobs_missing")
         return NodeState(

@@ -1,4 +1,4 @@
-"""Commands of hermes-node: what it tells of its machine, and changes of it, run under a lease.
+"""Runs commands of hermes-node: reads its status, and changes its machine under a lease.
 
 A machine that knows of a later lease refuses.
 """

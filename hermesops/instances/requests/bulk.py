@@ -1,4 +1,4 @@
-"""Many requests for agents at once: all are judged before the first is written down, then each goes its own way."""
+"""Provisions many users at once: all requests are checked before the first row is written, then each goes on alone."""
 
 import csv
 from collections.abc import Awaitable, Callable, Iterator, Sequence

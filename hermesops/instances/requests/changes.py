@@ -1,7 +1,7 @@
-"""Takes in what operators ask of instances that exist: suspend, resume, resize, move, restore, restart, terminate, ….
+"""Takes in requests to change an instance: suspend, resume, resize, move, restore, restart, configure, terminate.
 
-Everything that can be asked first is asked first, under the instance's lease. Then one row is written that says what
-shall be, and a workflow does it.
+Everything that can be checked is checked first, under the instance's lease. Then one row is written that says what is
+to be done, and a workflow does it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.requests import opening
 from hermesops.instances.requests.opening import OperationOpener
 from hermesops.instances.requests.placement import MachinePlacement
-from hermesops.instances.requests.settings_patch import Wish
+from hermesops.instances.requests.settings_patch import SettingsPatch
 from hermesops.model.cell import Placement
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName, OperationId, instance_subject
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
@@ -193,12 +193,12 @@ class InstanceRequests:
             before = await self._client.gateways.invocation(MachineId(machine.id))
             return self._opener.open(instance, RestartIntent(user=user_text, before=before))
 
-    async def configure(self, user_text: str, request: Wish | None, *, reason: str) -> Operation:
+    async def configure(self, user_text: str, patch: SettingsPatch | None, *, reason: str) -> Operation:
         """Record an instance's new settings and that its machine shall have them.
 
         Args:
             user_text: Whose, as typed.
-            request: What the settings become; ``None`` means those before.
+            patch: What the settings become; ``None`` means those before.
             reason: Why; goes into the audit.
 
         Raises:
@@ -217,7 +217,7 @@ class InstanceRequests:
             if observation.machine is None or observation.node is None:
                 raise refusals.machine_silent(instance)
             held = self._rows.instance_settings(instance.id)
-            wanted = request(held) if request else self._settings_before(instance)
+            wanted = patch(held) if patch else self._settings_before(instance)
             intent = ConfigureIntent(
                 user=user_text,
                 reason=reason.strip(),

@@ -60,7 +60,7 @@ class Rows(Protocol):
         image_id: ImageId | None,
         choose: Callable[[Sequence[Cell]], Placement],
     ) -> Instance:
-        """Write the instance's row into the cell chosen, or find the one that lives."""
+        """Write the instance's row into the cell chosen, or find the user's present one."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class ProvisionPreflight:
     policy: Policy
 
     def known(self, user_text: str, plan: Plan) -> Instance | None:
-        """The agent of an earlier request; ``None`` for a newcomer.
+        """The agent of an earlier request; ``None`` for a new user.
 
         Raises:
             UsageError: ``user_text`` is neither an alias nor an id.
@@ -128,17 +128,17 @@ class ProvisionPreflight:
             raise refusals.no_image(name)
         return image
 
-    async def refuse_unrentable(self, *wished: tuple[Plan, str]) -> Image:
-        """Let machines of these plans and regions be wished for only where they can be had, all of them; their image.
+    async def refuse_unrentable(self, *wanted: tuple[Plan, str]) -> Image:
+        """The image of new machines of these plans and regions, where all of them can be rented.
 
         Raises:
             RefusedError: JustAVPS does not sell one of them there, they would pass the budget, or there is no image to
                 boot from.
             UnavailableError: JustAVPS does not answer.
         """
-        for plan, region in dict.fromkeys(wished):
+        for plan, region in dict.fromkeys(wanted):
             await refuse_unsold(self.client, self.policy.server_types[plan], region)
-        await self.budget.refuse_unaffordable(*((self.policy.server_types[plan], region) for plan, region in wished))
+        await self.budget.refuse_unaffordable(*((self.policy.server_types[plan], region) for plan, region in wanted))
         image = self.image()
         if not await self.client.is_bootable(image.id):
             name = self.policy.image
@@ -159,7 +159,7 @@ class ProvisionAdmission:
     policy: Policy
 
     async def admit(self, user_text: str, plan: Plan, *, region: str = "") -> tuple[Instance, Operation]:
-        """Write the rows of a wished-for agent, or find those of an earlier request.
+        """Write the rows of a requested agent, or find those of an earlier request.
 
         Args:
             user_text: Alias or id as typed.
@@ -210,7 +210,7 @@ def parse_plan(text: str) -> Plan:
 
 
 def refuse_other_plan(user_text: str, known: Instance, plan: Plan) -> None:
-    """Raise RefusedError when a user's agent is of another plan than the one wished for."""
+    """Raise RefusedError when a user's agent is of another plan than the requested one."""
     if known.plan is not plan:
         raise RefusedError(
             f"{user_text} already has an agent of plan {known.plan}",

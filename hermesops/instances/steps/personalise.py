@@ -1,4 +1,4 @@
-"""What a machine is handed to become a user's or to learn of a change: the payload, and the steps to it. Pure."""
+"""Hand a machine its payload, which makes it a user's or changes settings: the steps, and the payload. Pure."""
 
 import hashlib
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""A backup of one instance, made beside its agent, which goes on meanwhile."""
+"""Back up one instance while its agent goes on."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
-"""Changed settings to a running agent: the machine is handed them, and its gateway is well with them.
+"""Bring changed settings to a running agent: hand them to its machine, and wait until its gateway is healthy.
 
-The settings are in the registry before the first step; whether a machine has them is told by the digest of its payload.
+The settings are in the registry before the first step; the digest of its payload says whether a machine has them.
 hermes-node restarts the gateway only when what it reads has changed.
 """
 

@@ -1,6 +1,7 @@
-"""A user to a running agent: decide what the next step is, and do it.
+"""Give a user a running agent.
 
-Steps follow from what is seen, never from what was done before, so the same command finishes what a killed one began.
+Steps follow from what is observed, never from what was done before, so the same command finishes what a killed one
+began.
 """
 
 from dataclasses import dataclass, field, replace

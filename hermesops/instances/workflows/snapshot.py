@@ -1,7 +1,7 @@
-"""A snapshot: the vendor's image of one instance's machine, taken while its gateway rests.
+"""Have the vendor make an image of one instance's machine while its gateway is stopped.
 
 An image is of one instant at best, and nobody knows which, so nothing may be written until JustAVPS has it all. The
-fence is in it too: on a machine that is made of it no gateway starts before the machine is handed to somebody anew.
+fence is in it too: on a machine that is made of it no gateway starts before the machine is personalised anew.
 """
 
 from dataclasses import dataclass
@@ -70,10 +70,10 @@ def decide(seen: SnapshotState) -> Step | Done | Refused:
     if not image.bootable and image.status in {ImageStatus.CREATING, ImageStatus.READY, ImageStatus.UNKNOWN}:
         # Whose gateway was let go by hand meanwhile has an image all the same, as of one instant.
         return AwaitImage(image.id)
-    return _wake(seen.observation, machine, image, fenced=node.fenced)
+    return _start(seen.observation, machine, image, fenced=node.fenced)
 
 
-def _wake(observation: Observation, machine: MachineState, image: Image, *, fenced: bool) -> Step | Done | Refused:
+def _start(observation: Observation, machine: MachineState, image: Image, *, fenced: bool) -> Step | Done | Refused:
     if fenced:
         return Release(machine.id)
     if observation.gateway is not GatewayHealth.OK:

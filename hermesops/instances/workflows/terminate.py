@@ -1,7 +1,7 @@
-"""The end of an instance: its last backup proved, machine and snapshots destroyed, its secrets forgotten.
+"""End an instance: prove its last backup, destroy machine and snapshots, forget its secrets.
 
-The row says that the machine shall go (so every run of the cell agrees) before anything is destroyed, and last that it
-is gone. Without a backup that was restored once and compared nothing goes, unless that was named.
+The row says that the machine is to go (so every run of the cell agrees) before anything is destroyed, and last that it
+is gone. Without a backup that was restored once and compared nothing is destroyed, unless the operator said so.
 """
 
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from hermesops.cli.views import shapes
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
-    from hermesops.instances.requests.settings_patch import Wish
+    from hermesops.instances.requests.settings_patch import SettingsPatch
 
 
 def settings(
@@ -52,7 +52,7 @@ def settings(
     )
 
 
-def _request(source: str, assignments: list[str]) -> "Wish | None":
+def _request(source: str, assignments: list[str]) -> "SettingsPatch | None":
     if not source and not assignments:
         return None
     from hermesops.instances.requests.settings_patch import replacing, setting
