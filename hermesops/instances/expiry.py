@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.ports import Cells
 from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.operation import OperationKind
 from hermesops.model.spare import Purpose, Spare, drill_subject
+from hermesops.registry import Registry
 
 _LIMITS = Limits(at_once=1, slow_after_s=600.0, within_s=3 * 3600.0)
 """One after the other; the last backup of a full data volume is proved within that."""
@@ -75,28 +75,6 @@ def due_of(
     return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
 
 
-class Rows(Protocol):
-    """The registry, as far as expiry reads and writes it."""
-
-    def instances_past_grace(self) -> Sequence[Instance]:
-        """Those whose termination nobody cancelled in time."""
-
-    def list_spares(self) -> Sequence[Spare]:
-        """Spare machines."""
-
-    def list_operations(self, *, unfinished: bool = False) -> Sequence[Operation]:
-        """Operations, newest first."""
-
-    def retire_spare(self, name: MachineName, *, why: str) -> object:
-        """Give a spare machine up."""
-
-    def forget_spare(self, name: MachineName, *, why: str) -> object:
-        """Remove the row of a spare machine that is gone."""
-
-    def now(self) -> datetime:
-        """The registry's clock."""
-
-
 @dataclass
 class Upkeep:
     """Does what is due; safe to repeat, and to be killed.
@@ -106,22 +84,22 @@ class Upkeep:
         kept: How long a machine that was left is kept.
     """
 
-    rows: Rows
+    registry: Registry
     cells: Cells
     end: Callable[[Instance], Awaitable[object]]
     kept: timedelta
 
     def due(self) -> Due:
         """What is due now."""
-        unfinished = self.rows.list_operations(unfinished=True)
+        unfinished = self.registry.operations.list(unfinished=True)
         busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
         drills = frozenset(one.subject for one in unfinished if one.kind is OperationKind.DRILL)
-        spares = self.rows.list_spares()
+        spares = self.registry.spares.list()
         lent = {spare.instance_id for spare in spares if spare.purpose is Purpose.DRILL and spare.instance_id}
         drilled = frozenset(id_ for id_ in lent if drill_subject(id_) in drills)
-        ends = self.rows.instances_past_grace()
+        ends = self.registry.instances.past_grace()
         rolls_out = any(one.kind is OperationKind.ROLLOUT for one in unfinished)
-        return due_of(ends, spares, busy, now=self.rows.now(), kept=self.kept, drilled=drilled, rolls_out=rolls_out)
+        return due_of(ends, spares, busy, now=self.registry.now(), kept=self.kept, drilled=drilled, rolls_out=rolls_out)
 
     async def apply(self, due: Due) -> list[Done]:
         """Do it, one after the other; what fails or hangs is reported and stops nothing else."""
@@ -131,9 +109,9 @@ class Upkeep:
 
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"
-        self.rows.retire_spare(spare.name, why=why)
+        self.registry.spares.retire(spare.name, why=why)
         await self.cells.apply(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
-        self.rows.forget_spare(spare.name, why=why)
+        self.registry.spares.forget(spare.name, why=why)
 
     async def _holds(self, cell: CellName, name: MachineName) -> bool:
         return await self.cells.holds(cell, name)

@@ -1,30 +1,19 @@
 """Abandons an operation: nobody continues it. Says what it leaves behind."""
 
-from typing import Protocol
-
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.ids import OperationId
-from hermesops.model.operation import Lease, Operation, OperationStatus
+from hermesops.model.operation import Operation, OperationStatus
 from hermesops.operations.intent import AbandonNote
 from hermesops.operations.kinds import KINDS
-from hermesops.operations.lease import LeaseKeeper, Leases
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.registry import Registry
 
 
-class Rows(Leases, Protocol):
-    """The registry, as far as abandoning writes it."""
-
-    def finish_operation(
-        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
-    ) -> None:
-        """Close the row; refused where the lease was lost."""
-
-
-async def abandon(operation: Operation, rows: Rows, *, reason: str) -> AbandonNote:
+async def abandon(operation: Operation, registry: Registry, *, reason: str) -> AbandonNote:
     """Close an operation's row, so that nobody continues it; nothing else is touched.
 
     Args:
         operation: Its row.
-        rows: The registry.
+        registry: The registry.
         reason: Why; goes into the outcome and the audit.
 
     Returns:
@@ -38,9 +27,9 @@ async def abandon(operation: Operation, rows: Rows, *, reason: str) -> AbandonNo
         raise UsageError("say why nobody shall continue it", hint='hermesops operation abandon ID --reason "…"')
     if operation.status.has_ended:
         raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")
-    async with LeaseKeeper(rows, operation.subject) as keeper:
+    async with LeaseKeeper(registry, operation.subject) as keeper:
         outcome = f"abandoned: {reason.strip()}"
-        rows.finish_operation(operation.id, OperationStatus.ABANDONED, outcome, lease=keeper.lease)
+        registry.operations.finish(operation.id, OperationStatus.ABANDONED, outcome, lease=keeper.lease)
     return abandon_note(operation)
 
 

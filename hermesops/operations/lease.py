@@ -9,16 +9,17 @@ import asyncio
 import contextlib
 import time
 import weakref
-from collections.abc import Collection, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.holder import is_gone, this_process
+from hermesops.registry import Registry
 from hermesops.waiting import cancel
 
 T = TypeVar("T")
@@ -34,19 +35,6 @@ RENEW_S = 5.0
 
 RETRY_S = 1.0
 """Seconds until a renewal that got no answer is tried again."""
-
-
-class Leases(Protocol):
-    """Where leases are kept."""
-
-    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
-        """Take a lease that is free, has expired or is held by ``over``; LeaseHeldError names who holds it."""
-
-    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:
-        """Hold them for another ``LEASE_S``; the subjects of those that somebody has taken over."""
-
-    def release_lease(self, lease: Lease) -> None:
-        """Give it back; harmless when it is lost."""
 
 
 @dataclass
@@ -70,7 +58,7 @@ class Renewals:
         leases: Where they are kept.
     """
 
-    def __init__(self, leases: Leases) -> None:
+    def __init__(self, leases: Registry) -> None:
         self._leases = weakref.ref(leases)
         self._held: dict[int, RenewedLease] = {}
         self._running: asyncio.Task[None] | None = None
@@ -105,7 +93,7 @@ class Renewals:
             self._lose(held)
             return RENEW_S
         try:
-            gone = await in_db_thread(leases.renew_leases, [one.lease for one in held])
+            gone = await in_db_thread(leases.leases.renew, [one.lease for one in held])
         except UnavailableError:
             # No answer says nothing about a lease: it is ours for as long as nobody may take it over.
             self._lose(one for one in held if time.monotonic() + RETRY_S >= one.until)
@@ -124,10 +112,10 @@ class Renewals:
             one.lost.set()
 
 
-_renewals: "weakref.WeakKeyDictionary[Leases, Renewals]" = weakref.WeakKeyDictionary()
+_renewals: "weakref.WeakKeyDictionary[Registry, Renewals]" = weakref.WeakKeyDictionary()
 
 
-def renewals_in(leases: Leases) -> Renewals:
+def renewals_in(leases: Registry) -> Renewals:
     """Those of this process in a registry, whoever holds them."""
     return _renewals.setdefault(leases, Renewals(leases))
 
@@ -142,7 +130,7 @@ class LeaseKeeper:
         holder: Who we are; by default this process.
     """
 
-    def __init__(self, leases: Leases, subject: str, *, wait_s: float = 0, holder: str = "") -> None:
+    def __init__(self, leases: Registry, subject: str, *, wait_s: float = 0, holder: str = "") -> None:
         self._leases = leases
         self._subject = subject
         self._wait_s = wait_s
@@ -161,7 +149,7 @@ class LeaseKeeper:
         await renewals_in(self._leases).let_go(self._held)
         if not self._held.lost.is_set():
             with contextlib.suppress(HermesError):  # it expires by itself; the work's own result matters more
-                await in_db_thread(self._leases.release_lease, self.lease)
+                await in_db_thread(self._leases.leases.release, self.lease)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work``, and stop it when the lease is lost.
@@ -189,7 +177,7 @@ class LeaseKeeper:
         async def attempt() -> Lease | waiting.Pending[Lease]:
             nonlocal gone
             try:
-                return self._leases.take_lease(self._subject, self._holder, over=gone)
+                return self._leases.leases.take(self._subject, self._holder, over=gone)
             except LeaseHeldError as held:
                 if held.holder != gone and is_gone(held.holder):
                     gone = held.holder

@@ -85,7 +85,7 @@ class Connected:
 
         endpoint = self.app.endpoint
         return PowerControl(
-            rows=self.app.registry,
+            registry=self.app.registry,
             vendor=self.client,
             keys=InstanceKeys(self.app.registry, self.app.router_key, life=self.app.model_token_life),
             agents=self.agents,
@@ -236,7 +236,7 @@ class Connected:
         from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import verify
 
-        key = self.app.registry.api_server_key(instance.id)
+        key = self.app.registry.instance_secrets.api_server_key(instance.id)
         return await verify(await self.instance_client.channel_to(instance), Expected.of(instance, api_server_key=key))
 
     async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ class Backups:
             instance_of(operation),
             operation.id,
             RestoreIntent.of(operation),
-            rows=self._app.registry,
+            registry=self._app.registry,
             client=reach,
             backups=self.copies(reach),
         )
@@ -157,7 +157,7 @@ class Backups:
         if self._is_simulated:
             from hermesops.localcloud.drivers.sim.copies import drop_copies
 
-            return SimulatedContents(self._app.registry.list_backups, partial(drop_copies, self._app.env.world))
+            return SimulatedContents(self._app.registry.backups.list, partial(drop_copies, self._app.env.world))
         return ResticContents(self.keys, self._restic, self._store)
 
     @cached_property

@@ -8,24 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Protocol
+from datetime import timedelta
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.instances import refusals
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.requests import opening
 from hermesops.instances.requests.opening import OperationOpener
 from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.instances.requests.settings_patch import SettingsPatch
 from hermesops.model.cell import Placement
-from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName, OperationId, instance_subject
+from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import GB, Plan
-from hermesops.model.spare import Purpose, Spare
+from hermesops.model.spare import Purpose
 from hermesops.operations.kinds import (
     ApprovedList,
     ConfigureIntent,
@@ -40,45 +38,7 @@ from hermesops.operations.kinds import (
     SuspendIntent,
     TerminateIntent,
 )
-
-
-class Rows(opening.Rows, Protocol):
-    """The registry, as far as these requests read and write it."""
-
-    def finish_operation(self, operation_id: OperationId, status: OperationStatus, outcome: str) -> None:
-        """Close an operation's row."""
-
-    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
-        """Whether the instance's cell should have its machine."""
-
-    def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Name its machine as one that may be destroyed."""
-
-    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> Sequence[Spare]:
-        """Spare machines."""
-
-    def retire_spare(self, name: MachineName, *, why: str) -> object:
-        """Give a spare machine up."""
-
-    def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
-        """What its user chose."""
-
-    def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
-        """What counted before that."""
-
-    def change_instance_settings(
-        self,
-        instance_id: InstanceId,
-        settings: InstanceSettings,
-        *,
-        subject: str,
-        intent: Mapping[str, object],
-        why: str,
-    ) -> Operation:
-        """Replace the settings and open the operation of it, or find the unfinished one."""
-
-    def now(self) -> datetime:
-        """The registry's clock."""
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -108,7 +68,7 @@ class InstanceRequests:
     """Turns requests into rows.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         client: Machines, nodes and gateways.
         backups: Backups.
         machine_placement: Where new machines can be.
@@ -119,7 +79,7 @@ class InstanceRequests:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         client: PowerControl,
         backups: Backups,
         machine_placement: MachinePlacement,
@@ -128,12 +88,12 @@ class InstanceRequests:
         admit: Admit = lambda _kind, _id: None,
     ) -> None:
         self._admit = admit
-        self._rows = rows
+        self._registry = registry
         self._client = client
         self._backups = backups
         self._machine_placement = machine_placement
         self._policy = policy
-        self._opener = OperationOpener(rows, hold_lease)
+        self._opener = OperationOpener(registry, hold_lease)
 
     async def terminate(self, user_text: str, *, keeps_backup: bool, reason: str) -> Operation:
         """Record that an instance shall end now.
@@ -158,7 +118,7 @@ class InstanceRequests:
             operation = self._opener.open(instance, wanted)
             # The one that is under way may say otherwise: then that is ended first.
             if not TerminateIntent.of(operation).keeps_backup:
-                self._rows.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
+                self._registry.instances.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
         return operation
 
     async def schedule_termination(self, user_text: str, *, reason: str) -> Operation:
@@ -172,7 +132,7 @@ class InstanceRequests:
             wanted = ScheduleTerminationIntent(
                 user=user_text,
                 reason=reason.strip(),
-                until=self._rows.now() + self._policy.grace,
+                until=self._registry.now() + self._policy.grace,
                 approved=self._admit(OperationKind.SCHEDULE_TERMINATION, instance.id),
             )
             return self._opener.open(instance, wanted)
@@ -216,7 +176,7 @@ class InstanceRequests:
             observation = await self._client.observe(instance.id)
             if observation.machine is None or observation.node is None:
                 raise refusals.machine_silent(instance)
-            held = self._rows.instance_settings(instance.id)
+            held = self._registry.instance_secrets.settings(instance.id)
             wanted = patch(held) if patch else self._settings_before(instance)
             intent = ConfigureIntent(
                 user=user_text,
@@ -225,12 +185,12 @@ class InstanceRequests:
                 settings=outline(wanted),
             )
             subject = instance_subject(instance.id)
-            return self._rows.change_instance_settings(
+            return self._registry.settings_changes.change(
                 instance.id, wanted, subject=subject, intent=intent.to_json(), why=intent.reason
             )
 
     def _settings_before(self, instance: Instance) -> InstanceSettings:
-        before = self._rows.instance_settings_before(instance.id)
+        before = self._registry.instance_secrets.settings_before(instance.id)
         if before is None:
             raise RefusedError(f"the settings of {instance.title} were never changed: there is nothing to go back to")
         return before
@@ -272,7 +232,7 @@ class InstanceRequests:
             if instance.status is InstanceStatus.RUNNING and not moves:
                 await self._refuse_running(instance)
             # Halfway to a new machine the row has a machine again; what is under way ends that.
-            if self._rows.is_machine_wanted(instance.id) and not moves:
+            if self._registry.instances.is_machine_wanted(instance.id) and not moves:
                 return self._opener.open(instance, ResumeIntent(user=user_text, reason=reason.strip()))
             snapshot = self._chosen(instance, "")
             here = self._machine_placement.here(instance)
@@ -281,9 +241,11 @@ class InstanceRequests:
     def _cancel(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
         """Close terminations that have not gone so far that the machine was given up."""
         for operation in self._opener.unfinished(instance, *ends) if ends else ():
-            if operation.kind is OperationKind.TERMINATE and not self._rows.is_machine_wanted(instance.id):
+            if operation.kind is OperationKind.TERMINATE and not self._registry.instances.is_machine_wanted(
+                instance.id
+            ):
                 raise refusals.operation_unfinished(instance, operation)
-            self._rows.finish_operation(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
+            self._registry.operations.finish(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
 
     async def _refuse_running(self, instance: Instance) -> None:
         if self._opener.unfinished(instance, OperationKind.RESUME):
@@ -432,9 +394,9 @@ class InstanceRequests:
 
     def _drop_leftovers(self, instance: Instance, wanted: RelocateIntent) -> None:
         """A machine that a relocation ordered before it was given up may be of another size or place."""
-        for spare in self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id):
+        for spare in self._registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id):
             if not wanted.fits(spare):
-                self._rows.retire_spare(spare.name, why="its relocation was given up")
+                self._registry.spares.retire(spare.name, why="its relocation was given up")
 
     def _asked(
         self,

@@ -1,52 +1,31 @@
 """Opens operations of instances, under the instance's lease and past the eligibility check."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from hermesops.instances import refusals
 from hermesops.instances.eligibility import refuse_ineligible
-from hermesops.model.ids import InstanceId, instance_subject
+from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.operations.kinds import InstanceIntent
+from hermesops.registry import Registry
 
 WantedT = TypeVar("WantedT", bound=InstanceIntent)
-
-
-class Rows(Protocol):
-    """The registry, as far as operations are opened in it."""
-
-    def find_instance(self, text: str) -> Instance:
-        """The instance meant by an alias or id."""
-
-    def list_operations(
-        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
-    ) -> Sequence[Operation]:
-        """Operations, newest first."""
-
-    def open_operation(
-        self,
-        kind: OperationKind,
-        subject: str,
-        *,
-        intent: Mapping[str, object] | None = None,
-        instance_id: InstanceId | None = None,
-    ) -> Operation:
-        """Write the intent, or find the unfinished one."""
 
 
 class OperationOpener:
     """Opens operations of instances.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         hold_lease: Holds the lease of a subject, or refuses at once.
     """
 
-    def __init__(self, rows: Rows, hold_lease: Callable[[str], AbstractAsyncContextManager[object]]) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[object]]) -> None:
+        self._registry = registry
         self._hold_lease = hold_lease
 
     @asynccontextmanager
@@ -70,15 +49,15 @@ class OperationOpener:
             LeaseHeldError: Somebody works on the instance.
             RefusedError: It may not have such an operation now.
         """
-        async with self._hold_lease(instance_subject(self._rows.find_instance(user_text).id)):
-            instance = self._rows.find_instance(user_text)
+        async with self._hold_lease(instance_subject(self._registry.instances.find(user_text).id)):
+            instance = self._registry.instances.find(user_text)
             unfinished = self.unfinished(instance)
             refuse_ineligible(wanted, instance, unfinished, cancels=cancels, while_running=while_running)
             yield instance
 
     def unfinished(self, instance: Instance, *kinds: OperationKind) -> list[Operation]:
         """Its operations that have not ended, of these kinds or of all."""
-        found = self._rows.list_operations(unfinished=True, instance_id=instance.id)
+        found = self._registry.operations.list(unfinished=True, instance_id=instance.id)
         return [one for one in found if not kinds or one.kind in kinds]
 
     def open(
@@ -98,7 +77,7 @@ class OperationOpener:
             if is_the_same and not is_the_same(type(wanted).of(operation)):
                 raise refusals.operation_unfinished(instance, operation)
         subject, intent = instance_subject(instance.id), wanted.to_json()
-        return self._rows.open_operation(wanted.kind, subject, intent=intent, instance_id=instance.id)
+        return self._registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
 
     async def open_eligible(self, instance: Instance, wanted: InstanceIntent) -> Operation:
         """Open an operation of which nothing else has to be asked, or find the unfinished one.

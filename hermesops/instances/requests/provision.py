@@ -3,10 +3,9 @@
 Nothing is half-made by a bad request: the first row is written after the last question was answered.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.instances import refusals
@@ -14,53 +13,14 @@ from hermesops.instances.eligibility import refuse_ineligible
 from hermesops.instances.ports import Budget, ChooseCell, Pool
 from hermesops.instances.remote.instance_client import InstanceClient
 from hermesops.instances.requests.placement import refuse_unsold
-from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId, InstanceId, UserId, instance_subject
+from hermesops.model.ids import instance_subject
 from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.user import User, parse_user
 from hermesops.operations.kinds import ProvisionIntent
-
-
-class Rows(Protocol):
-    """The registry, as far as provisioning is asked for in it."""
-
-    def resolve_user(self, text: str, *, create: bool = False) -> User:
-        """The user meant by an alias or id."""
-
-    def instance_of_user(self, user_id: UserId) -> Instance | None:
-        """The user's instance that is not terminated."""
-
-    def list_operations(
-        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
-    ) -> Sequence[Operation]:
-        """Operations, newest first."""
-
-    def latest_image(self, name: str) -> Image | None:
-        """The image of that name that was asked for last."""
-
-    def open_operation(
-        self,
-        kind: OperationKind,
-        subject: str,
-        *,
-        intent: Mapping[str, object] | None = None,
-        instance_id: InstanceId | None = None,
-    ) -> Operation:
-        """Write the intent, or find the unfinished one."""
-
-    def place_instance(
-        self,
-        user: User,
-        *,
-        plan: Plan,
-        server_type: str,
-        image_id: ImageId | None,
-        choose: Callable[[Sequence[Cell]], Placement],
-    ) -> Instance:
-        """Write the instance's row into the cell chosen, or find the user's present one."""
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -92,7 +52,7 @@ class Policy:
 class ProvisionPreflight:
     """Asks whether a request can come true."""
 
-    rows: Rows
+    registry: Registry
     client: InstanceClient
     budget: Budget
     policy: Policy
@@ -106,12 +66,12 @@ class ProvisionPreflight:
         """
         parse_user(user_text)
         try:
-            user = self.rows.resolve_user(user_text)
+            user = self.registry.users.resolve(user_text)
         except UsageError:
             return None  # a new one
-        instance = self.rows.instance_of_user(user.id)
+        instance = self.registry.instances.of_user(user.id)
         if instance is not None:
-            unfinished = self.rows.list_operations(unfinished=True, instance_id=instance.id)
+            unfinished = self.registry.operations.list(unfinished=True, instance_id=instance.id)
             refuse_ineligible(ProvisionIntent, instance, unfinished)
             refuse_other_plan(user_text, instance, plan)
         return instance
@@ -123,7 +83,7 @@ class ProvisionPreflight:
             RefusedError: None was built.
         """
         name = self.policy.image
-        image = self.rows.latest_image(name)
+        image = self.registry.images.latest(name)
         if image is None:
             raise refusals.no_image(name)
         return image
@@ -152,7 +112,7 @@ class ProvisionPreflight:
 class ProvisionAdmission:
     """Turns requests into rows."""
 
-    rows: Rows
+    registry: Registry
     preflight: ProvisionPreflight
     choose_cell: ChooseCell
     pool: Pool
@@ -175,7 +135,7 @@ class ProvisionAdmission:
         known = self.preflight.known(user_text, plan)
         if known is None:
             where = region or self.policy.region_of(plan)
-            new_user = partial(self.rows.resolve_user, user_text, create=True)
+            new_user = partial(self.registry.users.resolve, user_text, create=True)
             image = self.preflight.image()
             # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
             known = await self.pool.claim(
@@ -184,7 +144,7 @@ class ProvisionAdmission:
             refuse_other_plan(user_text, known, plan)  # another request may have been faster
         intent = ProvisionIntent(user=user_text, plan=plan, machine_name=known.machine_name).to_json()
         subject = instance_subject(known.id)
-        operation = self.rows.open_operation(OperationKind.PROVISION, subject, intent=intent, instance_id=known.id)
+        operation = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=known.id)
         return known, operation
 
     async def _order(self, new_user: Callable[[], User], plan: Plan, region: str) -> Instance:
@@ -192,7 +152,7 @@ class ProvisionAdmission:
         choose = partial(
             self.choose_cell, plan=plan, region=region, size=policy.cell_size, plans_apart=policy.plans_apart
         )
-        return self.rows.place_instance(
+        return self.registry.placements.place(
             new_user(), plan=plan, server_type=policy.server_types[plan], image_id=image.id, choose=choose
         )
 

@@ -1,7 +1,7 @@
 """Start a stopped gateway again, once its state has been found to be what it was."""
 
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.instances import machine_table, refusals
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
@@ -9,10 +9,11 @@ from hermesops.instances.observation import Observation
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import personalise
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,7 @@ def describe(step: Step, instance: Instance) -> str:
             return "the agent is running"
 
 
-class Rows(Protocol):
-    """The registry, as far as starting an agent writes it."""
-
-    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
-        """Record a status."""
-
-
-async def do(step: Step, instance: Instance, *, client: PowerControl, rows: Rows) -> None:
+async def do(step: Step, instance: Instance, *, client: PowerControl, registry: Registry) -> None:
     """Do one step; harmless when it was done before."""
     match step:
         case StartMachine() | AwaitMachine():
@@ -94,6 +88,6 @@ async def do(step: Step, instance: Instance, *, client: PowerControl, rows: Rows
             await client.release(machine_id)
             await client.await_gateway(instance, machine_id)
         case MarkRunning():
-            rows.set_status(instance.id, InstanceStatus.RUNNING)
+            registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
         case _ as never:
             assert_never(never)

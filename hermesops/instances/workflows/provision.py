@@ -6,7 +6,7 @@ began.
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.instances import machine_table, refusals
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
@@ -18,6 +18,7 @@ from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Per
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -85,19 +86,6 @@ def describe(step: Step, instance: Instance) -> str:
             assert_never(never)
 
 
-class Rows(Protocol):
-    """The registry, as far as provisioning writes it."""
-
-    def get_instance(self, instance_id: InstanceId) -> Instance:
-        """One instance."""
-
-    def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> object:
-        """Record the vendor's id of an instance's machine."""
-
-    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
-        """Record a status."""
-
-
 @dataclass
 class Provision:
     """The work of one instance, for the operations' loop.
@@ -107,7 +95,7 @@ class Provision:
     """
 
     instance_id: InstanceId
-    rows: Rows
+    registry: Registry
     client: PowerControl
     cells: Cells
     _marked: Observation | None = field(default=None, init=False)
@@ -119,7 +107,7 @@ class Provision:
         """
         marked, self._marked = self._marked, None
         if marked is not None:
-            return replace(marked, instance=self.rows.get_instance(self.instance_id))
+            return replace(marked, instance=self.registry.instances.get(self.instance_id))
         return await self.client.observe(self.instance_id)
 
     def decide(self, seen: Observation) -> Step | Done | Refused:
@@ -137,7 +125,7 @@ class Provision:
             case GrowCell():
                 await self.cells.apply(instance.cell, still_wanted=partial(self._lacks_machine, instance))
             case RecordMachine(machine_id=machine_id):
-                self.rows.set_machine(instance.id, machine_id)
+                self.registry.instances.set_machine(instance.id, machine_id)
             case StartMachine() | AwaitMachine():
                 await machine_table.do(step, instance, self.client)
             case Personalise(machine_id=machine_id, request=request):
@@ -145,7 +133,7 @@ class Provision:
             case AwaitGateway(machine_id=machine_id):
                 await self.client.await_gateway(instance, machine_id)
             case MarkRunning():
-                self.rows.set_status(instance.id, InstanceStatus.RUNNING)
+                self.registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
                 self._marked = seen
             case _ as never:
                 assert_never(never)

@@ -4,7 +4,6 @@ Where the vendor cannot resize, the same is done by ``relocate``, on a new machi
 """
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hermesops.errors import PartlyDoneError, RefusedError
 from hermesops.instances import refusals
@@ -20,6 +19,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,6 @@ def describe(step: Step, instance: Instance, size: Size) -> str:
             return start_verified.describe(step, instance)
 
 
-class Rows(start_verified.Rows, Protocol):
-    """The registry, as far as resizing writes it."""
-
-    def change_plan(self, instance_id: InstanceId, plan: Plan, server_type: str, *, why: str) -> object:
-        """Write an instance's plan, and the server type of its machine."""
-
-
 @dataclass
 class Resize:
     """The work of one change of plan in place, for the operations' loop.
@@ -121,7 +114,7 @@ class Resize:
     why: str
     before: Size
     size: Size
-    rows: Rows
+    registry: Registry
     client: PowerControl
     backups: Backups
     cells: Cells
@@ -150,13 +143,13 @@ class Resize:
         instance, size = seen.observation.instance, self.size if self._refusal is None else self.before
         match step:
             case ChangePlan():
-                self.rows.change_plan(instance.id, size.plan, size.server_type, why=self.why)
+                self.registry.instances.change_plan(instance.id, size.plan, size.server_type, why=self.why)
             case ApplyCell():
                 await self._apply_cell(seen.observation, size)
             case Fence() | BackUp():
                 await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _:
-                await start_verified.do(step, instance, client=self.client, rows=self.rows)
+                await start_verified.do(step, instance, client=self.client, registry=self.registry)
 
     async def _apply_cell(self, observation: Observation, size: Size) -> None:
         instance = observation.instance

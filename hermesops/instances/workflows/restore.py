@@ -4,7 +4,7 @@ First no gateway, then a backup of what is there, then the restore; the gateway 
 """
 
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.errors import UnavailableError
 from hermesops.instances import refusals
@@ -21,6 +21,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.state import State
 from hermesops.operations.kinds import RestoreIntent
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -113,16 +114,6 @@ def describe(step: Step, instance: Instance, source: Backup) -> str:
             assert_never(never)
 
 
-class Rows(Protocol):
-    """The registry, as far as it is told."""
-
-    def restored_by(self, instance_id: InstanceId) -> OperationId | None:
-        """The operation that put a backup in place last."""
-
-    def note_restored(self, instance_id: InstanceId, backup_id: str, operation_id: OperationId, *, why: str) -> None:
-        """Record that a backup is in place."""
-
-
 @dataclass
 class Restore:
     """The work of putting one backup in place, for the operations' loop."""
@@ -130,7 +121,7 @@ class Restore:
     instance_id: InstanceId
     operation_id: OperationId
     request: RestoreIntent
-    rows: Rows
+    registry: Registry
     client: PowerControl
     backups: Backups
 
@@ -141,7 +132,7 @@ class Restore:
     async def observe(self) -> RestoreState:
         """Look at machine, node, gateway and backups; at the state only while nothing writes to it."""
         observation = await self.client.observe(self.instance_id)
-        is_recorded = self.rows.restored_by(self.instance_id) == self.operation_id
+        is_recorded = self.registry.backups.restored_by(self.instance_id) == self.operation_id
         is_stopped = observation.node is not None and observation.node.fenced and not is_recorded
         return RestoreState(
             observation,
@@ -177,7 +168,9 @@ class Restore:
             case RestoreBackup(machine_id=machine_id):
                 await self.backups.restore(instance, machine_id, seen.source)
             case Record():
-                self.rows.note_restored(instance.id, seen.source.id, self.operation_id, why=self.request.reason)
+                self.registry.backups.record_restored(
+                    instance.id, seen.source.id, self.operation_id, why=self.request.reason
+                )
             case Release(machine_id=machine_id):
                 await self.client.release(machine_id)
             case Personalise(machine_id=machine_id, request=request):

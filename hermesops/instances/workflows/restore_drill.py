@@ -4,10 +4,10 @@ The machine never becomes the instance's: it is handed no payload, so no key, no
 its user, and its gateway is fenced before anything is put there. What a user's state touched never goes back to a pool.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.instances.observation import MachineState, NodeState
@@ -15,11 +15,12 @@ from hermesops.instances.ports import Backups, Cells
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId, MachineId, MachineName, OperationId
+from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Done, Operation, OperationStep, Refused
+from hermesops.model.operation import Done, Operation, Refused
 from hermesops.model.spare import Purpose, Spare
 from hermesops.operations.kinds import DrillIntent
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -184,34 +185,6 @@ def describe(step: Step, seen: DrillState) -> str:
     return _WORDS[type(step)].format(user=seen.instance.title, machine=machine, backup=backup)
 
 
-class Rows(Protocol):
-    """The registry, as far as a drill reads and writes it."""
-
-    def get_instance(self, instance_id: InstanceId) -> Instance:
-        """One instance."""
-
-    def list_backups(self, instance_id: InstanceId) -> Sequence[Backup]:
-        """Its backups."""
-
-    def list_spares(self, *, purpose: Purpose, instance_id: InstanceId) -> Sequence[Spare]:
-        """Its spare machines."""
-
-    def operation_steps(self, operation_id: OperationId) -> Sequence[OperationStep]:
-        """The steps that an operation has begun, oldest first."""
-
-    def note_check(self, backup_id: str, problem: str, *, where: str) -> None:
-        """Record what came of a restore."""
-
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> object:
-        """Record the vendor's id of a spare machine."""
-
-    def retire_spare(self, name: MachineName, *, why: str) -> object:
-        """Give a spare machine up."""
-
-    def forget_spare(self, name: MachineName, *, why: str) -> object:
-        """Remove the row of a spare machine that is gone."""
-
-
 @dataclass
 class Drill:
     """The work of one drill, for the operations' loop.
@@ -222,7 +195,7 @@ class Drill:
     """
 
     operation: Operation
-    rows: Rows
+    registry: Registry
     client: PowerControl
     backups: Backups
     cells: Cells
@@ -238,15 +211,15 @@ class Drill:
 
     async def observe(self) -> DrillState:
         """Look at the rows, and at the machine that is lent."""
-        of, rows = self._intent.instance, self.rows
-        backup = next((one for one in rows.list_backups(of) if one.id == self._intent.snapshot), None)
-        spare = next(iter(rows.list_spares(purpose=Purpose.DRILL, instance_id=of)), None)
+        of, registry = self._intent.instance, self.registry
+        backup = next((one for one in registry.backups.list(of) if one.id == self._intent.snapshot), None)
+        spare = next(iter(registry.spares.list(purpose=Purpose.DRILL, instance_id=of)), None)
         machine = await self.client.machine_named(spare.name, spare.machine_id) if spare else None
         checked_at = backup.checked_at if backup else None
-        began_at = next((step.at for step in rows.operation_steps(self.operation.id)), None)
+        began_at = next((step.at for step in registry.operations.steps(self.operation.id)), None)
         is_over = checked_at is not None and checked_at >= self.operation.created_at
         return DrillState(
-            rows.get_instance(of),
+            registry.instances.get(of),
             backup,
             spare,
             machine,
@@ -270,11 +243,11 @@ class Drill:
             case TakeMachine():
                 await self.take(seen.instance)
             case MarkForDeletion(name=name):
-                self.rows.retire_spare(name, why=self._why)
+                self.registry.spares.retire(name, why=self._why)
             case ShrinkCell() | GrowCell():
                 await self._apply_cell(seen)
             case Forget(name=name):
-                self.rows.forget_spare(name, why=self._why)
+                self.registry.spares.forget(name, why=self._why)
             case RecordMachine() | AwaitMachine() | Fence() | Prove():
                 await self._on_machine(step, seen)
             case _ as never:
@@ -295,7 +268,7 @@ class Drill:
             raise ValueError(f"{step} without a machine")
         match step:
             case RecordMachine(machine_id=machine_id):
-                self.rows.set_spare_machine(spare.name, machine_id, why=self._why)
+                self.registry.spares.set_machine(spare.name, machine_id, why=self._why)
             case AwaitMachine(machine_id=machine_id, stopped=stopped):
                 if stopped:
                     await self.client.start_machine(machine_id)
@@ -311,4 +284,4 @@ class Drill:
             await self.backups.restore(instance, machine_id, backup)
         except (BrokenInvariantError, RefusedError) as error:
             problem = error.message
-        self.rows.note_check(backup.id, problem, where=f"{self._why} on {name}")
+        self.registry.backups.record_check(backup.id, problem, where=f"{self._why} on {name}")

@@ -13,6 +13,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 Step = start_verified.Step
 
@@ -61,7 +62,7 @@ class Resume:
     """The work of resuming one agent, for the operations' loop."""
 
     instance_id: InstanceId
-    rows: start_verified.Rows
+    registry: Registry
     client: PowerControl
     backups: Backups
 
@@ -81,4 +82,4 @@ class Resume:
 
     async def do(self, step: Step, seen: ResumeState) -> None:
         """Do one step; harmless when it was done before."""
-        await start_verified.do(step, seen.observation.instance, client=self.client, rows=self.rows)
+        await start_verified.do(step, seen.observation.instance, client=self.client, registry=self.registry)

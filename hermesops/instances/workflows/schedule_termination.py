@@ -5,7 +5,7 @@ After the days of grace ``terminate`` ends the agent; until then ``resume`` canc
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.instances import refusals
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
@@ -20,6 +20,7 @@ from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,6 @@ def describe(step: Step, instance: Instance) -> str:
             return stop_and_backup.describe(step, instance)
 
 
-class Rows(Protocol):
-    """The registry, as far as scheduling a termination writes it."""
-
-    def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str) -> object:
-        """Record that an agent is suspended, and when it is terminated."""
-
-
 @dataclass
 class ScheduleTermination:
     """The work of scheduling one termination, for the operations' loop.
@@ -105,7 +99,7 @@ class ScheduleTermination:
     instance_id: InstanceId
     why: str
     until: datetime
-    rows: Rows
+    registry: Registry
     client: PowerControl
     backups: Backups
 
@@ -134,7 +128,7 @@ class ScheduleTermination:
             case StopMachine(machine_id=machine_id):
                 await self.client.stop_machine(instance, machine_id)
             case StartGracePeriod():
-                self.rows.begin_grace(instance.id, self.until, why=self.why)
+                self.registry.instances.begin_grace(instance.id, self.until, why=self.why)
             case StartMachine() | AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
                 await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _ as never:

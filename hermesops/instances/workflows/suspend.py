@@ -6,7 +6,7 @@ backup is the state.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.instances import refusals
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
@@ -20,6 +20,7 @@ from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.operations.kinds import Keep
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -113,19 +114,6 @@ def describe(step: Step, instance: Instance) -> str:
             return stop_and_backup.describe(step, instance)
 
 
-class Rows(Protocol):
-    """The registry, as far as suspending reads and writes it."""
-
-    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
-        """Whether the instance's cell should have its machine."""
-
-    def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Name its machine, and no other that it was on, as one that may be destroyed."""
-
-    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
-        """Record a status."""
-
-
 @dataclass
 class Suspend:
     """The work of suspending one agent, for the operations' loop.
@@ -138,7 +126,7 @@ class Suspend:
     instance_id: InstanceId
     why: str
     keep: Keep
-    rows: Rows
+    registry: Registry
     client: PowerControl
     backups: Backups
     cells: Cells
@@ -149,7 +137,7 @@ class Suspend:
         return SuspendState(
             observation,
             self.backups.made(self.instance_id, self.why),
-            wanted=self.rows.is_machine_wanted(self.instance_id),
+            wanted=self.registry.instances.is_machine_wanted(self.instance_id),
             in_stack=await self._holds(observation.instance),
         )
 
@@ -168,11 +156,11 @@ class Suspend:
             case StopMachine(machine_id=machine_id):
                 await self.client.stop_machine(instance, machine_id)
             case MarkForDeletion():
-                self.rows.leave_machine(instance.id, why=self.why)
+                self.registry.instances.leave_machine(instance.id, why=self.why)
             case ShrinkCell():
                 await self.cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkSuspended():
-                self.rows.set_status(instance.id, InstanceStatus.SUSPENDED)
+                self.registry.instances.set_status(instance.id, InstanceStatus.SUSPENDED)
             case StartMachine() | AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
                 await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _ as never:

@@ -6,7 +6,7 @@ is gone. Without a backup that was restored once and compared nothing is destroy
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.errors import RefusedError
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
@@ -19,6 +19,7 @@ from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -114,19 +115,6 @@ def describe(step: Step, instance: Instance) -> str:
             return stop_and_backup.describe(step, instance)
 
 
-class Rows(Protocol):
-    """The registry, as far as termination writes it."""
-
-    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
-        """Whether the instance's cell should have its machine."""
-
-    def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Name its machine as one that may be destroyed."""
-
-    def mark_terminated(self, instance_id: InstanceId) -> None:
-        """Record the end and erase the instance's secrets."""
-
-
 @dataclass
 class Terminate:
     """The work of ending one instance, for the operations' loop.
@@ -140,7 +128,7 @@ class Terminate:
     instance_id: InstanceId
     why: str
     keeps_backup: bool
-    rows: Rows
+    registry: Registry
     client: PowerControl
     backups: Backups
     snapshots: SnapshotImages
@@ -155,7 +143,7 @@ class Terminate:
             in_stack=await self._holds(observation.instance),
             fenced=stopped is True,
             reachable=stopped is not None,
-            wanted=self.rows.is_machine_wanted(self.instance_id),
+            wanted=self.registry.instances.is_machine_wanted(self.instance_id),
             backup=self.backups.made(self.instance_id, self.why),
             newest=self.backups.newest(self.instance_id),
         )
@@ -176,7 +164,7 @@ class Terminate:
                 if (last := seen.backup or seen.newest) is not None:
                     await self.backups.prove(instance, last)
             case MarkForDeletion():
-                self.rows.mark_for_deletion(instance.id, why=self.why)
+                self.registry.instances.mark_for_deletion(instance.id, why=self.why)
             case Fence(machine_id=machine_id) if not seen.wanted:
                 # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
                 await self.client.gateways.fence(machine_id)
@@ -186,7 +174,7 @@ class Terminate:
                 # First: nobody looks after what an ended instance still opens, or has lying about.
                 await self.backups.revoke(self.instance_id)
                 await self.snapshots.drop(self.instance_id, why=self.why)
-                self.rows.mark_terminated(self.instance_id)
+                self.registry.terminations.terminate(self.instance_id)
             case StartMachine() | AwaitMachine() | Fence() | stop_and_backup.BackUp():
                 await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _ as never:

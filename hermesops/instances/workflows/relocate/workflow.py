@@ -1,9 +1,7 @@
 """Does what ``relocate.decide`` says."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from hermesops.instances.ports import Backups, Cells, Releases
 from hermesops.instances.remote.power_control import PowerControl
@@ -18,7 +16,6 @@ from hermesops.instances.steps.new_machine import (
     StartNext,
 )
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
-from hermesops.instances.workflows import suspend
 from hermesops.instances.workflows.relocate import decide as relocate
 from hermesops.instances.workflows.relocate.decide import (
     CutOver,
@@ -32,52 +29,14 @@ from hermesops.instances.workflows.relocate.decide import (
     Step,
     StopMachine,
 )
-from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
+from hermesops.model.cell import Placement
+from hermesops.model.ids import InstanceId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Done, Lease, Refused
-from hermesops.model.plan import Plan as UserPlan
+from hermesops.model.operation import Done, Refused
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Purpose, Spare
 from hermesops.operations.kinds import RelocateIntent
-
-
-class Rows(suspend.Rows, Protocol):
-    """The registry, as far as relocating reads and writes it."""
-
-    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> Sequence[Spare]:
-        """Spare machines, of that purpose and instance."""
-
-    def find_spare(self, name: MachineName) -> Spare | None:
-        """The spare machine of that name."""
-
-    def place_spare(
-        self,
-        purpose: Purpose,
-        *,
-        plan: UserPlan,
-        server_type: str,
-        image_id: ImageId | None,
-        choose: Callable[[Sequence[Cell]], Placement],
-        instance_id: InstanceId | None = None,
-        why: str = "",
-    ) -> Spare:
-        """Order a machine into the cell that ``choose`` names."""
-
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> object:
-        """Record the vendor's id of a spare machine."""
-
-    def cut_over(self, instance_id: InstanceId, name: MachineName, *, lease: Lease | None, why: str) -> object:
-        """Write that the instance is on that machine, and the one before its former."""
-
-    def retire_spare(self, name: MachineName, *, why: str) -> object:
-        """Give a spare machine up."""
-
-    def note_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
-        """Write down which release each of some instances runs."""
-
-    def forget_spare(self, name: MachineName, *, why: str) -> object:
-        """Remove the row of a spare machine that is gone."""
+from hermesops.registry import Registry
 
 
 def successor(instance: Instance, spare: Spare) -> Instance:
@@ -105,7 +64,7 @@ class Relocate:
     instance_id: InstanceId
     request: RelocateIntent
     why: str
-    rows: Rows
+    registry: Registry
     client: PowerControl
     backups: Backups
     cells: Cells
@@ -116,7 +75,7 @@ class Relocate:
         observation = await self.client.observe(self.instance_id)
         backup = self.backups.made(self.instance_id, self.why)
         chosen = self.backups.get(self.instance_id, self.request.snapshot) if self.request.snapshot else backup
-        former = self.rows.find_spare(self.request.origin)
+        former = self.registry.spares.find(self.request.origin)
         told = observation.own_node.release if observation.own_node else ""
         return RelocationState(
             observation,
@@ -125,13 +84,13 @@ class Relocate:
             next=await self._next(observation.instance),
             backup=backup,
             source=chosen,
-            wanted=self.rows.is_machine_wanted(self.instance_id),
+            wanted=self.registry.instances.is_machine_wanted(self.instance_id),
             former=former,
             former_in_stack=former is not None and await self.cells.holds(former.cell, former.name),
         )
 
     async def _next(self, instance: Instance) -> NextMachineState | None:
-        ordered = self.rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id)
+        ordered = self.registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id)
         spare = next((spare for spare in ordered if spare.wanted), None)
         if spare is None:
             return None
@@ -152,17 +111,17 @@ class Relocate:
         instance = seen.observation.instance
         match step:
             case MarkForDeletion():
-                self.rows.leave_machine(instance.id, why=self.why)
+                self.registry.instances.leave_machine(instance.id, why=self.why)
             case OrderNext():
                 self._order_next(instance)
             case StopMachine(machine_id=machine_id):
                 await self.client.stop_machine(instance, machine_id)
             case RetireFormer(name=name):
-                self.rows.retire_spare(name, why=self.why)
+                self.registry.spares.retire(name, why=self.why)
             case ShrinkCell(name=name):
                 await self._shrink(name, seen)
             case ForgetFormer(name=name):
-                self.rows.forget_spare(name, why=self.why)
+                self.registry.spares.forget(name, why=self.why)
             case Prepare() | RestoreBackup() | CutOver():
                 await self._hand_over(step, seen)
             case GrowCell() | RecordNext() | StartNext() | AwaitNext() | DeployRelease():
@@ -170,7 +129,7 @@ class Relocate:
             case Fence() | BackUp():
                 await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _:
-                await start_verified.do(step, instance, client=self.client, rows=self.rows)
+                await start_verified.do(step, instance, client=self.client, registry=self.registry)
 
     async def _make_ready(
         self, step: GrowCell | RecordNext | StartNext | AwaitNext | DeployRelease, seen: RelocationState
@@ -180,7 +139,7 @@ class Relocate:
             case GrowCell():
                 await self.cells.apply(spare.cell, still_wanted=partial(self._lacks, spare))
             case RecordNext(machine_id=machine_id):
-                self.rows.set_spare_machine(spare.name, machine_id, why=self.why)
+                self.registry.spares.set_machine(spare.name, machine_id, why=self.why)
             case StartNext(machine_id=machine_id):
                 await self.client.start_machine(machine_id)
                 await self.client.await_machine(there, machine_id)
@@ -198,13 +157,13 @@ class Relocate:
                 await self.backups.restore(there, machine_id, self.backups.get(there.id, snapshot))
             case CutOver():
                 if seen.next and seen.next.node and seen.next.node.release:
-                    self.rows.note_releases({there.id: ReleaseId(seen.next.node.release)})
-                self.rows.cut_over(there.id, spare.name, lease=self.client.lease, why=self.why)
+                    self.registry.rollout_targets.record_releases({there.id: ReleaseId(seen.next.node.release)})
+                self.registry.assignments.cut_over(there.id, spare.name, lease=self.client.lease, why=self.why)
 
     def _order_next(self, instance: Instance) -> None:
         request = self.request
         place = Placement(request.cell, request.region, request.only_plan)
-        self.rows.place_spare(
+        self.registry.spares.place(
             Purpose.NEXT,
             plan=request.plan,
             server_type=request.server_type,

@@ -57,7 +57,7 @@ def relocate(world: SmallWorld, request: RelocateIntent = MOVE, kept: frozenset[
         world.instance.id,
         request,
         why="before move 1",
-        rows=world,
+        registry=world,
         client=world.client,
         backups=world,
         cells=world,
@@ -82,7 +82,7 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
     assert list(world.computers) == ["hermes-local-cell2-next"]
     assert world.here().runs
     assert world.here().state == MEMORY
-    assert len(world.backups) == 1
+    assert len(world.kept_backups) == 1
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -223,7 +223,7 @@ async def test_what_is_on_a_living_machine_is_copied_before_a_backup_takes_its_p
     await world.release(world.here().id)
     steps = await walk(lambda: relocate(world, replace(MOVE, snapshot=snapshot.id)))
     assert steps.index("BackUp") < steps.index("Prepare")
-    assert [backup.why for backup in world.backups] == ["daily", "before move 1"]
+    assert [backup.why for backup in world.kept_backups] == ["daily", "before move 1"]
 
 
 async def test_an_agent_whose_machine_was_given_back_wakes_on_another() -> None:
@@ -233,13 +233,13 @@ async def test_an_agent_whose_machine_was_given_back_wakes_on_another() -> None:
             ADA.id,
             why="before suspend 1",
             keep=Keep.REMOVED,
-            rows=world,
+            registry=world,
             client=world.client,
             backups=world,
             cells=world,
         )
     )
-    request = replace(MOVE, snapshot=world.backups[0].id)
+    request = replace(MOVE, snapshot=world.kept_backups[0].id)
     steps = await walk(lambda: relocate(world, request))
     assert steps[-1].startswith("the agent of ada is on")
     assert world.instance.status is InstanceStatus.RUNNING
@@ -261,7 +261,7 @@ async def test_a_machine_of_somebody_else_is_left_alone() -> None:
     for _ in range(3):  # until the next machine is there
         seen = await work.observe()
         await work.do(work.decide(seen), seen)  # type: ignore[arg-type] # a step, at these moments
-    next_one = world.computers[world.spares[0].name]
+    next_one = world.computers[world.spare_machines[0].name]
     next_one.owner = type(ADA.id)("somebody-else")
     steps = await walk(lambda: relocate(world))
     assert steps[-1].startswith("BrokenInvariantError")
