@@ -28,6 +28,7 @@ class Rows(FakeRegistry):
     is_ours: bool = False
     is_asleep: bool = False
     under_way: Mapping[str, object] | None = None
+    unfinished: OperationKind | None = None
     written: list[str] = field(default_factory=list)
 
     @asynccontextmanager
@@ -42,7 +43,10 @@ class Rows(FakeRegistry):
         return replace(ADA, status=InstanceStatus.SUSPENDED) if self.is_asleep else ADA
 
     def operations_list(self, **_asked: object) -> tuple[Operation, ...]:
-        return ()
+        if self.unfinished is None:
+            return ()
+        running = OperationStatus.RUNNING
+        return (Operation(OperationId("begun"), self.unfinished, "s", ADA.id, {}, running, "", "", AT, AT),)
 
     def operations_open(
         self,
@@ -138,3 +142,22 @@ async def test_a_gateway_that_sleeps_is_not_restarted() -> None:
     with pytest.raises(RefusedError, match="suspended"):
         await restart(requests_in(rows))
     assert rows.written == []
+
+
+async def configure(requests: InstanceRequests) -> Operation:
+    return await requests.configure("ada", lambda held: held, reason="asked")
+
+
+@pytest.mark.parametrize("ask", [restart, configure])
+async def test_a_gateway_that_an_unfinished_operation_has_stopped_is_not_started(ask: Ask) -> None:
+    """Its state may be on another machine already."""
+    rows = Rows(unfinished=OperationKind.RELOCATE)
+    with pytest.raises(RefusedError, match=r"begun \(relocate\) of ada has not ended"):
+        await ask(requests_in(rows))
+    assert rows.written == []
+
+
+async def test_nothing_holds_the_end_of_an_agent_up() -> None:
+    rows = Rows(unfinished=OperationKind.RELOCATE)
+    await terminate(requests_in(rows))
+    assert rows.written == ["terminate", "given up"]
