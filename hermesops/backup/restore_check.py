@@ -26,7 +26,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
 from hermesops.node.state import contents
-from hermesops.node.state.archive.unpack import Bounds
+from hermesops.node.state.unpack import Bounds
 from hermesops.node.untrusted import foreign_text, strict_json
 from hermesops.registry import Registry
 

@@ -29,6 +29,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
 from hermesops.model.route import TOKEN, PresentToken
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import Payload
 from hermesops.registry import Registry
 
@@ -42,8 +43,8 @@ _NODE_S = 10.0
 _PERSONALISE_S = 30.0
 """Seconds hermes-node has for everything but waiting for the gateway."""
 
-_NOT_WELL = frozenset({4, 8})
-"""Exit codes of hermes-node that say: the payload is in place, the gateway does not answer or is not well."""
+_UNHEALTHY = frozenset({ExitCode.NOT_READY, ExitCode.FAILED})
+"""Exit codes of hermes-node for: the payload is in place, the gateway does not answer or is not healthy."""
 
 LOG_LINES = 80
 """Lines of the gateway's log that are shown when it does not become healthy."""
@@ -309,7 +310,7 @@ class InstanceClient:
             options=f" --wait {wait_s:g}",
             timeout_s=wait_s + _PERSONALISE_S,
         )
-        if done.exit_code in _NOT_WELL:
+        if done.exit_code in _UNHEALTHY:
             await self._explain(instance, machine_id, last_words(done))
         if done.exit_code != 0:
             raise RefusedError(

@@ -10,6 +10,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.operation import Refused
 from hermesops.node import protocol
+from hermesops.node.instance.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def payload_of(
         ),
         secrets=protocol.Secrets(api_server_key=secrets.api_server_key, model_token=secrets.model_token),
         model_base_url=model_base_url,
-        settings=protocol.Settings(
+        settings=Settings(
             model=settings.model,
             personality=settings.personality,
             messengers=settings.messengers,
