@@ -13,7 +13,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.route import PresentToken
 from hermesops.model.user import User
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.protocol import Credential
 
 
 class Cells(Protocol):
