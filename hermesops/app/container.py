@@ -19,7 +19,7 @@ from hermesops.settings import Environment
 if TYPE_CHECKING:
     from hermesops.app.container_parts.registry import RegistryPlace
     from hermesops.app.services.change_guard import Guards
-    from hermesops.app.services.mass_changes import ApprovedList, MassChanges
+    from hermesops.app.services.mass_changes import MassChanges
     from hermesops.cells.stack.apply import CellStacks
     from hermesops.cells.stack.imports import CellImports
     from hermesops.cells.stack.state_repair import CellStates
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hermesops.model.check import Check
     from hermesops.model.contradiction import Contradiction
     from hermesops.model.stack import StackRef
+    from hermesops.operations.kinds import ApprovedList
     from hermesops.operations.lease import LeaseKeeper
     from hermesops.registry import Registry
     from hermesops.release import Releases

@@ -1,4 +1,4 @@
-"""The world for whoever brings gateways to rest and wakes them: hermes-node's commands, and the vendor's switch."""
+"""Stops and starts gateways and machines, by hermes-node's commands and the vendor's API."""
 
 import time
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _QUICK_S = 20.0
 
 
 class PowerControl(InstanceClient):
-    """Everything of an instance that is not in the registry, for works that stop and start its gateway."""
+    """An instance client that also stops and starts gateways and machines."""
 
     async def fence(self, instance: Instance, machine_id: MachineId) -> None:
         """Let turns under way end, then stop the gateway for good.
@@ -49,7 +49,7 @@ class PowerControl(InstanceClient):
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
 
     async def silence(self, machine_id: MachineId) -> None:
-        """Stop the gateway of a machine that nobody talks to, for good.
+        """Stop the gateway of a machine without an instance, for good.
 
         Raises:
             UnavailableError: It did not stop.

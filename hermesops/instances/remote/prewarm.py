@@ -1,4 +1,4 @@
-"""Warms a machine up that nobody has: its gateway runs with a placeholder, so that a user's files are all it lacks."""
+"""Prewarms a machine without an instance: its gateway runs with a placeholder, and lacks only a user's files."""
 
 from collections.abc import Callable
 

@@ -1,11 +1,11 @@
-"""Releases on machines, brought and switched by hermes-node under a lease. It must not decide who gets what."""
+"""Uploads releases to machines and switches between them, under a lease. It must not decide who gets which."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.channel import Channel, Completed, object_in, understood
 from hermesops.errors import UnavailableError
+from hermesops.instances.ports import Bundle
 from hermesops.instances.remote import node_commands
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
@@ -33,21 +33,7 @@ _KEPT = 3
 """Slots that stay on a machine: the one that runs, the one before, and one more to go back to."""
 
 _ROUNDS = 3
-"""How often files are brought that a machine says it lacks: what was brought whole is there."""
-
-
-class Bundle(Protocol):
-    """A release as machines are handed it."""
-
-    @property
-    def id(self) -> ReleaseId:
-        """Which."""
-
-    def handout(self, python: str) -> bytes:
-        """What a machine with that Python is told of it."""
-
-    def blob(self, sha256: str) -> bytes | Path:
-        """One file of it."""
+"""How often files are uploaded that a machine says it lacks: what was uploaded whole is there."""
 
 
 class ReleaseClient:
@@ -83,11 +69,11 @@ class ReleaseClient:
             return f"{failed['name']}: {failed['detail']}" if failed else ""
 
     async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
-        """Bring a machine the files of a release that it lacks; safe to call twice.
+        """Upload the files of a release that a machine lacks; safe to call twice.
 
         Raises:
             RefusedError: The machine refuses the release: signature, revocation, floor or protocol.
-            UnavailableError: It does not answer, or does not take what is brought.
+            UnavailableError: It does not answer, or does not take the files.
             LeaseLostError: Somebody with a newer lease has been there.
         """
         channel = self._channel_to(machine_id)
@@ -101,7 +87,7 @@ class ReleaseClient:
             for sha256 in _missing(done, machine_id):
                 await channel.put(f"{BLOBS}/{sha256}", bundle.blob(sha256), mode=0o600)
         raise UnavailableError(
-            f"machine {machine_id} lacks files of release {bundle.id} that were brought to it {_ROUNDS} times",
+            f"machine {machine_id} lacks files of release {bundle.id} that were uploaded {_ROUNDS} times",
             hint=f"hermesops release verify {bundle.id}",
         )
 

@@ -5,15 +5,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.instances.observation import MachineState, NodeState, Observation
-from hermesops.instances.requests.life_changes import InstanceRequests, Policy
+from hermesops.instances.requests.changes import InstanceRequests, Policy
 from hermesops.instances.requests.placement import MachinePlacement
-from hermesops.instances.workflows.suspend import Keep
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement
@@ -23,6 +23,7 @@ from hermesops.model.operation import LeaseHeldError, OperationKind, OperationSt
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose
 from hermesops.node.protocol import GB
+from hermesops.operations.kinds import Keep
 from hermesops.registry import Registry
 from tests.support.registries import placed, registry_at
 from tests.support.small_world import AT, MEMORY, SIZES
@@ -71,11 +72,12 @@ class Surroundings:
         yield
 
     def requests(self) -> InstanceRequests:
+        itself: Any = self
         machine_placement = MachinePlacement(
-            self.registry, self, choose_cell, "hermes-base", cell_size=2, plans_apart=False
+            self.registry, itself, choose_cell, "hermes-base", cell_size=2, plans_apart=False
         )
         policy = Policy(SIZES, {Plan.LIGHT: 40, Plan.HEAVY: 80}, timedelta(days=7), Keep.STOPPED, keeps_former=True)
-        return InstanceRequests(self.registry, self, self, machine_placement, policy, self.hold_lease)
+        return InstanceRequests(self.registry, itself, itself, machine_placement, policy, self.hold_lease)
 
 
 @pytest.fixture
@@ -152,7 +154,7 @@ async def test_who_sleeps_without_a_machine_wakes_on_another_with_the_newest_bac
 async def test_an_end_that_has_not_come_is_had_back(around: Surroundings) -> None:
     farewell = await around.requests().schedule_termination("ada", reason=WHY)
     around.is_fenced = True
-    with pytest.raises(RefusedError, match="schedule_termination"):
+    with pytest.raises(RefusedError, match="schedule termination"):
         await around.requests().resume("ada", reason=WHY)
     assert (await around.requests().resume("ada", undo=True, reason=WHY)).kind is OperationKind.RESUME
     assert around.registry.operations.get(farewell.id).status is OperationStatus.ABANDONED
@@ -282,7 +284,8 @@ async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroun
 
 async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(around: Surroundings) -> None:
     given_up = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
-    place = MachinePlacement(around.registry, around, choose_cell, "hermes-base", cell_size=2, plans_apart=False).here(
+    client: Any = around
+    place = MachinePlacement(around.registry, client, choose_cell, "hermes-base", cell_size=2, plans_apart=False).here(
         ada(around)
     )
     around.registry.spares.place(

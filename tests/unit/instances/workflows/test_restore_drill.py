@@ -3,12 +3,13 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.instances.observation import MachineState, NodeState
-from hermesops.instances.workflows.restore_drill.workflow import Drill
+from hermesops.instances.workflows.restore_drill import Drill
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId
@@ -23,6 +24,7 @@ from hermesops.model.operation import (
 )
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
+from hermesops.operations.kinds import DrillIntent
 from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA
 from tests.support.small_world import AT, MEMORY
@@ -49,7 +51,7 @@ OPERATION = Operation(
     OperationKind.DRILL,
     f"drill/{ADA.id}",
     None,
-    {"instance": ADA.id, "snapshot": "aaaabbbbcccc"},
+    DrillIntent(user="ada", instance=ADA.id, snapshot="aaaabbbbcccc", why="weekly").to_json(),
     OperationStatus.RUNNING,
     "",
     "",
@@ -158,7 +160,8 @@ class World(FakeRegistry):
         self.holds_state = self.holds_state and self.spare.wanted
 
     def work(self) -> Drill:
-        return Drill(OPERATION, registry=self, world=self, backups=self, cells=self, take=self.take)
+        itself: Any = self
+        return Drill(OPERATION, registry=self, client=itself, backups=itself, cells=self, take=self.take)
 
 
 async def run(world: World, *, killed_after: int = 0) -> Done | Refused:
