@@ -1,4 +1,4 @@
-"""Translates what the pulumi CLI tells (its event log) into our changes, narration and errors."""
+"""Translates the pulumi CLI's event log into our changes, narration and errors."""
 
 import re
 import signal
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hermesops.engine.embedded.protocol.rpc import DIED
-from hermesops.engine.interface import Progress, Tell
+from hermesops.engine.embedded.protocol.plugin import DIED
+from hermesops.engine.options import REPEAT, Progress, Tell, listed
 from hermesops.errors import (
     HermesError,
     PartlyDoneError,
@@ -17,14 +17,7 @@ from hermesops.errors import (
 )
 from hermesops.model.stack import Change, ChangeKind, StackRef
 
-KINDS = {
-    "create": ChangeKind.CREATE,
-    "update": ChangeKind.UPDATE,
-    "replace": ChangeKind.REPLACE,
-    "delete": ChangeKind.DELETE,
-    "read": ChangeKind.READ,
-    "import": ChangeKind.IMPORT,
-}
+KINDS = frozenset({"create", "update", "replace", "delete", "read", "import"})
 CREATES = {"create", "create-replacement"}
 REFRESHED = {"update", "delete"}
 CHANGING = frozenset({"up", "destroy", "import"})
@@ -51,7 +44,7 @@ class CliEvents:
     Attributes:
         begun: Steps by URN and operation; a preview tells nothing more of deletions.
         refreshed: What a refresh found changed or gone.
-        provided: URNs of what a provider keeps; all else exists only in the state.
+        provided: URNs of what a provider made; all else exists only in the state.
         failed: URN and operation of failed steps.
         has_half_made: Whether something was made though its create failed: it has an id then.
         errors: Error lines with the URN that they are about, if any.
@@ -100,9 +93,9 @@ class CliEvents:
         if phase == "begun" and op == "refresh":
             self._refreshing.add(urn)
         elif phase == "begun" and op in KINDS:
-            self.begun.append(_change(KINDS[op], metadata))
+            self.begun.append(_change(ChangeKind(op), metadata))
         elif phase == "done" and urn in self._refreshing and op in REFRESHED:
-            self.refreshed.append(_change(KINDS[op], metadata))
+            self.refreshed.append(_change(ChangeKind(op), metadata))
         if self.tell:
             self.tell(Progress(phase, op, metadata.type, urn.rpartition("::")[2]))
 
@@ -161,16 +154,13 @@ def error_of(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesEr
             hint="give the passphrase that the stack was made with; nothing was changed",
         )
     killed = KILLED.match(output)
-    if killed:
-        return _killed_error(what, ref, int(killed[1]))
-    return _failed_error(told, what, ref, output)
-
-
-def _killed_error(what: str, ref: StackRef, number: int) -> HermesError:
+    if not killed:
+        return _failed_error(told, what, ref, output)
+    number = int(killed[1])
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     message = f"{what} of stack {ref.stack}: the pulumi CLI was killed by {name}"
     if what in {*CHANGING, "refresh"}:
-        return UnknownOutcomeError(message, hint="run the same command again: it looks for what was made first")
+        return UnknownOutcomeError(message, hint=REPEAT)
     return UnavailableError(message, hint="run the same command again")
 
 
@@ -180,11 +170,10 @@ def _failed_error(told: CliEvents, what: str, ref: StackRef, output: str) -> Her
     name = about[0][0].rpartition("::")[2] + ": " if about and about[0][0] else ""
     message = f"{what} of stack {ref.stack} failed: {name}{text}"
     if what in CHANGING and any(DIED in line for _, line in told.errors):
-        return UnknownOutcomeError(message, hint="run the same command again: it looks for what was made first")
+        return UnknownOutcomeError(message, hint=REPEAT)
     done = done_by(told, what)
     if done:
-        listed = ", ".join(f"{change.name} ({change.kind})" for change in done)
-        return PartlyDoneError(f"{message}; begun before: {listed}", hint="mend that, then run it again")
+        return PartlyDoneError(f"{message}; begun before: {listed(done)}", hint="mend that, then run it again")
     if what in CHANGING and told.has_half_made:
         return PartlyDoneError(message, hint="run the same command again: it goes on with what is half made")
     if "Unavailable" in output:

@@ -8,9 +8,10 @@ import pulumi
 import pytest
 from pulumi import ResourceOptions
 
-from hermesops.engine import make_engine
+from hermesops.engine import EngineConfig, make_engine
 from hermesops.engine.choose import read_passphrase
-from hermesops.engine.interface import Engine, Program
+from hermesops.engine.interface import Engine
+from hermesops.engine.options import Program
 from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
@@ -45,10 +46,12 @@ def engine(vendor: FakeJustAvps, tmp_path: Path) -> Engine:
     }
     return make_engine(
         "embedded",
+        EngineConfig(
+            backend=tmp_path / "pulumi",
+            passphrase=partial(read_passphrase, passphrase),
+            environment=environment,
+        ),
         production=False,
-        backend=tmp_path / "pulumi",
-        passphrase=partial(read_passphrase, passphrase),
-        plugin_environment=environment,
     )
 
 

@@ -3,7 +3,7 @@ from pulumi.automation.events import EngineEvent
 
 from hermesops.engine.cli import refuse_unnamed
 from hermesops.engine.cli_events import CliEvents, changes_of, error_of
-from hermesops.engine.interface import Progress
+from hermesops.engine.options import Progress
 from hermesops.errors import (
     PartlyDoneError,
     RefusedError,

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from hermesops.engine.embedded.protocol.answers import Difference, Differs
-from hermesops.engine.embedded.protocol.opaque import Property
-from hermesops.engine.embedded.protocol.values import Secret
+from hermesops.engine.embedded.protocol.plugin import Difference, Differs
+from hermesops.engine.embedded.protocol.values import Property, Secret
 from hermesops.engine.embedded.run.events import Op, Step
 from hermesops.engine.embedded.state.deployment import Resource
 
@@ -39,7 +38,7 @@ def decide(old: Resource, inputs: Mapping[str, Any], difference: Difference, *, 
     """Choose how an existing resource gets its wanted inputs.
 
     ``inputs`` is what Check answered and ``difference`` what Diff did; an "unknown" there makes this function compare
-    the inputs itself. ``delete_first`` is the program's word; it overrules the provider's either way.
+    the inputs itself. ``delete_first`` comes from the program and overrules the provider either way.
     """
     if difference.differs is Differs.UNKNOWN:
         detailed = compare(old.inputs, inputs)

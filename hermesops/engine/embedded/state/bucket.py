@@ -1,6 +1,6 @@
 """Files in an S3 bucket, found by the same URLs as the CLI's ``s3://`` backend.
 
-A PUT is whole or not there, and what was answered is kept, so nothing more has to be done against a power cut.
+A PUT is atomic and durable once answered, so nothing more has to be done against a power cut.
 Source: Go CDK ``blob/s3blob`` and ``aws`` (query parameters, both its SDK generations), which Pulumi's backend opens
 its buckets with; pulumi ``pkg/backend/diy`` (the URL's path is a folder in the bucket), 3.259.
 """
@@ -93,13 +93,8 @@ def parse_bucket(url: str, setting: str = "pulumi_backend") -> Bucket:
     return Bucket(parts.netloc, texts.get("prefix", "") + (f"{folder}/" if folder else ""), texts, frozenset(flags))
 
 
-def open_bucket(url: str, *, setting: str = "pulumi_backend") -> "BucketPlace":
-    """The place that a backend URL names; connects when the first file is asked for."""
-    return BucketPlace(url, parse_bucket(url, setting), setting)
-
-
-class BucketPlace:
-    """A bucket; see ``Place``. Who asks is found as every AWS program finds it: environment, profile, role.
+class BucketStorage:
+    """A bucket as ``Storage``. Connects at the first file; finds its credentials as every AWS program does.
 
     Args:
         url: As it was given.
@@ -131,7 +126,7 @@ class BucketPlace:
             retries={"mode": "standard", "total_max_attempts": _TRIES},
             use_dualstack_endpoint="dualstack" in bucket.flags,
             use_fips_endpoint="fips" in bucket.flags,
-            # What serves S3 without being Amazon's often knows no newer checksum than the ones that S3 demands.
+            # Servers that are not Amazon's often know no newer checksums than the ones that S3 demands.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         )
@@ -148,10 +143,10 @@ class BucketPlace:
         return f"s3://{self._bucket.name}/{self._key(name)}"
 
     def make(self) -> None:
-        """Do nothing: a bucket is made by whoever answers for its permissions and its price."""
+        """Do nothing; see Storage."""
 
     def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
-        """The object's content."""
+        """See Storage."""
 
         def get() -> bytes:
             body = self._client.get_object(Bucket=self._bucket.name, Key=self._key(name))["Body"]
@@ -164,7 +159,7 @@ class BucketPlace:
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        """PUT the object."""
+        """See Storage."""
         self._asked(
             name,
             lambda: self._client.put_object(
@@ -184,7 +179,7 @@ class BucketPlace:
             )
 
     def list(self, folder: str) -> list[str]:
-        """Names of the objects directly below a folder."""
+        """See Storage."""
 
         def look() -> list[str]:
             pages = self._client.get_paginator("list_objects_v2").paginate(
@@ -195,11 +190,11 @@ class BucketPlace:
         return sorted(key.removeprefix(self._bucket.prefix) for key in self._asked(folder, look))
 
     def delete(self, name: str) -> None:
-        """DELETE the object."""
+        """See Storage."""
         self._asked(name, lambda: self._client.delete_object(Bucket=self._bucket.name, Key=self._key(name)))
 
     def link(self, name: str, *, life_s: int) -> str:
-        """The object's URL, signed for a while."""
+        """See Storage."""
         what = {"Bucket": self._bucket.name, "Key": self._key(name)}
         return self._asked(
             name, lambda: self._client.generate_presigned_url("get_object", Params=what, ExpiresIn=life_s)

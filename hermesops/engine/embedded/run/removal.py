@@ -1,20 +1,16 @@
 """Deletes what is not wanted any more: dependents before what they depend on, independent ones side by side.
 
-Source: recordings, semantics §2 (deletes), §4.
+Source: recordings, semantics §2 (deletes), §4, ``targets``.
 """
 
 import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from hermesops.engine.embedded.plugins.provider_pool import Providers
-from hermesops.engine.embedded.protocol.rpc import ProviderFaultError
-from hermesops.engine.embedded.run.destroy_guard import guarded, refuse_unnamed
+from hermesops.engine.embedded.protocol.plugin import ProviderFaultError
+from hermesops.engine.embedded.run.apply import Applier, StopRunError
 from hermesops.engine.embedded.run.events import Op, Step
-from hermesops.engine.embedded.run.resources.apply import Applier, StopRunError
-from hermesops.engine.embedded.run.targets import left_behind, not_named
 from hermesops.engine.embedded.state.deployment import Resource
-from hermesops.engine.interface import MayDestroy
 
 
 def must_go_first(victims: list[Resource]) -> dict[int, list[int]]:
@@ -32,68 +28,49 @@ def must_go_first(victims: list[Resource]) -> dict[int, list[int]]:
 
 
 class Removal:
-    """Deletes resources of the state; one that is protected does not stop the others.
+    """Deletes resources of the state; one that is protected does not stop the others."""
 
-    Args:
-        may_destroy: Whom the caller allows to be deleted; None allows everything.
-        targets: URNs that may be deleted; empty for all.
-    """
-
-    def __init__(
-        self, applier: Applier, providers: Providers, *, may_destroy: MayDestroy | None, targets: Collection[str]
-    ) -> None:
+    def __init__(self, applier: Applier) -> None:
         self._applier = applier
-        self._providers = providers
-        self._may_destroy = may_destroy
-        self._targets = targets
 
     async def unwanted(self) -> None:
         """Delete what a program that has ended did not register; old halves of replacements need no permission.
 
         Raises:
-            RefusedError: A guard said no; nothing was deleted.
+            RefusedError: It would destroy what nobody named; nothing was deleted.
         """
-        victims, _ = self._chosen()
-        await self._permitted(victims, [old for old in victims if not old.delete])
+        victims = [old for old in self._applier.journal.left if self._applier.is_target(old.urn)]
+        await self._delete_allowed(victims, [old for old in victims if not old.delete])
 
     async def everything(self) -> None:
         """Delete all, or the targets.
 
         Raises:
-            RefusedError: A guard said no; nothing was deleted.
+            RefusedError: It would destroy what nobody named; nothing was deleted.
             StopRunError: Something would stay that needs what goes; told, and nothing was deleted.
         """
-        victims, others = self._chosen()
-        if self._targets:
-            self._refuse_dependents(victims)
-        for old in others:
-            self._applier.unlisted(old)
-        await self._permitted(victims, victims)
-
-    def _chosen(self) -> tuple[list[Resource], list[Resource]]:
-        """What is left of the state: what is a target, and what is none."""
-        left = self._applier.journal.left
-        victims = [old for old in left if not self._targets or old.urn in self._targets]
-        return victims, [old for old in left if self._targets and old.urn not in self._targets]
-
-    def _refuse_dependents(self, victims: list[Resource]) -> None:
-        """Nothing is deleted from under what stays."""
-        behind = left_behind(self._applier.journal.left, victims)
+        left = list(self._applier.journal.left)
+        victims = [old for old in left if self._applier.is_target(old.urn)]
+        behind = left_behind(left, victims)
         for dependent in behind:
             self._applier.report(not_named(dependent.urn), dependent.urn)
         if behind:
             self._applier.halt.stopped = True
             raise StopRunError
+        for old in left:
+            if not self._applier.is_target(old.urn):
+                self._applier.unlisted(old)
+        await self._delete_allowed(victims, victims)
 
-    async def _permitted(self, victims: list[Resource], guarded_ones: list[Resource]) -> None:
-        """Delete; what was deleted already for a replacement that never came only leaves the list."""
+    async def _delete_allowed(self, victims: list[Resource], guarded: list[Resource]) -> None:
+        """Delete all of them if all guarded ones may go; failures are told, and what they depend on stays.
+
+        What was deleted already for a replacement that never came only leaves the list.
+        """
         for entry in [old for old in victims if old.pending_replacement]:
             self._applier.journal.move(entry, None)
-        refuse_unnamed((old for old in guarded_ones if not old.pending_replacement), self._may_destroy)
-        await self._remove([old for old in victims if not old.pending_replacement])
-
-    async def _remove(self, victims: list[Resource]) -> None:
-        """Delete all of them; failures are told, and what they depend on stays."""
+        self._applier.refuse_unnamed(old for old in guarded if not old.pending_replacement)
+        victims = [old for old in victims if not old.pending_replacement]
         first = must_go_first(victims)
         gone: list[asyncio.Future[bool]] = [asyncio.get_running_loop().create_future() for _ in victims]
 
@@ -141,8 +118,8 @@ class Removal:
     async def _gone(self, old: Resource) -> None:
         journal = self._applier.journal
         provider = None
-        if guarded(old):
-            provider = await self._providers.of_state(old.provider, journal.resources)
+        if old.is_external:
+            provider = await self._applier.providers.of_state(old.provider)
         if self._applier.dry:
             journal.move(old, None)
             return
@@ -156,7 +133,7 @@ class Removal:
         journal.end(operation, old=old)
 
 
-async def delete_for_replacement(applier: Applier, providers: Providers, victims: Iterable[Resource]) -> list[Resource]:
+async def delete_for_replacement(applier: Applier, victims: Iterable[Resource]) -> list[Resource]:
     """Delete resources whose replacements come afterwards; they stay in the list, marked, until those exist.
 
     They go in the given order; the marked entries are returned.
@@ -173,15 +150,34 @@ async def delete_for_replacement(applier: Applier, providers: Providers, victims
         if applier.dry:
             applier.journal.swap(old, entry)
         else:
-            provider = await providers.of_state(old.provider, applier.journal.resources)
+            provider = await applier.providers.of_state(old.provider)
             operation = applier.journal.begin("deleting", old)
             try:
                 await provider.delete(old)
             except ProviderFaultError as fault:
                 applier.journal.end(operation)
-                applier.fail_with(fault, step)
+                applier.fail_with(fault, step.urn, step)
             applier.journal.swap(old, entry)
             applier.journal.end(operation)
         applier.finish(step, entry)
         marked.append(entry)
     return marked
+
+
+def left_behind(resources: Iterable[Resource], victims: Collection[Resource]) -> list[Resource]:
+    """What needs one of the victims and is none itself, also by way of others."""
+    going = {victim.urn for victim in victims}
+    found: list[Resource] = []
+    for resource in resources:  # a state's list has what is needed before what needs it
+        if resource.urn not in going and resource.needs() & going:
+            going.add(resource.urn)
+            found.append(resource)
+    return found
+
+
+def not_named(urn: str) -> str:
+    """The CLI's message that something cannot stay without a target and is none itself."""
+    return (
+        f"Resource '{urn}' will be destroyed but was not specified in --target list.\n"
+        "Either include resource in --target list or pass --target-dependents to proceed."
+    )

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.engine.embedded.run.resources.removal import must_go_first
+from hermesops.engine.embedded.run.removal import must_go_first
 from hermesops.engine.embedded.state.deployment import Resource
 
 

@@ -2,10 +2,9 @@ from typing import Any
 
 import pytest
 
-from hermesops.engine.embedded.protocol.answers import Difference, Differs
-from hermesops.engine.embedded.protocol.opaque import Property
-from hermesops.engine.embedded.protocol.values import Secret
-from hermesops.engine.embedded.run.resources.decide import Way, compare, decide
+from hermesops.engine.embedded.protocol.plugin import Difference, Differs
+from hermesops.engine.embedded.protocol.values import Property, Secret
+from hermesops.engine.embedded.run.decide import Way, compare, decide
 from hermesops.engine.embedded.state.deployment import Resource
 
 URN = "urn:pulumi:dev::rec::justavps:index:Machine::m"

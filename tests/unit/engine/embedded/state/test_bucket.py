@@ -2,8 +2,8 @@
 
 import pytest
 
-from hermesops.engine.embedded.state.storage.bucket import parse_bucket
-from hermesops.engine.embedded.state.storage.place import open_place
+from hermesops.engine.embedded.state.bucket import parse_bucket
+from hermesops.engine.embedded.state.storage import open_storage
 from hermesops.errors import UsageError
 
 
@@ -40,4 +40,4 @@ def test_a_url_is_read_as_pulumi_reads_it(
 )
 def test_what_is_not_understood_is_said(url: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        open_place(url)
+        open_storage(url)
