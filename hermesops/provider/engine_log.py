@@ -17,7 +17,7 @@ class EngineLog:
     """Diagnostics in the engine that started this process.
 
     Args:
-        address: Host and port of the engine; empty: nobody listens (until ``connect``).
+        address: Host and port of the engine; empty while nobody listens (until ``connect``).
     """
 
     def __init__(self, address: str) -> None:

@@ -1,36 +1,35 @@
 """What is looked at when the engine asks without an id: the one of that name."""
 
 from dataclasses import dataclass, replace
-from typing import cast
 
-from hermesops.provider.actions import Machines
-from hermesops.provider.image_actions import Images
-from hermesops.provider.ports import ImageVendor, ObservedImage, ObservedMachine, Vendor
-from hermesops.provider.resources import ImageKeeper, MachineKeeper
+from hermesops.provider.images import ImageResource, Images
+from hermesops.provider.machines import MachineResource, Machines
+from hermesops.provider.observation import ObservedImage, ObservedMachine
+from hermesops.provider.vendor import JustAvps
 
 MACHINE = ObservedMachine("id-1", "m", "provisioning", region="hel1", server_type="starter", image_id="img")
 
 
 @dataclass
-class Books:
+class Books(JustAvps):
     """A vendor that only answers what it has of a name."""
 
     machine: ObservedMachine | None = None
     listed: tuple[ObservedImage, ...] = ()
 
-    async def find(self, name: str) -> ObservedMachine | None:
+    async def find_machine(self, name: str) -> ObservedMachine | None:
         return self.machine if self.machine and self.machine.name == name else None
 
-    async def images(self, name: str) -> list[ObservedImage]:
+    async def find_images(self, name: str) -> list[ObservedImage]:
         return [image for image in self.listed if image.name == name]
 
 
-def machines(books: Books) -> MachineKeeper:
-    return MachineKeeper(Machines(lambda: cast("Vendor", books)))
+def machines(books: Books) -> MachineResource:
+    return MachineResource(Machines(lambda: books))
 
 
-def images(*listed: ObservedImage) -> ImageKeeper:
-    return ImageKeeper(Images(lambda: cast("ImageVendor", Books(listed=listed))))
+def images(*listed: ObservedImage) -> ImageResource:
+    return ImageResource(Images(lambda: Books(listed=listed)))
 
 
 async def test_a_machine_is_found_by_its_name_alone() -> None:

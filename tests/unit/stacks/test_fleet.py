@@ -15,8 +15,7 @@ from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, MachineName
 from hermesops.model.plan import Plan
 from hermesops.model.stack import StackRef
-from hermesops.provider.image import IMAGE
-from hermesops.provider.machine import MACHINE
+from hermesops.provider.resource_types import IMAGE, MACHINE
 from hermesops.stacks.cell import TYPE as CELL_TYPE
 from hermesops.stacks.cell import Cell, CellArgs
 from hermesops.stacks.fleet import PROJECT, FleetProgram
@@ -166,7 +165,7 @@ def test_a_program_belongs_to_the_stack_of_its_cell() -> None:
 def test_program_and_plugin_agree_on_the_resource() -> None:
     """They never import each other, so only a test can hold them together."""
     for program, type_, plugin in ((Machine, TYPE, MACHINE), (Image, IMAGE_TYPE, IMAGE)):
-        assert type_ == plugin.type
+        assert type_ == plugin.token
         assert set(program.__annotations__) == {p.name for p in (*plugin.inputs, *plugin.computed)}
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.provider import backoff as patience_module
-from hermesops.provider import image_actions
-from hermesops.provider.backoff import Patience
-from hermesops.provider.image_actions import Images
-from hermesops.provider.ports import HalfMadeError, ImageOrder, InterruptedWorkError, ObservedImage
+from hermesops.provider import backoff as backoff_module
+from hermesops.provider import images as images_module
+from hermesops.provider.backoff import Timeouts
+from hermesops.provider.images import Images
+from hermesops.provider.observation import HalfMadeError, ImageSpec, InterruptedWorkError, ObservedImage
+from hermesops.provider.vendor import JustAvps
 
-ORDER = ImageOrder("base-1", "machine-1")
+ORDER = ImageSpec("base-1", "machine-1")
 READY = ObservedImage("id-1", "base-1", "ready", bootable=True, machine_id="machine-1")
 NEW = replace(READY, status="creating", bootable=False)
 
@@ -21,7 +22,7 @@ Look = ObservedImage | None | Exception
 
 
 @dataclass
-class ScriptedVendor:
+class ScriptedVendor(JustAvps):
     """Answers looks from a list, the last one for ever."""
 
     looks: list[Look] = field(default_factory=lambda: [READY])
@@ -31,16 +32,16 @@ class ScriptedVendor:
     delete_error: Exception | None = None
     on_look: Callable[[], None] = lambda: None
 
-    async def save_image(self, order: ImageOrder) -> ObservedImage:
-        self.did.append(f"save {order.name} of {order.machine_id}")
+    async def save_image(self, spec: ImageSpec) -> ObservedImage:
+        self.did.append(f"save {spec.name} of {spec.machine_id}")
         if self.save_error:
             raise self.save_error
         return NEW
 
-    async def images(self, name: str) -> list[ObservedImage]:
+    async def find_images(self, name: str) -> list[ObservedImage]:
         return [image for image in self.listed if image.name == name]
 
-    async def look_image(self, image_id: str) -> ObservedImage | None:
+    async def get_image(self, image_id: str) -> ObservedImage | None:
         del image_id
         self.on_look()
         answer = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
@@ -56,16 +57,16 @@ class ScriptedVendor:
 
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience_module, "_PACE_S", ((0.001, 5.0),))
-    monkeypatch.setattr(image_actions, "_LOST_LOOKS_S", 0.05)
+    monkeypatch.setattr(backoff_module, "_PACE_S", ((0.001, 5.0),))
+    monkeypatch.setattr(images_module, "_LOST_ANSWER_S", 0.05)
 
 
 async def nobody(line: str) -> None:
     del line
 
 
-def images(vendor: ScriptedVendor, **patience: float) -> Images:
-    return Images(lambda: vendor, Patience(**patience))
+def images(vendor: ScriptedVendor, **timeouts: float) -> Images:
+    return Images(lambda: vendor, Timeouts(**timeouts))
 
 
 async def create(vendor: ScriptedVendor, timeout_s: float = 2) -> ObservedImage:
@@ -101,9 +102,9 @@ async def test_a_lost_answer_is_settled_by_looking() -> None:
     vendor = ScriptedVendor(save_error=UnknownOutcomeError("cut"))
     begun = vendor.save_image
 
-    async def save(order: ImageOrder) -> ObservedImage:
+    async def save(spec: ImageSpec) -> ObservedImage:
         vendor.listed = [NEW]
-        return await begun(order)
+        return await begun(spec)
 
     vendor.save_image = save  # type: ignore[method-assign]
     assert await create(vendor) == READY
@@ -126,7 +127,7 @@ async def test_one_that_failed_and_cannot_be_removed_is_kept_with_its_id() -> No
     vendor = ScriptedVendor([replace(NEW, status="failed")], delete_error=UnavailableError("no route"))
     with pytest.raises(HalfMadeError, match="nor could it be removed: no route") as caught:
         await create(vendor)
-    assert caught.value.thing.id == "id-1"
+    assert caught.value.observed.id == "id-1"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ async def test_one_that_failed_and_cannot_be_removed_is_kept_with_its_id() -> No
 async def test_one_that_is_not_finished_is_kept_with_its_id(looks: list[Look], reason: str) -> None:
     with pytest.raises(HalfMadeError, match=reason) as caught:
         await create(ScriptedVendor(looks), timeout_s=0.1)
-    assert caught.value.thing.id == "id-1"
+    assert caught.value.observed.id == "id-1"
 
 
 async def test_one_that_vanished_is_not_kept_in_the_state() -> None:
@@ -155,7 +156,7 @@ async def test_a_half_made_one_is_finished_without_asking_for_anything() -> None
 
 
 async def test_a_wait_ends_at_once_when_the_engine_wants_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience_module, "_PACE_S", ((3600.0, 7200.0),))
+    monkeypatch.setattr(backoff_module, "_PACE_S", ((3600.0, 7200.0),))
     vendor = ScriptedVendor([NEW])
     subject = images(vendor)
     vendor.on_look = subject.stopping.set

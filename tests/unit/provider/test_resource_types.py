@@ -1,15 +1,15 @@
-"""What inputs may be, and what a change to them means."""
+"""What inputs may be, what a change to them means, and what a machine that was observed becomes in the state."""
 
 import json
 
 import pytest
+from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.provider.image import IMAGE
-from hermesops.provider.machine import MACHINE, TYPE
-from hermesops.provider.resource import ChangeKind
-from hermesops.provider.schema import schema
+from hermesops.provider import values
+from hermesops.provider.observation import ObservedMachine
+from hermesops.provider.resource_types import MACHINE, ChangeKind, schema
 from hermesops.provider.values import SECRET, SIGNATURE, UNKNOWN
 
 check, compare, fill, INPUTS = MACHINE.check, MACHINE.compare, MACHINE.fill, MACHINE.inputs
@@ -95,7 +95,7 @@ def test_equal_inputs_never_differ(inputs: dict[str, object]) -> None:
 
 
 def test_the_schema_says_what_check_and_diff_do() -> None:
-    resource = json.loads(schema("1.2.3", [MACHINE, IMAGE]))["resources"][TYPE]
+    resource = json.loads(schema("1.2.3"))["resources"][MACHINE.token]
     replacing = {n for n, p in resource["inputProperties"].items() if p.get("willReplaceOnChanges")}
     assert replacing == {name for name in GOOD if compare(GOOD, GOOD | {name: "x"}).replaces}
     missing = {name for name in GOOD if check({k: v for k, v in GOOD.items() if k != name})}
@@ -107,3 +107,44 @@ def test_what_is_said_with_the_order_alone_changes_no_machine_that_is_there() ->
     for before, after in ((GOOD, GOOD | {"data_gb": "40"}), (GOOD | {"data_gb": "40"}, GOOD | {"data_gb": "80"})):
         assert compare(before, after) == compare(GOOD, GOOD)
         assert not compare(before, after).changes
+
+
+GIVEN = {"name": "n", "region": "hel1", "server_type": "starter", "image_id": "img"}
+SEEN = ObservedMachine(id="1", name="n", status="ready", region="hel1", server_type="pro", slug="s", ip="192.0.2.1")
+
+
+def test_what_the_vendor_says_counts_and_what_it_leaves_out_stays() -> None:
+    assert MACHINE.observed(GIVEN, SEEN) == GIVEN | {"server_type": "pro"}
+
+
+def test_an_import_takes_all_inputs_from_the_machine() -> None:
+    assert MACHINE.observed({}, SEEN) == {"name": "n", "region": "hel1", "server_type": "pro"}
+
+
+def test_an_unchanged_secret_keeps_its_mark() -> None:
+    marked = {SIGNATURE: SECRET, "value": "hel1"}
+    assert MACHINE.observed(GIVEN | {"region": marked}, SEEN)["region"] == marked
+
+
+def test_outputs_hold_inputs_and_everything_computed() -> None:
+    assert MACHINE.outputs(GIVEN, SEEN) == GIVEN | {
+        "server_type": "pro",
+        "slug": "s",
+        "status": "ready",
+        "ip": "192.0.2.1",
+        "port_template": "",
+        "created_at": "",
+    }
+
+
+def test_a_preview_knows_the_inputs_only() -> None:
+    expected = MACHINE.outputs(GIVEN, None)
+    assert {n for n, v in expected.items() if v == UNKNOWN} == expected.keys() - GIVEN.keys()
+
+
+def test_structs_are_read_as_written_without_nulls() -> None:
+    deep = {"a": "x", "b": {"c": [1.0, True, {"d": "e"}]}, "s": {SIGNATURE: SECRET, "value": "v"}}
+    assert values.read(values.write({**deep, "gone": None})) == deep
+    struct = Struct()
+    struct.update({"a": None, "b": "x"})
+    assert values.read(struct) == {"b": "x"}

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.provider import backoff as patience_module
-from hermesops.provider.actions import Machines
-from hermesops.provider.backoff import Patience
-from hermesops.provider.ports import HalfMadeError, InterruptedWorkError, ObservedMachine, Order
+from hermesops.provider import backoff as backoff_module
+from hermesops.provider.backoff import Timeouts
+from hermesops.provider.machines import Machines
+from hermesops.provider.observation import HalfMadeError, InterruptedWorkError, MachineSpec, ObservedMachine
+from hermesops.provider.vendor import JustAvps
 
 NAME = "hermes-local-cell1-0123456789ab"
-ORDER = Order(NAME, "starter", "hel1", "img")
+ORDER = MachineSpec(NAME, "starter", "hel1", "img")
 READY = ObservedMachine("id-1", NAME, "ready", region="hel1", server_type="starter", image_id="img")
 NEW = replace(READY, status="provisioning", stage="server_creating")
 
@@ -23,7 +24,7 @@ Look = ObservedMachine | None | Exception
 
 
 @dataclass
-class ScriptedVendor:
+class ScriptedVendor(JustAvps):
     """Answers looks from a list, the last one for ever."""
 
     looks: list[Look] = field(default_factory=lambda: [READY])
@@ -33,14 +34,14 @@ class ScriptedVendor:
     delete_error: Exception | None = None
     on_look: Callable[[], None] = lambda: None
 
-    async def order(self, order: Order) -> ObservedMachine:
-        self.did.append(f"order {order.name}")
+    async def create_machine(self, spec: MachineSpec) -> ObservedMachine:
+        self.did.append(f"order {spec.name}")
         return self.ordered
 
-    async def find(self, name: str) -> ObservedMachine | None:
+    async def find_machine(self, name: str) -> ObservedMachine | None:
         return self.found if self.found and self.found.name == name else None
 
-    async def observe(self, machine_id: str) -> ObservedMachine | None:
+    async def get_machine(self, machine_id: str) -> ObservedMachine | None:
         del machine_id
         self.on_look()
         answer = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
@@ -48,12 +49,12 @@ class ScriptedVendor:
             raise answer
         return answer
 
-    async def delete(self, machine_id: str) -> None:
+    async def delete_machine(self, machine_id: str) -> None:
         self.did.append(f"delete {machine_id}")
         if self.delete_error:
             raise self.delete_error
 
-    async def resize(self, machine_id: str, server_type: str) -> None:
+    async def resize_machine(self, machine_id: str, server_type: str) -> None:
         self.did.append(f"resize {machine_id} {server_type}")
 
 
@@ -67,15 +68,15 @@ class Told:
 
 @pytest.fixture(autouse=True)
 def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience_module, "_PACE_S", ((0.001, 5.0),))
+    monkeypatch.setattr(backoff_module, "_PACE_S", ((0.001, 5.0),))
 
 
-def machines(vendor: ScriptedVendor, **patience: float) -> Machines:
-    return Machines(lambda: vendor, Patience(**patience))
+def machines(vendor: ScriptedVendor, **timeouts: float) -> Machines:
+    return Machines(lambda: vendor, Timeouts(**timeouts))
 
 
-async def create(vendor: ScriptedVendor, timeout_s: float = 2, **patience: float) -> ObservedMachine:
-    return await machines(vendor, **patience).create(ORDER, timeout_s=timeout_s, tell=Told())
+async def create(vendor: ScriptedVendor, timeout_s: float = 2, **timeouts: float) -> ObservedMachine:
+    return await machines(vendor, **timeouts).create(ORDER, timeout_s=timeout_s, tell=Told())
 
 
 async def update(vendor: ScriptedVendor, server_type: str, timeout_s: float = 2) -> ObservedMachine:
@@ -112,7 +113,7 @@ async def test_a_machine_that_recovers_from_error_is_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("looks", "patience", "reason"),
+    ("looks", "timeouts", "reason"),
     [
         ([replace(NEW, status="error")], {"broken": 0.05}, "did not recover"),
         ([NEW], {}, "did not become ready in time: provisioning server_creating"),
@@ -121,11 +122,11 @@ async def test_a_machine_that_recovers_from_error_is_fine() -> None:
     ],
 )
 async def test_a_machine_that_is_billed_and_not_ready_is_kept_with_its_id(
-    looks: list[Look], patience: dict[str, float], reason: str
+    looks: list[Look], timeouts: dict[str, float], reason: str
 ) -> None:
     with pytest.raises(HalfMadeError, match=re.escape(reason)) as caught:
-        await create(ScriptedVendor(looks), timeout_s=0.2, **patience)
-    assert caught.value.thing.id == "id-1"
+        await create(ScriptedVendor(looks), timeout_s=0.2, **timeouts)
+    assert caught.value.observed.id == "id-1"
 
 
 @pytest.mark.parametrize("strange", [{"region": "nbg1"}, {"image_id": "older"}])
@@ -248,7 +249,7 @@ async def test_the_vendor_is_not_opened_before_it_is_needed() -> None:
 @pytest.mark.parametrize("waiting", ["create", "update", "delete"])
 async def test_a_wait_ends_at_once_when_the_engine_wants_an_end(monkeypatch: pytest.MonkeyPatch, waiting: str) -> None:
     """The next look would be an hour away."""
-    monkeypatch.setattr(patience_module, "_PACE_S", ((3600.0, 7200.0),))
+    monkeypatch.setattr(backoff_module, "_PACE_S", ((3600.0, 7200.0),))
     vendor = ScriptedVendor([NEW])
     subject = machines(vendor)
     work: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
@@ -273,16 +274,16 @@ async def test_a_wait_ends_at_once_when_the_engine_wants_an_end(monkeypatch: pyt
 async def test_an_order_on_its_way_is_answered_for_when_the_engine_wants_an_end() -> None:
     vendor = ScriptedVendor([NEW])
     subject = machines(vendor)
-    ordered = vendor.order
+    ordered = vendor.create_machine
 
-    async def late(order: Order) -> ObservedMachine:
+    async def late(spec: MachineSpec) -> ObservedMachine:
         subject.stopping.set()
-        return await ordered(order)
+        return await ordered(spec)
 
-    vendor.order = late  # type: ignore[method-assign]
+    vendor.create_machine = late  # type: ignore[method-assign]
     with pytest.raises(HalfMadeError, match="interrupted while waiting") as caught:
         await subject.create(ORDER, timeout_s=0, tell=Told())
-    assert caught.value.thing.id == "id-1"
+    assert caught.value.observed.id == "id-1"
 
 
 async def test_a_timeout_of_the_program_counts_for_a_deletion() -> None:
