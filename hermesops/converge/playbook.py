@@ -2,10 +2,13 @@
 
 import asyncio
 import os
+import shutil
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +17,13 @@ import structlog
 import yaml
 
 from hermesops import child_environment
-from hermesops.converge.events import EventFold
 from hermesops.converge.inventory import Host, inventory_of
-from hermesops.converge.result import Converged
-from hermesops.converge.workplace import private_folder
+from hermesops.converge.results import Converged, EventFold
 from hermesops.errors import BrokenInvariantError, UnknownOutcomeError, UsageError
 
+_FOLDER_PREFIX = "hermesops-converge-"
 _OUTPUT_LINES = 40
-_LOOK_S = 1
+_STOP_CHECK_S = 1
 """Seconds after which ansible-runner notices that it should stop."""
 
 _log = structlog.get_logger(__name__)
@@ -149,7 +151,7 @@ class Converger:
                 "PATH": os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]),
                 "PYTHONUNBUFFERED": "1",
             },
-            "settings": {"pexpect_timeout": _LOOK_S},
+            "settings": {"pexpect_timeout": _STOP_CHECK_S},
             "timeout": int(timeout_s) or 1,
             "quiet": True,
         }
@@ -218,3 +220,23 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - YAML has no narrower type
 
 def _last_words(output: str) -> str:
     return " ".join(output.split())[-600:] or "it said nothing"
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder of mode 0700 with this process in its name; removed at the end, or, after a ``kill -9``, by the next run."""
+    _sweep(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(temporary: Path) -> None:
+    """Remove what processes of this user's left that are no more: it may hold secrets."""
+    for folder in temporary.glob(f"{_FOLDER_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
+        # Not exists() alone: a folder of a foreign name or user stays.
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.lstat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)

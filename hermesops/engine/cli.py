@@ -56,15 +56,15 @@ class CliEngine(Engine):
         self._workspace = Workspace(command, self._backend, config)
 
     async def _preview(self, stack: StackRef, kind: RunKind, options: RunOptions) -> Preview:
-        told = CliEvents(options.tell)
-        common = self._common(options, told)
+        events = CliEvents(options.tell)
+        common = self._common(options, events)
         acts: dict[RunKind, Act] = {
             "up": lambda opened: opened.preview(**common),
             "destroy": lambda opened: opened.preview_destroy(**common),
             "refresh": lambda opened: opened.preview_refresh(**common, run_program=False),
         }
-        await self._do(stack, options, acts[kind], told, "preview" if kind == "up" else f"preview of {kind}")
-        return Preview(stack, tuple(told.refreshed) if kind == "refresh" else changes_of(told))
+        await self._do(stack, options, acts[kind], events, "preview" if kind == "up" else f"preview of {kind}")
+        return Preview(stack, tuple(events.refreshed) if kind == "refresh" else changes_of(events))
 
     async def _change(self, stack: StackRef, kind: RunKind, options: RunOptions) -> UpResult:
         await self._prepare(stack, options.tell)
@@ -73,20 +73,20 @@ class CliEngine(Engine):
             refuse_unnamed(await self._preview(stack, kind, unnoticed), options.may_destroy)
         if kind == "import":
             return await self._import(stack, options)
-        told = CliEvents(options.tell)
-        common = {**self._common(options, told), "show_secrets": False}
+        events = CliEvents(options.tell)
+        common = {**self._common(options, events), "show_secrets": False}
         acts: dict[RunKind, Act] = {
             "up": lambda opened: opened.up(**common),
             "destroy": lambda opened: opened.destroy(**common),
             "refresh": lambda opened: opened.refresh(**common, run_program=False),
         }
-        await self._do_locked(stack, options, acts[kind], told, kind)
-        changes = tuple(told.refreshed) if kind == "refresh" else changes_of(told)
+        await self._do_locked(stack, options, acts[kind], events, kind)
+        changes = tuple(events.refreshed) if kind == "refresh" else changes_of(events)
         return UpResult(stack, changes, {} if kind == "destroy" else await self.outputs(stack))
 
-    def _common(self, options: RunOptions, told: CliEvents) -> dict[str, Any]:
+    def _common(self, options: RunOptions, events: CliEvents) -> dict[str, Any]:
         targets = sorted(options.targets) or None
-        return {"parallel": self._config.parallel, "target": targets, "on_event": told.hear}
+        return {"parallel": self._config.parallel, "target": targets, "on_event": events.take}
 
     async def _import(self, stack: StackRef, options: RunOptions) -> UpResult:
         """Import things; the CLI loads its Python plugin for it and sends no events."""
@@ -134,17 +134,17 @@ class CliEngine(Engine):
                 f"`pulumi refresh --clear-pending-creates --stack {stack.stack}`",
             ) from error
 
-    async def _do_locked(self, ref: StackRef, options: RunOptions, act: Act, told: CliEvents, what: str) -> None:
+    async def _do_locked(self, ref: StackRef, options: RunOptions, act: Act, events: CliEvents, what: str) -> None:
         """Run a command of the CLI that holds the stack's lock: marked as ours, and removed if the CLI dies with it."""
         folder = self._backend.lock_folder(ref)
-        told.at_first = partial(_mark, folder)
+        events.at_first = partial(_mark, folder)
         try:
-            await self._do(ref, options, act, told, what)
+            await self._do(ref, options, act, events, what)
         except HermesError:
-            remove_dead(folder, tell=partial(_warn, told.tell))
+            remove_dead(folder, tell=partial(_warn, events.tell))
             raise
 
-    async def _do(self, ref: StackRef, options: RunOptions, act: Act, told: CliEvents, what: str) -> None:
+    async def _do(self, ref: StackRef, options: RunOptions, act: Act, events: CliEvents, what: str) -> None:
         from pulumi.automation import errors  # noqa: PLC0415  loads the SDK
 
         raised: list[Exception] = []
@@ -161,9 +161,9 @@ class CliEngine(Engine):
             await asyncio.wait({task})
             raise
         except errors.CommandError as error:
-            ended: Exception = error_of(told, what, ref, str(error))
-            if raised and not told.has_failures and not isinstance(ended, UnknownOutcomeError):
-                ended = _raised_by_program(raised[0], told, what, ref)
+            ended: Exception = error_of(events, what, ref, str(error))
+            if raised and not events.has_failures and not isinstance(ended, UnknownOutcomeError):
+                ended = _raised_by_program(raised[0], events, what, ref)
             raise ended from error
         except (errors.InvalidVersionError, OSError) as error:
             raise UnavailableError(f"the pulumi CLI {self._command} cannot be used: {error}") from error
@@ -185,8 +185,8 @@ def _remembering(program: Program, raised: list[Exception]) -> Program:
     return remembered
 
 
-def _raised_by_program(error: Exception, told: CliEvents, what: str, ref: StackRef) -> Exception:
-    return stopped(error, what, ref, done_by(told, what)) if isinstance(error, HermesError) else error
+def _raised_by_program(error: Exception, events: CliEvents, what: str, ref: StackRef) -> Exception:
+    return stopped(error, what, ref, done_by(events, what)) if isinstance(error, HermesError) else error
 
 
 def _mark(folder: Folder) -> None:

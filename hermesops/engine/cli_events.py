@@ -66,7 +66,7 @@ class CliEvents:
         """Whether a resource failed, by a step or before it."""
         return bool(self.failed) or any(urn for urn, _ in self.errors)
 
-    def hear(self, event: Any) -> None:  # noqa: ANN401  the SDK's type needs the SDK
+    def take(self, event: Any) -> None:  # noqa: ANN401  the SDK's type needs the SDK
         """Take one event of the Automation API."""
         if self.at_first:
             self.at_first()
@@ -121,23 +121,23 @@ def _change(kind: ChangeKind, metadata: Any) -> Change:  # noqa: ANN401  as abov
     )
 
 
-def changes_of(told: CliEvents) -> tuple[Change, ...]:
+def changes_of(events: CliEvents) -> tuple[Change, ...]:
     """List what changed, or would change."""
-    return tuple(change for change in told.begun if (change.urn, str(change.kind)) not in told.failed)
+    return tuple(change for change in events.begun if (change.urn, str(change.kind)) not in events.failed)
 
 
-def done_by(told: CliEvents, what: str) -> tuple[Change, ...]:
+def done_by(events: CliEvents, what: str) -> tuple[Change, ...]:
     """List what had changed at a vendor, or had begun to; nothing where it was a preview or a refresh."""
     if what not in CHANGING:
         return ()
-    return tuple(change for change in changes_of(told) if change.urn in told.provided)
+    return tuple(change for change in changes_of(events) if change.urn in events.provided)
 
 
-def error_of(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
+def error_of(events: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
     """Choose the error that a failed command ends with.
 
     Args:
-        told: Its events.
+        events: Of the command.
         what: What it was to do: ``up``, ``preview of destroy`` ….
         ref: The stack.
         output: What the Automation API says of it: exit code, stdout, stderr.
@@ -155,7 +155,7 @@ def error_of(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesEr
         )
     killed = KILLED.match(output)
     if not killed:
-        return _failed_error(told, what, ref, output)
+        return _failed_error(events, what, ref, output)
     number = int(killed[1])
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     message = f"{what} of stack {ref.stack}: the pulumi CLI was killed by {name}"
@@ -164,17 +164,17 @@ def error_of(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesEr
     return UnavailableError(message, hint="run the same command again")
 
 
-def _failed_error(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
-    about = [(urn, text) for urn, text in told.errors if urn] or told.errors
+def _failed_error(events: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
+    about = [(urn, text) for urn, text in events.errors if urn] or events.errors
     text = " ".join(about[0][1].partition(TRACEBACK)[0].split()) if about else _last_line(output)
     name = about[0][0].rpartition("::")[2] + ": " if about and about[0][0] else ""
     message = f"{what} of stack {ref.stack} failed: {name}{text}"
-    if what in CHANGING and any(DIED in line for _, line in told.errors):
+    if what in CHANGING and any(DIED in line for _, line in events.errors):
         return UnknownOutcomeError(message, hint=REPEAT)
-    done = done_by(told, what)
+    done = done_by(events, what)
     if done:
         return PartlyDoneError(f"{message}; begun before: {listed(done)}", hint="mend that, then run it again")
-    if what in CHANGING and told.has_half_made:
+    if what in CHANGING and events.has_half_made:
         return PartlyDoneError(message, hint="run the same command again: it goes on with what is half made")
     if "Unavailable" in output:
         return UnavailableError(message, hint="run the same command again")

@@ -1,4 +1,4 @@
-"""What both engines do, so that nobody above needs to know which one runs."""
+"""What both engines do; callers need not know which one runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
@@ -59,8 +59,8 @@ class Engine(StoredStacks, ABC):
     ) -> UpResult:
         """Make the world as the program says. Safe to repeat, also after it was killed.
 
-        A create that an earlier run began and never saw end is looked up by its name first: what exists is taken
-        over, what does not is made anew, and nothing is made twice.
+        A create that an interrupted run began is looked up by its name first: what exists is taken over, what does
+        not is made anew, and nothing is made twice.
 
         ``may_destroy`` is asked for every resource that would be deleted or replaced, before anything is changed;
         None allows everything.

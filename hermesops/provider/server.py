@@ -1,8 +1,8 @@
 """Runs the plugin's gRPC server for as long as the engine that started it lives.
 
-Whoever may connect to this computer's loopback may call it while an ``up`` runs, Delete included: Pulumi's protocol
-knows no authentication, and engines connect by TCP and more than once, so there is nothing to tell callers apart by.
-Run workers, and whatever else runs stacks, on hosts of their own, where no other user and no foreign program is.
+Every user and program that can connect to this computer's loopback can call it while an ``up`` runs, Delete included:
+Pulumi's protocol has no authentication, and engines connect by TCP and more than once, so callers cannot be told apart.
+Run workers, and whatever else runs stacks, on hosts of their own, without other users and foreign programs.
 """
 
 import asyncio

@@ -25,8 +25,8 @@ class ImageArgs:
 class Image(pulumi.CustomResource):
     """A disk saved of a machine, protected from birth; its Pulumi name is its name at the vendor.
 
-    It outlives the machine, and machines made from it outlive it. Whoever wants it deleted or replaced passes
-    ``protect=False`` in a run before.
+    It outlives the machine, and machines made from it outlive it. To delete or replace it, pass ``protect=False`` in a
+    run before.
     """
 
     name: Output[str]
@@ -46,7 +46,7 @@ class Image(pulumi.CustomResource):
             {
                 "name": name,
                 "machine_id": args.machine_id,
-                # What the SDK shall resolve although no input has it.
+                # Outputs that no input has: named so that the SDK resolves them.
                 "status": None,
                 "created_at": None,
             },

@@ -52,7 +52,7 @@ class Machine(pulumi.CustomResource):
                 "server_type": args.server_type,
                 "image_id": args.image_id,
                 "data_gb": args.data_gb,
-                # What the SDK shall resolve although no input has it.
+                # Outputs that no input has: named so that the SDK resolves them.
                 "slug": None,
                 "status": None,
                 "ip": None,

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
+
 from hermesops.engine.embedded.protocol.plugin import DIED, HalfMade, ProviderFaultError
 from hermesops.engine.embedded.protocol.values import Message, from_wire
 from hermesops.errors import RefusedError, UnavailableError
@@ -45,7 +47,6 @@ class PluginProcess:
     """One plugin process and the channel to it."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int, name: str) -> None:
-        import grpc  # noqa: PLC0415  loaded only by commands that run a program
         from pulumi.runtime.proto import provider_pb2_grpc  # noqa: PLC0415  loads the SDK
 
         self._process = process
@@ -62,17 +63,15 @@ class PluginProcess:
         Raises:
             ProviderFaultError: The plugin refused, failed or died.
         """
-        import grpc  # noqa: PLC0415  as above
-
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 
-        def hand_over(pending: Message) -> None:
+        def pass_on(pending: Message) -> None:
             with contextlib.suppress(RuntimeError):  # the loop may be gone when a killed run's answer arrives
                 loop.call_soon_threadsafe(_settle, answer, pending)
 
         pending = getattr(self._stub, method).future(request)
-        pending.add_done_callback(hand_over)
+        pending.add_done_callback(pass_on)
         try:
             return await answer
         except grpc.RpcError as error:
@@ -81,7 +80,7 @@ class PluginProcess:
     async def _fault(self, method: str, error: Message) -> ProviderFaultError:
         code, message = error.code().name, error.details() or "no details"
         if code == "UNAVAILABLE":
-            # The socket closes a moment before the kernel tells us that the process has ended.
+            # The socket closes a moment before the kernel reports the end of the process.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), DEATH_LIMIT_S)
                 message = DIED
@@ -136,7 +135,7 @@ class ProcessHost:
     """Starts plugin processes.
 
     Args:
-        folders: Where plugins are looked for before ``PATH``.
+        folders: Searched for plugins before ``PATH``.
         environment: The whole environment of the plugins; nothing is inherited beside it.
         engine_address: Where the engine takes the plugins' log lines.
     """
@@ -221,8 +220,6 @@ class LogServer:
     """
 
     def __init__(self, log: Callable[[Message], object]) -> None:
-        import grpc  # noqa: PLC0415  loaded only by commands that run a program
-
         self._log = log
         self._server = grpc.server(ThreadPoolExecutor(max_workers=1))
         handler = grpc.unary_unary_rpc_method_handler(self._take)

@@ -1,6 +1,6 @@
-"""Settles what an interrupted run had begun to create: looked up by name, then taken over or forgotten.
+"""Settles creates that an interrupted run began: looks them up by name, then takes them over or forgets them.
 
-It is never repeated blindly. (The CLI repeats it, and makes a second one: recordings, ``crash_cli:12``.)
+They are never repeated blindly. (The CLI repeats them, and makes a second one: recordings, ``crash_cli:12``.)
 """
 
 from collections.abc import Collection
@@ -74,7 +74,7 @@ def _take_over(applier: Applier, wanted: Resource, found: Found) -> None:
             journal.move(old, None)
         else:
             journal.swap(old, replace(old, delete=True))
-    # Not protected until the program that wants it runs. Otherwise one that nobody wants any more could never be
-    # removed: it was in no state when its protection should have been dropped.
+    # Unprotected until the program that wants it runs. Otherwise an unwanted one could never be removed: it was in no
+    # state when its protection should have been dropped.
     bare = replace(wanted, inputs=found.inputs, init_errors=found.reasons or (UNSEEN,), protect=False)
     journal.left.append(with_outputs(bare, found.id, found.outputs))

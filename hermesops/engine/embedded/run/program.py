@@ -201,7 +201,7 @@ class ProgramHost:
                 self._drive(program)
             except BaseException as raised:  # noqa: BLE001  the edge of a thread: whatever it was belongs to the caller
                 error = raised if isinstance(raised, Exception) else RuntimeError(f"the program ended with {raised!r}")
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever wanted to know
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it the run
                 loop.call_soon_threadsafe(settle, error)
 
         context = contextvars.Context()

@@ -119,7 +119,7 @@ class Run:
             self.halt.stopped = True
 
     async def _tracked(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do what goes on when its caller is cancelled; :meth:`_settle` waits for its end."""
+        """Run something that goes on when its caller is cancelled; :meth:`_settle` waits for its end."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

@@ -181,13 +181,13 @@ class BucketStorage:
     def list(self, folder: str) -> list[str]:
         """See Storage."""
 
-        def look() -> list[str]:
+        def get() -> list[str]:
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket.name, Prefix=self._key(folder) + "/", Delimiter="/"
             )
             return [item["Key"] for page in pages for item in page.get("Contents", ())]
 
-        return sorted(key.removeprefix(self._bucket.prefix) for key in self._asked(folder, look))
+        return sorted(key.removeprefix(self._bucket.prefix) for key in self._asked(folder, get))
 
     def delete(self, name: str) -> None:
         """See Storage."""

@@ -45,11 +45,11 @@ class FileBackend:
         return f"{ROOT}/stacks/{ref.project}/{ref.stack}.json"
 
     def lock_folder(self, ref: StackRef) -> Folder:
-        """Where the locks of a stack lie."""
+        """The folder of a stack's locks."""
         return Folder(self.storage, f"{ROOT}/locks/{ORGANIZATION}/{ref.project}/{ref.stack}")
 
     def backups(self, ref: StackRef) -> Folder:
-        """Where copies of a stack's state lie, ``<stack>.<nanoseconds>.json`` each."""
+        """The folder of copies of a stack's state, ``<stack>.<nanoseconds>.json`` each."""
         return Folder(self.storage, f"{ROOT}/backups/{ref.project}/{ref.stack}")
 
     def stacks(self, project: str) -> list[StackRef]:
@@ -130,9 +130,9 @@ class FileBackend:
         self.storage.write(name, dumps({"version": 3, "checkpoint": checkpoint}).encode())
 
     def copy_before(self, ref: StackRef) -> None:
-        """Keep a copy of the state as it is, whatever it is, unless the newest copy is the same.
+        """Keep a copy of the state before a change, damaged or not, unless the newest copy is the same.
 
-        For before a change: a finished operation leaves a copy, an interrupted one and a hand do not.
+        A finished operation leaves a copy; an interrupted one and an edit by hand do not.
         """
         content = self.storage.read(self.state_file(ref))
         if content is None or b'"latest"' not in content:
@@ -142,7 +142,7 @@ class FileBackend:
             self.storage.write(self._backup(ref, time.time_ns()), content)
 
     def record(self, ref: StackRef, entry: Mapping[str, Any]) -> None:
-        """Note a finished operation in the history, with the state as it is now, and keep a copy of that state."""
+        """Record a finished operation in the history with the state as it is now, and keep a copy of that state."""
         stamp = time.time_ns()
         history = f"{self.history_folder(ref).name}/{ref.stack}-{stamp}"
         state = self.storage.read(self.state_file(ref)) or b""
@@ -151,7 +151,7 @@ class FileBackend:
         self.storage.write(self._backup(ref, stamp), state)
 
     def history_folder(self, ref: StackRef) -> Folder:
-        """Where finished operations are noted, ``<stack>-<nanoseconds>.history.json`` each."""
+        """The folder of records of finished operations, ``<stack>-<nanoseconds>.history.json`` each."""
         return Folder(self.storage, f"{ROOT}/history/{ref.project}/{ref.stack}")
 
     def history(self, ref: StackRef) -> list[dict[str, Any]]:
@@ -172,7 +172,7 @@ class FileBackend:
         )
 
     def _refuse_compressed(self, ref: StackRef) -> None:
-        """A second state beside a compressed one of the CLI's would be a stack that exists twice."""
+        """Refuse a stack whose state the CLI has compressed: a second state beside it would make two stacks of one."""
         file = self.state_file(ref)
         for name in (file + ending for ending in _COMPRESSED):
             if self.storage.read(name) is not None:

@@ -38,7 +38,7 @@ class Journal:
     _docs: dict[int, tuple[Resource, dict[str, Any]]] = field(default_factory=dict)
 
     def load(self, deployment: Deployment) -> None:
-        """Start from a state; what was begun and is harmless to forget is forgotten at the first write."""
+        """Start from a state; of what was begun only creates are kept, the rest is harmless to forget."""
         self.left = list(deployment.resources)
         self.pending = [op for op in deployment.pending if op.kind == "creating"]
 
@@ -64,7 +64,7 @@ class Journal:
             self.save()
 
     def move(self, old: Resource | None, new: Resource | None) -> None:
-        """Change the list without writing; the next write or the end brings it to the disk."""
+        """Change the list without writing; the next write brings it to the disk."""
         if old is not None:
             items, index = self._find(old)
             del items[index]

@@ -44,7 +44,7 @@ class Lock:
         """Return if it is still there.
 
         Raises:
-            UnavailableError: Somebody who took the lease over has removed it; what it guards is theirs.
+            UnavailableError: The next holder of the lease has removed it; the stack is theirs.
         """
         if self.storage.read(self.name) is None:
             raise UnavailableError(
@@ -57,8 +57,8 @@ async def outwait(folder: Folder, token: Token | None, *, tell: Callable[[str], 
     """Wait for the locks of former holders of the stack's lease, and remove those that are not given back.
 
     Args:
-        folder: Where the stack's locks lie.
-        token: Of our lease; without one nobody is outranked.
+        folder: Of the stack's locks.
+        token: Of our lease; without one no lock is stale.
         tell: Called with a line for each lock that was removed.
     """
 
@@ -98,7 +98,7 @@ def held(folder: Folder, *, stack: str, tell: Callable[[str], None], token: Toke
     may step back.
 
     Args:
-        folder: Where the stack's locks lie.
+        folder: Of the stack's locks.
         stack: How the stack is called, for the error.
         tell: Called with a line when a lock of a dead process was removed.
         token: Of our lease of the stack; without one nobody else can tell whether the lock is stale.
@@ -137,7 +137,7 @@ def refuse_others(folder: Folder, mine: str = "", *, stack: str, tell: Callable[
     """Return if nobody else holds the stack's lock; locks of processes that have provably ended are removed.
 
     Args:
-        folder: Where the stack's locks lie.
+        folder: Of the stack's locks.
         mine: The name of our own lock, if any.
         stack: How the stack is called, for the error.
         tell: Called with a line for each lock that was removed.

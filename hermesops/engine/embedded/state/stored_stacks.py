@@ -172,10 +172,7 @@ class StoredStacks:
     def _opened(self, stack: StackRef, latest: dict[str, Any]) -> tuple[Deployment, PassphraseVault]:
         try:
             before = deployment_from_doc(latest)
-            provider = before.secrets_provider or {}
-            kind, salt = provider.get("type", "passphrase"), (provider.get("state") or {}).get("salt", "")
-            if not isinstance(kind, str) or not isinstance(salt, str):
-                raise TypeError("the secrets provider's type or salt is no text")  # noqa: TRY301  as of all else here
+            kind, salt = _secrets_provider(before)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise self._backend.damaged(stack, f"no deployment in it: {error!r}") from error
         if kind not in {"passphrase", ""}:
@@ -184,3 +181,12 @@ class StoredStacks:
                 hint="install the pulumi CLI and set HERMESOPS_PULUMI_ENGINE=cli",
             )
         return before, PassphraseVault(self._passphrase, salt=salt, keys=self._keys, stack=stack.stack)
+
+
+def _secrets_provider(deployment: Deployment) -> tuple[str, str]:
+    """Its kind and salt; raises ``TypeError`` if one is no text."""
+    provider = deployment.secrets_provider or {}
+    kind, salt = provider.get("type", "passphrase"), (provider.get("state") or {}).get("salt", "")
+    if not isinstance(kind, str) or not isinstance(salt, str):
+        raise TypeError("the secrets provider's type or salt is no text")
+    return kind, salt

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.converge.workplace import private_folder
+from hermesops.converge.playbook import private_folder
 
 DEAD = 4_194_305  # above the highest process id that Linux gives
 

@@ -1,15 +1,99 @@
-"""Folds Ansible's events into results. Pure: no file, no clock.
+"""What a run did to each host, folded from Ansible's events. Pure: no file, no clock.
 
-Events of tasks with ``no_log`` arrive censored by Ansible; nothing here looks behind that.
+Events of tasks with ``no_log`` arrive censored by Ansible and stay so.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hermesops.converge.result import HostResult, TaskFailure
+from hermesops.errors import HermesError, PartlyDoneError, UnavailableError
 
 _STDERR_CHARS = 2000
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """The task that ended a host's run.
+
+    Attributes:
+        task: Its name, with its role's before it where it is of one.
+        message: What the module said; of a task with ``no_log`` only that it is withheld.
+        stderr: The end of its error output; may be empty.
+    """
+
+    task: str
+    message: str
+    stderr: str = ""
+
+
+@dataclass(frozen=True)
+class HostResult:
+    """What became of one host.
+
+    Attributes:
+        status: ``unreachable`` says nothing about the host's state; ``failed`` that it is halfway.
+        ok: Tasks that were as they should be, or were made so.
+        changed: Names of the tasks that changed something, in order.
+    """
+
+    host: str
+    status: Literal["done", "failed", "unreachable"]
+    ok: int
+    skipped: int
+    changed: tuple[str, ...]
+    failure: TaskFailure | None = None
+
+
+@dataclass(frozen=True)
+class Converged:
+    """What became of all hosts of a run.
+
+    Attributes:
+        seconds: How long the run took.
+        output: The last lines that Ansible printed, for people.
+    """
+
+    playbook: str
+    hosts: Mapping[str, HostResult]
+    seconds: float
+    output: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every host is as the playbook says."""
+        return all(host.status == "done" for host in self.hosts.values())
+
+    @property
+    def changed(self) -> int:
+        """How many tasks changed something, on all hosts together."""
+        return sum(len(host.changed) for host in self.hosts.values())
+
+    def require_ok(self) -> None:
+        """Do nothing when every host is done.
+
+        Raises:
+            UnavailableError: No host could be reached; nothing changed.
+            PartlyDoneError: A host failed; the message names each with its task.
+        """
+        bad = [host for host in self.hosts.values() if host.status != "done"]
+        if not bad:
+            return
+        told = "; ".join(_told(host) for host in bad)
+        kind: type[HermesError] = PartlyDoneError
+        if len(bad) == len(self.hosts) and all(host.status == "unreachable" and not host.changed for host in bad):
+            kind = UnavailableError
+        raise kind(
+            f"{self.playbook}: {len(bad)} of {len(self.hosts)} machines are not done: {told}",
+            hint="repeat the same command once the cause is gone: what is done already is left alone",
+        )
+
+
+def _told(host: HostResult) -> str:
+    if host.failure is None:
+        return f"{host.host}: {host.status}"
+    said = " ".join(f"{host.failure.message} {host.failure.stderr}".split())
+    return f"{host.host}: {host.status} at {host.failure.task!r}: {said[:400]}"
 
 
 @dataclass
@@ -40,14 +124,14 @@ class EventFold:
         if kind == "playbook_on_task_start" and self._tell:
             self._tell(_task(data))
         elif kind == "playbook_on_stats":
-            self._settle(data)
+            self.finished = True
+            self._forgive_rescued(data)
         seen = self._seen.get(data.get("host", ""))
         if seen is not None:
             _note(seen, str(kind), data)
 
-    def _settle(self, data: Mapping[str, Any]) -> None:
-        """The end's own count knows which failures were rescued."""
-        self.finished = True
+    def _forgive_rescued(self, data: Mapping[str, Any]) -> None:
+        """Drop failures that a rescue handled: only the counts at the end tell."""
         for host, seen in self._seen.items():
             if host not in (data.get("failures") or {}) and host not in (data.get("dark") or {}):
                 seen.failure, seen.unreachable = None, False
