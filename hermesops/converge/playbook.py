@@ -102,7 +102,10 @@ class Converger:
                 hint="repeat the same command: what is done already is left alone",
             )
         if not fold.finished:
-            raise BrokenInvariantError(f"ansible-playbook ended without a result ({status}): {_last_words(output)}")
+            said = " ".join(output.split())[-600:]
+            raise BrokenInvariantError(
+                f"ansible-playbook ended without a result ({status}): {said or 'it said nothing'}"
+            )
         return Converged(path.stem, fold.results(), seconds, output)
 
     async def apply(
@@ -186,7 +189,9 @@ class _Run:
         runner = ansible_runner.interface.init_runner(
             **self._arguments, event_handler=take, cancel_callback=self._stop.is_set
         )
-        runner.config.env = _without_ours(runner.config.env, self._arguments["envvars"])
+        # ansible-runner starts from all variables of this process; only what it sets by itself is kept.
+        # Source: ansible-runner 2.4, ``prepare_env`` and ``prepare_command`` in ``config/_base.py``.
+        runner.config.env = {**child_environment.not_ours(runner.config.env), **self._arguments["envvars"]}
         runner.run()
         return str(runner.status)
 
@@ -197,14 +202,6 @@ class _Run:
             for file in sorted(self._folder.glob(f"artifacts/*/{name}")):
                 text += file.read_text(errors="replace")
         return "\n".join(line for line in text.splitlines()[-_OUTPUT_LINES:] if line.strip())
-
-
-def _without_ours(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What we gave ansible-runner and what it sets by itself: it starts from all variables of this process.
-
-    Source: ansible-runner 2.4, ``prepare_env`` and ``prepare_command`` in ``config/_base.py``.
-    """
-    return {**child_environment.not_ours(environment), **given}
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - YAML has no narrower type
@@ -218,13 +215,9 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - YAML has no narrower type
     return str(value)
 
 
-def _last_words(output: str) -> str:
-    return " ".join(output.split())[-600:] or "it said nothing"
-
-
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A folder of mode 0700 with this process in its name; removed at the end, or, after a ``kill -9``, by the next run."""
+    """A folder of mode 0700, removed at the end, or, after a ``kill -9`` of this process, by the next run."""
     _sweep(Path(tempfile.gettempdir()))
     folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
     try:

@@ -163,7 +163,9 @@ class CliEngine(Engine):
         except errors.CommandError as error:
             ended: Exception = error_of(events, what, ref, str(error))
             if raised and not events.has_failures and not isinstance(ended, UnknownOutcomeError):
-                ended = _raised_by_program(raised[0], events, what, ref)
+                ended = raised[0]
+                if isinstance(ended, HermesError):
+                    ended = stopped(ended, what, ref, done_by(events, what))
             raise ended from error
         except (errors.InvalidVersionError, OSError) as error:
             raise UnavailableError(f"the pulumi CLI {self._command} cannot be used: {error}") from error
@@ -183,10 +185,6 @@ def _remembering(program: Program, raised: list[Exception]) -> Program:
             raise
 
     return remembered
-
-
-def _raised_by_program(error: Exception, events: CliEvents, what: str, ref: StackRef) -> Exception:
-    return stopped(error, what, ref, done_by(events, what)) if isinstance(error, HermesError) else error
 
 
 def _mark(folder: Folder) -> None:

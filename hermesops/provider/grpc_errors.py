@@ -56,13 +56,6 @@ async def abort_half_made(
     await context.abort(code, error.message, (("grpc-status-details-bin", status.SerializeToString()),))
 
 
-async def abort_bug(context: Context, error: Exception) -> None:
-    """End the call for an unforeseen error; always raises."""
-    said = without_secrets(str(error)).splitlines()
-    what = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
-    await context.abort(grpc.StatusCode.INTERNAL, f"a bug in the justavps provider: {what} (traceback: debug log)")
-
-
 def without_secrets(text: str) -> str:
     """The text, line by line, without what could be a key; an unforeseen error may quote anything."""
     from hermesops.justavps.errors import scrubbed  # noqa: PLC0415  loads the client, which most runs never need
@@ -106,6 +99,9 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  #
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the justavps provider does not do {name}")
             except Exception as error:  # noqa: BLE001  the edge of the process: an engine shows what it gets
                 await self._log.debug(getattr(request, "urn", ""), without_secrets(traceback.format_exc()))
-                await abort_bug(context, error)
+                said = without_secrets(str(error)).splitlines()
+                what = ": ".join([type(error).__name__, *said[:1]])
+                bug = f"a bug in the justavps provider: {what} (traceback: debug log)"
+                await context.abort(grpc.StatusCode.INTERNAL, bug)
 
         return grpc.unary_unary_rpc_method_handler(guarded, handler.request_deserializer, handler.response_serializer)

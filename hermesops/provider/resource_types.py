@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from hermesops.model.ids import is_machine_name
 from hermesops.provider.observation import Observed
-from hermesops.provider.values import UNKNOWN, unwrap, unwrap_all
+from hermesops.provider.values import UNKNOWN, unwrap
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,9 @@ class ResourceType:
 
     def compare(self, old: Mapping[str, object], new: Mapping[str, object]) -> Difference:
         """What differs between the inputs in the state and those wanted; an unknown differs from everything."""
-        old, new = unwrap_all(old), unwrap_all(new)
         changes: dict[str, ChangeKind] = {}
         for item in self.inputs:
-            before, after = old.get(item.name), new.get(item.name)
+            before, after = unwrap(old.get(item.name)), unwrap(new.get(item.name))
             if item.at_order or (before == after and after != UNKNOWN):
                 continue
             changes[item.name] = (

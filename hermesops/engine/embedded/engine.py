@@ -5,8 +5,8 @@ from functools import partial
 
 from hermesops.engine.embedded.plugins.provider_pool import Plugins
 from hermesops.engine.embedded.protocol.values import masked
+from hermesops.engine.embedded.run.adoption import refuse_unadoptable
 from hermesops.engine.embedded.run.events import EventLog
-from hermesops.engine.embedded.run.interrupted_creates import refuse_unadoptable
 from hermesops.engine.embedded.run.stack_run import Run
 from hermesops.engine.embedded.state.file_backend import ended_now
 from hermesops.engine.embedded.state.journal import Journal
@@ -96,7 +96,7 @@ class EmbeddedEngine(Engine):
             return
         journal.dry = False
         journal.save()
-        failed = run.halt.stopped or bool(run.halt.failures) or run.verdict is not None
+        failed = run.applier.stopped or bool(run.applier.failures) or run.verdict is not None
         entry = ended_now(HISTORY_KINDS.get(kind, kind), started=int(run.started), failed=failed, changes=run.counts)
         self._backend.record(journal.ref, entry)
 

@@ -10,7 +10,7 @@ from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.provider import backoff as backoff_module
 from hermesops.provider import images as images_module
 from hermesops.provider.backoff import Timeouts
-from hermesops.provider.images import Images
+from hermesops.provider.images import ImageResource, Images
 from hermesops.provider.observation import HalfMadeError, ImageSpec, InterruptedWorkError, ObservedImage
 from hermesops.provider.vendor import JustAvps
 
@@ -182,3 +182,13 @@ async def test_one_that_does_not_go_is_not_called_deleted() -> None:
     vendor = ScriptedVendor([READY], delete_error=UnknownOutcomeError("cut"))
     with pytest.raises(UnavailableError, match="the answer was lost: cut"):
         await images(vendor).delete("id-1", "base-1", timeout_s=0.05)
+
+
+async def test_an_image_is_found_by_its_name_unless_it_failed() -> None:
+    def resource(*listed: ObservedImage) -> ImageResource:
+        return ImageResource(images(ScriptedVendor(listed=list(listed))))
+
+    failed = replace(NEW, id="id-2", status="failed")
+    assert await resource(failed, NEW).read("", NEW.name) == NEW
+    assert await resource(NEW).read("", "other") is None
+    assert await resource(failed).read("", NEW.name) is None

@@ -11,7 +11,7 @@ import pytest
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.provider import backoff as backoff_module
 from hermesops.provider.backoff import Timeouts
-from hermesops.provider.machines import Machines
+from hermesops.provider.machines import MachineResource, Machines
 from hermesops.provider.observation import HalfMadeError, InterruptedWorkError, MachineSpec, ObservedMachine
 from hermesops.provider.vendor import JustAvps
 
@@ -289,3 +289,13 @@ async def test_an_order_on_its_way_is_answered_for_when_the_engine_wants_an_end(
 async def test_a_timeout_of_the_program_counts_for_a_deletion() -> None:
     with pytest.raises(UnavailableError, match=r"waited 0\.05 s"):
         await machines(ScriptedVendor([READY])).delete("id-1", NAME, timeout_s=0.05)
+
+
+async def test_a_machine_is_found_by_its_name_alone() -> None:
+    def resource(found: ObservedMachine) -> MachineResource:
+        return MachineResource(machines(ScriptedVendor(found=found)))
+
+    assert await resource(NEW).read("", NAME) == NEW
+    assert await resource(NEW).read("", "other") is None
+    assert await resource(NEW).read("", "") is None
+    assert await resource(replace(NEW, status="deleted")).read("", NAME) is None

@@ -27,28 +27,6 @@ class StopRunError(Exception):
 
 
 @dataclass
-class Halt:
-    """Whether the run still goes on, and what went wrong in it.
-
-    Attributes:
-        failures: What the engine itself reports; a program may log errors as it likes, as with the CLI.
-    """
-
-    stopped: bool = False
-    failures: list[Diagnostic] = field(default_factory=list)
-    faults: list[ProviderFaultError] = field(default_factory=list)
-
-    def check(self) -> None:
-        """Begin nothing new after a failure.
-
-        Raises:
-            StopRunError: Something failed before.
-        """
-        if self.stopped:
-            raise StopRunError
-
-
-@dataclass
 class Known:
     """The resources of one run, by URN.
 
@@ -73,6 +51,9 @@ class Applier:
         parallel: At most so many steps at once.
         dry: A preview: nothing is changed.
         finished: Every step that ended well, with the id it ended with.
+        stopped: Something failed, or the caller wants an end: nothing new is begun.
+        failures: What the engine itself reports; a program may log errors as it likes, as with the CLI.
+        faults: What plugins answered to failed calls.
     """
 
     journal: Journal
@@ -81,9 +62,11 @@ class Applier:
     options: RunOptions
     parallel: int
     dry: bool
-    halt: Halt = field(default_factory=Halt)
     known: Known = field(default_factory=Known)
     finished: list[tuple[Step, str]] = field(default_factory=list)
+    stopped: bool = False
+    failures: list[Diagnostic] = field(default_factory=list)
+    faults: list[ProviderFaultError] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.slots = asyncio.Semaphore(self.parallel)
@@ -105,15 +88,28 @@ class Applier:
         if unnamed:
             raise destroy_refusal([f"{urns.name_of(urn)} ({urns.type_of(urn)})" for urn in unnamed])
 
+    def check_running(self) -> None:
+        """Begin nothing new after a failure.
+
+        Raises:
+            StopRunError: Something failed before.
+        """
+        if self.stopped:
+            raise StopRunError
+
+    def stop(self) -> NoReturn:
+        """Stop the run; why has been told."""
+        self.stopped = True
+        raise StopRunError
+
     def fail(self, urn: str, message: str, step: Step | None = None) -> NoReturn:
         """Tell why a resource failed and stop the run."""
         self.tell_failure(urn, message, step)
-        self.halt.stopped = True
-        raise StopRunError
+        self.stop()
 
     def fail_with(self, fault: ProviderFaultError, urn: str, step: Step | None = None) -> NoReturn:
         """Tell what a plugin answered, to a question or in a step that was begun, and stop the run."""
-        self.halt.faults.append(fault)
+        self.faults.append(fault)
         self.fail(urn, describe(fault), step)
 
     def tell_failure(self, urn: str, message: str, step: Step | None = None) -> None:
@@ -126,7 +122,7 @@ class Applier:
     def report(self, message: str, urn: str) -> None:
         """Tell an error that makes the run fail; it may still go on."""
         failure = Diagnostic("error", message, urn)
-        self.halt.failures.append(failure)
+        self.failures.append(failure)
         self.events.tell(failure)
 
     def finish(self, step: Step, resource: Resource, *, outputs: bool = True) -> None:
@@ -156,8 +152,7 @@ class Applier:
                 told += f": property {problem.property} value {{{masked(goal.properties.get(problem.property))}}}"
             self.tell_failure(goal.urn, f"{told} has a problem: {problem.reason}")
         if problems:
-            self.halt.stopped = True
-            raise StopRunError
+            self.stop()
 
     async def decide(self, goal: Goal, old: Resource, inputs: Mapping[str, Any], provider: Provider) -> Decision:
         """Ask the provider what differs, and choose what is to be done about it."""
@@ -232,7 +227,7 @@ class Applier:
         at = now()
         new = goal.resource(inputs=inputs, provider=provider.reference_for(goal.urn), created=at, modified=at)
         async with self.slots:
-            self.halt.check()
+            self.check_running()
             self.events.step("pre", step)
             operation = self.journal.begin("creating", new)
             try:
@@ -258,7 +253,7 @@ class Applier:
         reference = provider.reference_for(goal.urn)
         new = goal.resource(inputs=inputs, provider=reference, created=old.created, modified=now(), other=old.other)
         async with self.slots:
-            self.halt.check()
+            self.check_running()
             self.events.step("pre", step, old.id)
             operation = self.journal.begin("updating", new)
             try:

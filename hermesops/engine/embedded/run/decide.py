@@ -82,7 +82,8 @@ def compare(old: Property, new: Property, path: str = "") -> dict[str, Any]:
         case Secret(), Secret():
             return {} if old == new else {path: _detail("update")}
         case _:
-            return {} if _same_scalar(old, new) else {path: _detail("update")}
+            is_same = isinstance(old, bool) == isinstance(new, bool) and bool(old == new)
+            return {} if is_same else {path: _detail("update")}
 
 
 def _compare_at(path: str, old: Mapping[Any, Any], new: Mapping[Any, Any], key: Property) -> dict[str, Any]:
@@ -91,10 +92,6 @@ def _compare_at(path: str, old: Mapping[Any, Any], new: Mapping[Any, Any], key: 
     if key not in new:
         return {path: _detail("delete")}
     return compare(old[key], new[key], path)
-
-
-def _same_scalar(old: Property, new: Property) -> bool:
-    return isinstance(old, bool) == isinstance(new, bool) and bool(old == new)
 
 
 def _detail(kind: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ async def refresh(applier: Applier) -> None:
 async def _refresh_one(applier: Applier, old: Resource) -> None:
     begun = Step(Op.REFRESH, old.urn)
     async with applier.slots:
-        if applier.halt.stopped:
+        if applier.stopped:
             return
         applier.events.step("pre", begun, old.id)
         if not old.is_external or old.pending_replacement:
@@ -40,7 +40,7 @@ async def _refresh_one(applier: Applier, old: Resource) -> None:
             if found:
                 turned = await provider.diff(replace(old, inputs=found.inputs, outputs=found.outputs), old.inputs)
         except ProviderFaultError as fault:
-            applier.halt.faults.append(fault)
+            applier.faults.append(fault)
             applier.tell_failure(old.urn, describe(fault), begun)
             return
         _note(applier, old, found, turned)

@@ -12,10 +12,10 @@ from hermesops.engine.embedded.protocol import urns
 from hermesops.engine.embedded.protocol.goal import Goal
 from hermesops.engine.embedded.protocol.plugin import ProviderFaultError
 from hermesops.engine.embedded.protocol.values import UNKNOWN, has_secret, revealed
+from hermesops.engine.embedded.run.adoption import Importer, is_import, no_replacement
 from hermesops.engine.embedded.run.apply import Applier
 from hermesops.engine.embedded.run.decide import Decision, Way
 from hermesops.engine.embedded.run.events import Op, Step
-from hermesops.engine.embedded.run.imports import Importer, is_import, no_replacement
 from hermesops.engine.embedded.run.provider_resources import ProviderResources
 from hermesops.engine.embedded.run.replace import Replacement
 from hermesops.engine.embedded.state.deployment import Resource, differs
@@ -41,7 +41,7 @@ class Registrar:
             StopRunError: It failed; why has been told.
             RefusedError: It would destroy what nobody named.
         """
-        self._applier.halt.check()
+        self._applier.check_running()
         if goal.urn in self._seen:
             self._applier.fail(goal.urn, f"Duplicate resource URN '{goal.urn}'; try giving it a unique name")
         self._seen.add(goal.urn)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from hermesops.engine.embedded.protocol.plugin import ProviderFaultError
-from hermesops.engine.embedded.run.apply import Applier, StopRunError
+from hermesops.engine.embedded.run.apply import Applier
 from hermesops.engine.embedded.run.events import Op, Step
 from hermesops.engine.embedded.state.deployment import Resource
 
@@ -27,110 +27,103 @@ def must_go_first(victims: list[Resource]) -> dict[int, list[int]]:
     return wanted
 
 
-class Removal:
-    """Deletes resources of the state; one that is protected does not stop the others."""
+async def remove_unwanted(applier: Applier) -> None:
+    """Delete what a program that has ended did not register; old halves of replacements need no permission.
 
-    def __init__(self, applier: Applier) -> None:
-        self._applier = applier
+    Raises:
+        RefusedError: It would destroy what nobody named; nothing was deleted.
+    """
+    victims = [old for old in applier.journal.left if applier.is_target(old.urn)]
+    await _delete_allowed(applier, victims, [old for old in victims if not old.delete])
 
-    async def unwanted(self) -> None:
-        """Delete what a program that has ended did not register; old halves of replacements need no permission.
 
-        Raises:
-            RefusedError: It would destroy what nobody named; nothing was deleted.
-        """
-        victims = [old for old in self._applier.journal.left if self._applier.is_target(old.urn)]
-        await self._delete_allowed(victims, [old for old in victims if not old.delete])
+async def remove_everything(applier: Applier) -> None:
+    """Delete all, or the targets.
 
-    async def everything(self) -> None:
-        """Delete all, or the targets.
+    Raises:
+        RefusedError: It would destroy what nobody named; nothing was deleted.
+        StopRunError: Something would stay that needs what goes; told, and nothing was deleted.
+    """
+    left = list(applier.journal.left)
+    victims = [old for old in left if applier.is_target(old.urn)]
+    behind = left_behind(left, victims)
+    for dependent in behind:
+        applier.report(not_named(dependent.urn), dependent.urn)
+    if behind:
+        applier.stop()
+    for old in left:
+        if not applier.is_target(old.urn):
+            applier.unlisted(old)
+    await _delete_allowed(applier, victims, victims)
 
-        Raises:
-            RefusedError: It would destroy what nobody named; nothing was deleted.
-            StopRunError: Something would stay that needs what goes; told, and nothing was deleted.
-        """
-        left = list(self._applier.journal.left)
-        victims = [old for old in left if self._applier.is_target(old.urn)]
-        behind = left_behind(left, victims)
-        for dependent in behind:
-            self._applier.report(not_named(dependent.urn), dependent.urn)
-        if behind:
-            self._applier.halt.stopped = True
-            raise StopRunError
-        for old in left:
-            if not self._applier.is_target(old.urn):
-                self._applier.unlisted(old)
-        await self._delete_allowed(victims, victims)
 
-    async def _delete_allowed(self, victims: list[Resource], guarded: list[Resource]) -> None:
-        """Delete all of them if all guarded ones may go; failures are told, and what they depend on stays.
+async def _delete_allowed(applier: Applier, victims: list[Resource], guarded: list[Resource]) -> None:
+    """Delete all of them if all guarded ones may go; failures are told, and what they depend on stays.
 
-        What was deleted already for a replacement that never came only leaves the list.
-        """
-        for entry in [old for old in victims if old.pending_replacement]:
-            self._applier.journal.move(entry, None)
-        self._applier.refuse_unnamed(old for old in guarded if not old.pending_replacement)
-        victims = [old for old in victims if not old.pending_replacement]
-        first = must_go_first(victims)
-        gone: list[asyncio.Future[bool]] = [asyncio.get_running_loop().create_future() for _ in victims]
+    What was deleted already for a replacement that never came only leaves the list.
+    """
+    for entry in [old for old in victims if old.pending_replacement]:
+        applier.journal.move(entry, None)
+    applier.refuse_unnamed(old for old in guarded if not old.pending_replacement)
+    victims = [old for old in victims if not old.pending_replacement]
+    first = must_go_first(victims)
+    gone: list[asyncio.Future[bool]] = [asyncio.get_running_loop().create_future() for _ in victims]
 
-        async def one(index: int) -> None:
-            try:
-                before = [await asyncio.shield(gone[other]) for other in first[index]]
-                gone[index].set_result(all(before) and await self._delete(victims[index]))
-            finally:
-                if not gone[index].done():
-                    gone[index].set_result(False)
-
-        await asyncio.gather(*(one(index) for index in reversed(range(len(victims)))))
-
-    async def _delete(self, old: Resource) -> bool:
-        step = Step(Op.DELETE_REPLACED if old.delete else Op.DELETE, old.urn)
-        if old.protect and not old.delete:
-            self._refuse_protected(step)
-            return False
-        async with self._applier.slots:
-            if self._applier.halt.stopped:
-                return False
-            self._applier.events.step("pre", step, old.id)
-            try:
-                await self._gone(old)
-            except ProviderFaultError as fault:
-                self._applier.halt.faults.append(fault)
-                self._applier.halt.stopped = True
-                self._applier.tell_failure(old.urn, fault.message, step)
-                return False
-            self._applier.finish(step, old)
-        return True
-
-    def _refuse_protected(self, step: Step) -> None:
-        self._applier.events.step("pre", step)
-        if not self._applier.dry:
-            self._applier.events.step("failed", step)
-        prefix = "Preview failed: " if self._applier.dry else ""
-        self._applier.report(
-            f'{prefix}resource "{step.urn}" cannot be deleted\nbecause it is protected. To unprotect the resource, '
-            "either remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`, or use the "
-            f"command:\n`pulumi state unprotect '{step.urn}'`\n",
-            step.urn,
-        )
-
-    async def _gone(self, old: Resource) -> None:
-        journal = self._applier.journal
-        provider = None
-        if old.is_external:
-            provider = await self._applier.providers.of_state(old.provider)
-        if self._applier.dry:
-            journal.move(old, None)
-            return
-        operation = journal.begin("deleting", old)
+    async def one(index: int) -> None:
         try:
-            if provider is not None:
-                await provider.delete(old)
-        except ProviderFaultError:
-            journal.end(operation)
-            raise
-        journal.end(operation, old=old)
+            before = [await asyncio.shield(gone[other]) for other in first[index]]
+            gone[index].set_result(all(before) and await _delete(applier, victims[index]))
+        finally:
+            if not gone[index].done():
+                gone[index].set_result(False)
+
+    await asyncio.gather(*(one(index) for index in reversed(range(len(victims)))))
+
+
+async def _delete(applier: Applier, old: Resource) -> bool:
+    step = Step(Op.DELETE_REPLACED if old.delete else Op.DELETE, old.urn)
+    if old.protect and not old.delete:
+        _refuse_protected(applier, step)
+        return False
+    async with applier.slots:
+        if applier.stopped:
+            return False
+        applier.events.step("pre", step, old.id)
+        try:
+            await _remove(applier, old)
+        except ProviderFaultError as fault:
+            applier.faults.append(fault)
+            applier.stopped = True
+            applier.tell_failure(old.urn, fault.message, step)
+            return False
+        applier.finish(step, old)
+    return True
+
+
+def _refuse_protected(applier: Applier, step: Step) -> None:
+    applier.events.step("pre", step)
+    if not applier.dry:
+        applier.events.step("failed", step)
+    prefix = "Preview failed: " if applier.dry else ""
+    applier.report(
+        f'{prefix}resource "{step.urn}" cannot be deleted\nbecause it is protected. To unprotect the resource, '
+        "either remove the `protect` flag from the resource in your Pulumi program and run `pulumi up`, or use the "
+        f"command:\n`pulumi state unprotect '{step.urn}'`\n",
+        step.urn,
+    )
+
+
+async def _remove(applier: Applier, old: Resource) -> None:
+    journal = applier.journal
+    provider = await applier.providers.of_state(old.provider) if old.is_external else None
+    operation = journal.begin("deleting", old)
+    try:
+        if provider is not None and not applier.dry:
+            await provider.delete(old)
+    except ProviderFaultError:
+        journal.end(operation)
+        raise
+    journal.end(operation, old=old)
 
 
 async def delete_for_replacement(applier: Applier, victims: Iterable[Resource]) -> list[Resource]:
@@ -144,7 +137,7 @@ async def delete_for_replacement(applier: Applier, victims: Iterable[Resource]) 
     marked = []
     for old in victims:
         step = Step(Op.DELETE_REPLACED, old.urn)
-        applier.halt.check()
+        applier.check_running()
         applier.events.step("pre", step, old.id)
         entry = replace(old, pending_replacement=True)
         if applier.dry:

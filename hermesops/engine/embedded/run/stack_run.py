@@ -12,13 +12,13 @@ from hermesops.engine.embedded.protocol import urns
 from hermesops.engine.embedded.protocol.goal import goal_of
 from hermesops.engine.embedded.protocol.plugin import DIED
 from hermesops.engine.embedded.protocol.values import Message, from_wire, is_unknown, to_wire
+from hermesops.engine.embedded.run.adoption import settle_creates, stuck_in
 from hermesops.engine.embedded.run.apply import Applier, StopRunError
 from hermesops.engine.embedded.run.events import COUNTED, EventLog, Op
-from hermesops.engine.embedded.run.interrupted_creates import settle_creates, stuck_in
 from hermesops.engine.embedded.run.program import ProgramHost, Registrations, StoppedError
 from hermesops.engine.embedded.run.refresh import refresh
 from hermesops.engine.embedded.run.register import Registrar
-from hermesops.engine.embedded.run.removal import Removal
+from hermesops.engine.embedded.run.removal import remove_everything, remove_unwanted
 from hermesops.engine.embedded.state.deployment import Deployment
 from hermesops.engine.embedded.state.journal import Journal
 from hermesops.engine.options import REPEAT, RunKind, RunOptions, UnsupportedByEmbeddedError, listed, stopped
@@ -53,14 +53,13 @@ class Run:
     def __post_init__(self) -> None:
         self.dry = self.journal.dry
         self.applier = Applier(self.journal, self.events, self.providers, self.options, self.parallel, self.dry)
-        self.halt = self.applier.halt
         self._registrar = Registrar(self.applier)
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def do(self, kind: RunKind) -> None:
-        """Do the run; how it ended is in ``verdict`` and ``halt``."""
+        """Do the run; see ``error`` for how it ended."""
         await self._guarded(self._start(kind))
-        if kind == "up" and not self.halt.stopped:
+        if kind == "up" and not self.applier.stopped:
             await self._run_program()
 
     async def _start(self, kind: RunKind) -> None:
@@ -70,7 +69,7 @@ class Run:
         match kind:
             case "destroy":
                 self._refuse_missing_targets()
-                await Removal(self.applier).everything()
+                await remove_everything(self.applier)
             case "refresh":
                 self._refuse_missing_targets()
                 await refresh(self.applier)
@@ -79,7 +78,11 @@ class Run:
 
     async def _run_program(self) -> None:
         """Run the program and, when it ended well, delete what it did not want."""
-        taker = Registrations(self._register, self._register_outputs, self._refuse)
+        taker = Registrations(
+            register=lambda request: self._answer(self._register(request)),
+            register_outputs=lambda request: self._answer(self._register_outputs(request)),
+            refuse=lambda what, where: self._stop_with(UnsupportedByEmbeddedError(what, where)),
+        )
         host = ProgramHost(self.journal.ref, taker, self.events, self.parallel, self.dry, self.options.config)
         ended = host.start(self.options.program)
         try:
@@ -89,15 +92,15 @@ class Run:
             await asyncio.wait({ended}, timeout=END_LIMIT_S)
             raise
         except Exception as error:  # noqa: BLE001  the program is the caller's code and may raise anything
-            if not self.halt.stopped:
+            if not self.applier.stopped:
                 self._stop_with(error)
         await self._settle()
-        if not self.halt.stopped:
+        if not self.applier.stopped:
             await self._guarded(self._remove_unwanted())
 
     async def _remove_unwanted(self) -> None:
         self._refuse_missing_targets()
-        await Removal(self.applier).unwanted()
+        await remove_unwanted(self.applier)
 
     def _refuse_missing_targets(self) -> None:
         known = self.applier.known
@@ -116,7 +119,7 @@ class Run:
             pass
         except HermesError as error:
             self.verdict = error
-            self.halt.stopped = True
+            self.applier.stopped = True
 
     async def _tracked(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something that goes on when its caller is cancelled; :meth:`_settle` waits for its end."""
@@ -127,7 +130,7 @@ class Run:
 
     async def _wind_down(self) -> None:
         """Begin nothing new, ask the providers to stop, and wait until what they do has ended."""
-        self.halt.stopped = True
+        self.applier.stopped = True
         await self.providers.cancel()
         await self._settle()
 
@@ -138,16 +141,7 @@ class Run:
 
     def _stop_with(self, error: Exception) -> None:
         self.verdict = self.verdict or error
-        self.halt.stopped = True
-
-    def _refuse(self, what: str, where: str) -> None:
-        self._stop_with(UnsupportedByEmbeddedError(what, where))
-
-    async def _register(self, request: Message) -> Message:
-        return await self._answer(self._registered(request))
-
-    async def _register_outputs(self, request: Message) -> None:
-        await self._answer(self._outputs_registered(request))
+        self.applier.stopped = True
 
     async def _answer(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -158,10 +152,10 @@ class Run:
             self._stop_with(error)
             raise StoppedError from error
 
-    async def _registered(self, request: Message) -> Message:
+    async def _register(self, request: Message) -> Message:
         from pulumi.runtime.proto import resource_pb2  # noqa: PLC0415  loads the SDK
 
-        self.halt.check()
+        self.applier.check_running()
         goal = goal_of(self.journal.ref, request)
         new = await self._registrar.register(goal)
         return resource_pb2.RegisterResourceResponse(
@@ -171,8 +165,8 @@ class Run:
             unknown=new.urn in self.applier.known.skipped,
         )
 
-    async def _outputs_registered(self, request: Message) -> None:
-        self.halt.check()
+    async def _register_outputs(self, request: Message) -> None:
+        self.applier.check_running()
         self._registrar.register_outputs(request.urn, from_wire(request.outputs))
 
     @property
@@ -223,12 +217,12 @@ class Run:
         """
         # Components and the stack itself exist only in the state: what counts is what a provider did.
         changed = tuple(change for change in self.changes() if change.id and not self.dry)
-        ref, faults = self.journal.ref, self.halt.faults
+        ref, faults = self.journal.ref, self.applier.faults
         if self.verdict is not None:
             if isinstance(self.verdict, HermesError):
                 return stopped(self.verdict, what, ref, changed)
             return self.verdict
-        if not self.halt.failures:
+        if not self.applier.failures:
             return None
         message = f"{what} of stack {ref.stack} failed: {self._told()}"
         if not self.dry and any(f.code == "DEADLINE_EXCEEDED" or f.message == DIED for f in faults):
@@ -244,7 +238,7 @@ class Run:
         return RefusedError(message, hint="mend that, then run the same command again")
 
     def _told(self) -> str:
-        errors = self.halt.failures
+        errors = self.applier.failures
         first = errors[0]
         about = f"{urns.name_of(first.urn)} ({urns.type_of(first.urn)}): " if first.urn else ""
         more = len({error.urn for error in errors}) - 1
