@@ -79,7 +79,7 @@ class Converged:
         bad = [host for host in self.hosts.values() if host.status != "done"]
         if not bad:
             return
-        told = "; ".join(_told(host) for host in bad)
+        told = "; ".join(_described(host) for host in bad)
         kind: type[HermesError] = PartlyDoneError
         if len(bad) == len(self.hosts) and all(host.status == "unreachable" and not host.changed for host in bad):
             kind = UnavailableError
@@ -89,7 +89,7 @@ class Converged:
         )
 
 
-def _told(host: HostResult) -> str:
+def _described(host: HostResult) -> str:
     if host.failure is None:
         return f"{host.host}: {host.status}"
     said = " ".join(f"{host.failure.message} {host.failure.stderr}".split())

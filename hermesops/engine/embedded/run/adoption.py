@@ -70,7 +70,7 @@ class Importer:
             taken = await self._read(step, bare, goal.import_id, provider, old)
         self._applier.finish(step, taken)
         if old is not None:
-            self._replacement.say(Step(Op.REPLACE, goal.urn), taken)
+            self._replacement.tell_replaced(Step(Op.REPLACE, goal.urn), taken)
         return taken
 
     async def _read(

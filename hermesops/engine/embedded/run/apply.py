@@ -178,10 +178,10 @@ class Applier:
     def untouched(self, old: Resource) -> Resource:
         """Take over a resource that is no target, exactly as it was."""
         self.journal.move(old, old)
-        self.unlisted(old)
+        self.tell_unchanged(old)
         return old
 
-    def unlisted(self, old: Resource) -> None:
+    def tell_unchanged(self, old: Resource) -> None:
         """Tell that a resource stays as it was and where it was."""
         step = Step(Op.SAME, old.urn)
         self.events.step("pre", step, old.id)

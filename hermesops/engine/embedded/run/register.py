@@ -51,7 +51,7 @@ class Registrar:
         elif not self._applier.is_target(goal.urn) and (goal.type != urns.STACK_TYPE or goal.urn in self._known.olds):
             if goal.custom:
                 await self._provider_resources.serving(goal)
-            news[goal.urn] = self._left_alone(goal)
+            news[goal.urn] = self._not_targeted(goal)
         elif goal.custom:
             news[goal.urn] = await self._custom(goal)
         else:
@@ -82,7 +82,7 @@ class Registrar:
         self._known.steps[goal.urn] = step
         return self._applier.component(step, goal, old)
 
-    def _left_alone(self, goal: Goal) -> Resource:
+    def _not_targeted(self, goal: Goal) -> Resource:
         """What is no target stays as it was; what does not exist is not made."""
         old = self._known.olds.get(goal.urn)
         if old is not None:
@@ -140,7 +140,7 @@ class Registrar:
             StopRunError: One does not exist, or another one has its name; those before it are in.
         """
         for old in list(self._applier.journal.left):
-            self._applier.unlisted(old)
+            self._applier.tell_unchanged(old)
         root = urns.stack_urn(self._ref)
         if root not in self._known.olds:
             stack = Goal(urn=root, type=urns.STACK_TYPE, name=urns.name_of(root), custom=False)

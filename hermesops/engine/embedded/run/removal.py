@@ -53,7 +53,7 @@ async def remove_everything(applier: Applier) -> None:
         applier.stop()
     for old in left:
         if not applier.is_target(old.urn):
-            applier.unlisted(old)
+            applier.tell_unchanged(old)
     await _delete_allowed(applier, victims, victims)
 
 

@@ -55,7 +55,7 @@ class Replacement:
             step=decision.step(Op.CREATE_REPLACEMENT, goal.urn),
             recorded=lambda: journal.swap(old, replace(old, delete=True)),
         )
-        self.say(decision.step(Op.REPLACE, goal.urn), new)
+        self.tell_replaced(decision.step(Op.REPLACE, goal.urn), new)
         return new
 
     async def old_first(
@@ -73,7 +73,7 @@ class Replacement:
             *others, gone = await delete_for_replacement(applier, [*reversed(dependents), old])
         for entry in others:
             applier.known.olds[entry.urn] = entry
-        self.say(decision.step(Op.REPLACE, goal.urn), gone)
+        self.tell_replaced(decision.step(Op.REPLACE, goal.urn), gone)
         return await self._made_after(goal, gone, inputs, provider, decision)
 
     async def again(self, goal: Goal, gone: Resource, provider: Provider) -> Resource:
@@ -82,9 +82,9 @@ class Replacement:
         if decision is None:
             checked = await self._applier.check(provider, goal, gone.inputs)
             decision = await self._applier.decide(goal, gone, checked, provider)
-            self.say(decision.step(Op.REPLACE, goal.urn), gone)
+            self.tell_replaced(decision.step(Op.REPLACE, goal.urn), gone)
         else:
-            self.say(Step(Op.REPLACE, goal.urn), gone)
+            self.tell_replaced(Step(Op.REPLACE, goal.urn), gone)
         inputs = await self._applier.check(provider, goal, {})
         return await self._made_after(goal, gone, inputs, provider, decision)
 
@@ -96,7 +96,7 @@ class Replacement:
         step = decision.step(Op.CREATE_REPLACEMENT, goal.urn)
         return await self._applier.create(goal, inputs, provider, step=step, recorded=lambda: journal.move(gone, None))
 
-    def say(self, step: Step, new: Resource) -> None:
+    def tell_replaced(self, step: Step, new: Resource) -> None:
         """Tell the logical half of a replacement, which is the one that counts."""
         self._applier.events.step("pre", step, new.id)
         self._applier.finish(step, new)

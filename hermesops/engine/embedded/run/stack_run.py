@@ -224,7 +224,7 @@ class Run:
             return self.verdict
         if not self.applier.failures:
             return None
-        message = f"{what} of stack {ref.stack} failed: {self._told()}"
+        message = f"{what} of stack {ref.stack} failed: {self._failures()}"
         if not self.dry and any(f.code == "DEADLINE_EXCEEDED" or f.message == DIED for f in faults):
             return UnknownOutcomeError(message, hint=REPEAT)
         if changed:
@@ -237,7 +237,7 @@ class Run:
             return UnavailableError(message, hint="run the same command again")
         return RefusedError(message, hint="mend that, then run the same command again")
 
-    def _told(self) -> str:
+    def _failures(self) -> str:
         errors = self.applier.failures
         first = errors[0]
         about = f"{urns.name_of(first.urn)} ({urns.type_of(first.urn)}): " if first.urn else ""

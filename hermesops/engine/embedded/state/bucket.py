@@ -136,7 +136,7 @@ class BucketStorage:
             region = bucket.texts.get("region") or session.region_name
             return session.client("s3", region_name=region, endpoint_url=bucket.endpoint, config=config)
 
-        return self._asked("", connect)
+        return self._request("", connect)
 
     def at(self, name: str) -> str:
         """The object's URL without parameters."""
@@ -154,13 +154,13 @@ class BucketStorage:
                 return body.read() if at_most is None else body.read(at_most)
 
         try:
-            return self._asked(name, get)
+            return self._request(name, get)
         except _NoSuchObjectError:
             return None
 
     def write(self, name: str, content: bytes) -> None:
         """See Storage."""
-        self._asked(
+        self._request(
             name,
             lambda: self._client.put_object(
                 Bucket=self._bucket.name, Key=self._key(name), Body=content, **self._encryption()
@@ -171,7 +171,7 @@ class BucketStorage:
         """Copy the object within the bucket."""
         source: CopySourceTypeDef = {"Bucket": self._bucket.name, "Key": self._key(name)}
         with contextlib.suppress(_NoSuchObjectError):
-            self._asked(
+            self._request(
                 also,
                 lambda: self._client.copy_object(
                     Bucket=self._bucket.name, Key=self._key(also), CopySource=source, **self._encryption()
@@ -187,16 +187,16 @@ class BucketStorage:
             )
             return [item["Key"] for page in pages for item in page.get("Contents", ())]
 
-        return sorted(key.removeprefix(self._bucket.prefix) for key in self._asked(folder, get))
+        return sorted(key.removeprefix(self._bucket.prefix) for key in self._request(folder, get))
 
     def delete(self, name: str) -> None:
         """See Storage."""
-        self._asked(name, lambda: self._client.delete_object(Bucket=self._bucket.name, Key=self._key(name)))
+        self._request(name, lambda: self._client.delete_object(Bucket=self._bucket.name, Key=self._key(name)))
 
     def link(self, name: str, *, life_s: int) -> str:
         """See Storage."""
         what = {"Bucket": self._bucket.name, "Key": self._key(name)}
-        return self._asked(
+        return self._request(
             name, lambda: self._client.generate_presigned_url("get_object", Params=what, ExpiresIn=life_s)
         )
 
@@ -208,7 +208,7 @@ class BucketStorage:
         wanted = {"ServerSideEncryption": texts.get("ssetype"), "SSEKMSKeyId": texts.get("kmskeyid")}
         return {key: value for key, value in wanted.items() if value}
 
-    def _asked(self, name: str, ask: Callable[[], T]) -> T:
+    def _request(self, name: str, send: Callable[[], T]) -> T:
         from botocore.exceptions import (  # noqa: PLC0415  only where a bucket is asked
             BotoCoreError,
             ClientError,
@@ -219,7 +219,7 @@ class BucketStorage:
 
         where = self.at(name)
         try:
-            return blocking.wait(ask, whom=where, within_s=_WHOLE_S)
+            return blocking.wait(send, whom=where, within_s=_WHOLE_S)
         except ClientError as error:
             raise _refusal(where, error, self._setting) from error
         except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as error:

@@ -109,7 +109,7 @@ def held(folder: Folder, *, stack: str, tell: Callable[[str], None], token: Toke
     mine = f"{folder.name}/{uuid.uuid4()}.json"
     refuse_others(folder, mine, stack=stack, tell=tell)
     try:
-        folder.storage.write(mine, dumps(_who(token)).encode())
+        folder.storage.write(mine, dumps(_lock_document(token)).encode())
         refuse_others(folder, mine, stack=stack, tell=tell)  # two may have written at once; then both step back
         yield Lock(folder.storage, mine, stack)
     finally:
@@ -200,7 +200,7 @@ def _describe(storage: Storage, file: str) -> str:
         return f"{where}: unreadable"
 
 
-def _who(token: Token | None) -> dict[str, Any]:
+def _lock_document(token: Token | None) -> dict[str, Any]:
     pid = os.getpid()
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
