@@ -17,8 +17,7 @@ from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import ChangeKind, StackRef
 from hermesops.stacks.fleet import FleetProgram
-from hermesops.stacks.image import Image, ImageArgs
-from hermesops.stacks.machine import Machine, MachineArgs
+from hermesops.stacks.resources import Image, ImageArgs, Machine, MachineArgs
 from tests.support.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
 CELL = CellName("cell1")
