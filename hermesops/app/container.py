@@ -153,7 +153,7 @@ class Container:
         from hermesops.cells.naming import lease_of
 
         subject = lease_of(CellName(stack.stack))
-        held = (lease for lease in self.registry.list_leases() if lease.subject == subject)
+        held = (lease for lease in self.registry.leases.list() if lease.subject == subject)
         return next(((lease.epoch, lease.counter) for lease in held), None)
 
     @property
@@ -210,15 +210,15 @@ class Container:
         """What in the registry cannot be true together, the audit's chain included."""
         from hermesops.model.contradiction import Contradiction
 
-        broken = self.registry.check_audit().findings
+        broken = self.registry.audit.check().findings
         chain = (Contradiction(f"audit/{one.id}", one.what, "hermesops audit verify") for one in broken)
-        return [*self.registry.contradictions(), *chain]
+        return [*self.registry.consistency.contradictions(), *chain]
 
     async def doctor(self) -> "list[Check]":
         """What this computer and this environment lack."""
         from hermesops.doctor.computer import check_computer
         from hermesops.doctor.environment import check_all
-        from hermesops.localcloud.world.machine_kind import is_simulated
+        from hermesops.localcloud.world.files import is_simulated
 
         real = self.env.is_local and self.env.settings.local_driver != "sim" and not is_simulated(self.env.world)
         looks = {"registry": self.registry_opens, "vendor": self.vendor_answers}
@@ -235,11 +235,11 @@ class Container:
         from hermesops.doctor.computer import free_room
         from hermesops.localcloud.drivers.nspawn.computer import resources
 
-        return free_room(resources.free_room_of(_existing(self.env.world), []))
+        return free_room(resources.free_resources(_existing(self.env.world), []))
 
     async def registry_opens(self) -> str:
         """Open the registry; what is in it, in a few words."""
-        return f"{len(self.registry.list_instances())} instances"
+        return f"{len(self.registry.instances.list())} instances"
 
     async def vendor_answers(self) -> str:
         """Ask the vendor something harmless; what it answered, in a few words."""

@@ -18,7 +18,7 @@ from hermesops.channel import Channel
 from hermesops.converge import Access, Converger, Host
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.localcloud.server.process import ServerProcess
-from hermesops.localcloud.world.layout import Places
+from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.instance import InstanceStatus
 from hermesops.node.protocol import PROGRAM
 from tests.bench.figures import Board, tell
@@ -73,7 +73,7 @@ async def measure(board: Board, app: Container, folder: Path) -> None:
     Raises:
         AssertionError: A machine is not as it was left, or Ansible finds it so.
     """
-    living = app.registry.list_instances(status=InstanceStatus.RUNNING)
+    living = app.registry.instances.list(status=InstanceStatus.RUNNING)
     machines = [instance.machine_id for instance in living if instance.machine_id]
     cpu = Cpu(app.env.world)
     async with app.session() as session:
@@ -132,7 +132,7 @@ class Cpu:
     """
 
     def __init__(self, world: Path) -> None:
-        places = Places(world)
+        places = WorldFiles(world)
         self._server = ServerProcess(places.lock, places.log).pid()
         tag = tag_of(world)
         groups = (Path("/sys/fs/cgroup/cpuacct", f"lc{tag}"), Path("/sys/fs/cgroup", f"lc{tag}"))

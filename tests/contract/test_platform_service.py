@@ -18,9 +18,12 @@ from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.errors import RefusedError as MachineRefusedError
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.instance.certificate import installed
 from hermesops.node.layout import Layout
-from hermesops.node.system import openssl, platform_client
+from hermesops.node.machine import Machine
+from hermesops.node.protocol import Credential
+from hermesops.node.release.slots.disk import DiskSlots
+from hermesops.node.system import https, openssl
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
 from hermesops.pki.certificates import Certificates
 from hermesops.pki.server import Bounds, MutualTlsServer, context_of, host_of
@@ -30,6 +33,7 @@ from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in, credential_of
+from tests.support.fake_registry import FakeRegistry
 from tests.support.registries import TurnedClock, registry_at
 
 MACHINE = MachineId("m-1")
@@ -47,10 +51,10 @@ class Keys:
         return b'{"key": "canary-volume"}'
 
 
-class Absent:
+class Absent(FakeRegistry):
     """A registry that does not answer."""
 
-    def good_certificate(self, _serial: str) -> None:
+    def certificates_find_valid(self, _serial: str) -> None:
         raise UnavailableError("the registry does not answer")
 
 
@@ -78,32 +82,30 @@ class Served:
         self, who: Credential, path: str = "/v1/standing", body: bytes | None = None, key: bytes = b""
     ) -> str:
         method = "GET" if body is None else "POST"
-        answer = await asyncio.to_thread(
-            platform_client.ask, who, key or self.key, method, path, body or b"", patience_s=0
-        )
+        answer = await asyncio.to_thread(https.ask_platform, who, key or self.key, method, path, body or b"", retry_s=0)
         return answer.decode()
 
 
 @asynccontextmanager
 async def serving(
-    folder: Path, clock: TurnedClock, *, rows: Absent | None = None, bounds: Bounds | None = None
+    folder: Path, clock: TurnedClock, *, registry: Absent | None = None, bounds: Bounds | None = None
 ) -> AsyncIterator[Served]:
-    registry = registry_at(f"sqlite:///{folder}/registry.db", clock=clock)
-    authority = Authority.load(fresh_key(), registry, environment="local", source="memory")
+    opened = registry_at(f"sqlite:///{folder}/registry.db", clock=clock)
+    authority = Authority.load(fresh_key(), opened, environment="local", source="memory")
     with socket.create_server((HOST, 0)) as listener:
         listener.setblocking(False)
         url = f"https://{HOST}:{listener.getsockname()[1]}"
-        certificates = Certificates(registry, lambda: authority, environment="local", url=url, life=LIFE)
-        service = PlatformService(rows or registry, certificates, Keys(), environment="local")
-        own = OwnCertificate(authority, registry, [HOST], LIFE)
+        certificates = Certificates(opened, lambda: authority, environment="local", url=url, life=LIFE)
+        service = PlatformService(registry or opened, certificates, Keys(), environment="local")
+        own = OwnCertificate(authority, opened, [HOST], LIFE)
         server = asyncio.create_task(MutualTlsServer(service.answer, own.context, bounds).serve(listener))
         try:
             key = openssl.make()
-            yield Served(registry, clock, certificates, authority, url, key, openssl.request(key).decode())
+            yield Served(opened, clock, certificates, authority, url, key, openssl.request(key).decode())
         finally:
             server.cancel()
             await asyncio.gather(server, return_exceptions=True)
-            registry.close()
+            opened.close()
 
 
 @pytest.fixture
@@ -127,17 +129,18 @@ async def test_the_installed_certificate_is_what_the_machine_proves_itself_with(
     layout, mine = Layout(tmp_path), served.certified()
     layout.machine_key.parent.mkdir(parents=True)
     with pytest.raises(NotReadyError, match="no certificate yet"):
-        platform_client.Platform(layout).get("/v1/standing")
+        installed(Machine(layout, slots=DiskSlots(layout)))
     layout.machine_key.write_bytes(served.key)
     layout.machine_certificate.write_bytes(mine.to_pem())
     layout.authority.write_text(mine.authority)
-    assert b'"m-1"' in await asyncio.to_thread(platform_client.Platform(layout).get, "/v1/standing")
+    credential, key = installed(Machine(layout, slots=DiskSlots(layout)))
+    assert b'"m-1"' in await asyncio.to_thread(https.ask_platform, credential, key, "GET", "/v1/standing")
 
 
 async def test_a_revoked_machine_is_refused_from_the_next_question_on(served: Served) -> None:
     mine = served.certified()
     await served.ask(mine)
-    served.registry.revoke_certificates(MACHINE, why="lost")
+    served.registry.certificates.revoke(MACHINE, why="lost")
     for path, body in (
         ("/v1/standing", None),
         ("/v1/data-key/v-1", None),
@@ -145,7 +148,7 @@ async def test_a_revoked_machine_is_refused_from_the_next_question_on(served: Se
     ):
         with pytest.raises(MachineRefusedError, match="counts no more"):
             await served.ask(mine, path, body)
-    assert len(served.registry.list_certificates()) == 1
+    assert len(served.registry.certificates.list()) == 1
 
 
 async def test_what_has_run_out_is_refused_by_the_registrys_clock(served: Served) -> None:
@@ -279,7 +282,7 @@ async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_pat
             await served.ask(mine)
         for _, writer in held:
             writer.close()
-        answer = await asyncio.to_thread(platform_client.ask, mine, served.key, "GET", "/v1/standing", patience_s=30)
+        answer = await asyncio.to_thread(https.ask_platform, mine, served.key, "GET", "/v1/standing", retry_s=30)
         assert b'"m-1"' in answer
 
 
@@ -287,7 +290,7 @@ async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_pat
 async def test_a_platform_whose_answer_never_ends_is_given_up(
     served: Served, head: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermesops.node.system.platform_client._TRY_S", 1.0)
+    monkeypatch.setattr("hermesops.node.system.https._PLATFORM_S", 1.0)
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(head)
@@ -343,7 +346,7 @@ def test_hosts_are_counted_by_what_one_customer_holds(address: str, host: str) -
 
 
 async def test_a_registry_that_is_away_is_told_as_that(tmp_path: Path, clock: TurnedClock) -> None:
-    async with serving(tmp_path, clock, rows=Absent()) as served:
+    async with serving(tmp_path, clock, registry=Absent()) as served:
         with pytest.raises(NotReadyError, match=r"503: try again"):
             await served.ask(served.certified())
 
@@ -352,7 +355,7 @@ async def test_two_authorities_are_let_in_side_by_side(served: Served) -> None:
     old = served.certified()
     key = fresh_key()
     served.clock.turn(1)
-    served.registry.trust_authority(make_root(read_key(key, source="x"), "local"))
+    served.registry.certificates.trust_authority(make_root(read_key(key, source="x"), "local"))
     new = Authority.load(key, served.registry, environment="local", source="x")
     moved = Certificates(served.registry, lambda: new, environment="local", url=served.url, life=LIFE)
     later = moved.issue(served.request, MACHINE)

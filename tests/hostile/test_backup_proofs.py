@@ -28,8 +28,8 @@ from hermesops.fan_out import fan_out
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
-from hermesops.node.state.archive import tar_stream
-from hermesops.node.state.archive.unpack import Bounds
+from hermesops.node.state import tar_stream
+from hermesops.node.state.unpack import Bounds
 from hermesops.waiting import pause_blocking
 from tests.support.hostile_databases import DATABASES, flipped
 from tests.support.node_home import furnish
@@ -379,8 +379,8 @@ async def test_others_of_the_same_run_are_proved(three: tuple[_Repository, Rows]
 
     restic = Restic({"PATH": os.defpath, "HOME": "/nonexistent"}, credential)
     proof = Proof(rows, KnownKeys(str(repository.path), "word"), restic, lambda _: None, QUICK)
-    proved = await fan_out(list(rows.backups.values()), proof.prove, Places(1, 30, 60))
+    proved = await fan_out(list(rows.known.values()), proof.prove, Places(1, 30, 60))
     assert [not isinstance(one, HermesError) and one.is_proved for one in proved] == [True, False, True]
-    missing = replace(next(iter(rows.backups.values())), id="f" * 64)
-    rows.backups[missing.id] = missing
+    missing = replace(next(iter(rows.known.values())), id="f" * 64)
+    rows.known[missing.id] = missing
     assert "restic" in (await proof.prove(missing)).checked

@@ -9,10 +9,10 @@ from hermesops.instances.remote.node_commands import change, hand, well
 from hermesops.model.certificate import KeyTakenError, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Lease
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.errors import ExitCode
+from hermesops.node.protocol import Credential
 
 _QUICK_S = 30.0
-_MISUSED = 2
 
 
 class Authority(Protocol):
@@ -98,7 +98,7 @@ class Certifying:
             LeaseLostError: Somebody with a newer lease has been there.
         """
         done = await change(channel, "certificate request", self._lease, timeout_s=_QUICK_S)
-        if done.exit_code == _MISUSED:
+        if done.exit_code == ExitCode.BAD_REQUEST:
             return None
         request = _request_in(well(done, machine_id, "certificate"), machine_id)
         made = await self.credential(channel, machine_id, request, cell=cell, instance_id=instance_id)

@@ -9,11 +9,10 @@ from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease
 from hermesops.model.plan import GB
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import PROGRAM
 
 _QUICK_S = 20.0
-_MISUSED = 2
-"""Exit code of a hermes-node that does not know the command."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ async def observe(channel: Runs) -> DataRoom | None:
         UnavailableError: It cannot say.
     """
     done = await channel.run(f"{PROGRAM} volume show", timeout_s=_QUICK_S)
-    if done.exit_code == _MISUSED:
+    if done.exit_code == ExitCode.BAD_REQUEST:  # of a hermes-node that does not know the command
         return None
     _refuse_failed(done)
     told = object_in(done, channel.machine_id, "volume show")
@@ -57,7 +56,7 @@ async def want(channel: Runs, gigabytes: int, lease: Lease | None) -> None:
         LeaseLostError: Somebody with a newer lease has been there.
     """
     done = await change(channel, f"volume want {gigabytes}", lease, timeout_s=_QUICK_S)
-    if done.exit_code != _MISUSED:
+    if done.exit_code != ExitCode.BAD_REQUEST:
         _refuse_failed(done)
 
 

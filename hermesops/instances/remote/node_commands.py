@@ -11,13 +11,13 @@ from hermesops.channel import SILENT, Channel, Completed, last_words, object_in
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease, LeaseLostError
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import PROGRAM, FencingToken
 
 INBOX = "/run/hermes-node"
 """The tmpfs of a machine that files with secrets are put into."""
 
-_OUTRANKED = 9
-_REFUSED = frozenset({2, 3})
+_REFUSED = frozenset({ExitCode.BAD_REQUEST, ExitCode.REFUSED})
 _ADMIT_S = 20.0
 
 
@@ -115,7 +115,7 @@ async def admit(channel: Runs, lease: Lease | None) -> None:
 
 
 def _refuse_outranked(done: Completed) -> None:
-    if done.exit_code != _OUTRANKED:
+    if done.exit_code != ExitCode.OUTRANKED:
         return
     raise LeaseLostError(
         f"a newer lease was shown to the machine: {last_words(done)}",

@@ -15,6 +15,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import PROGRAM
 
 _DRAIN_S = 60.0
@@ -27,7 +28,6 @@ _IGNORED_S = 60.0
 """Seconds for which a machine may be called ready that was told to stop; to say it again to a slow one is harmless."""
 
 _QUICK_S = 20.0
-_STILL_BUSY = 7
 
 
 class PowerControl(InstanceClient):
@@ -44,7 +44,7 @@ class PowerControl(InstanceClient):
         drained = await node_commands.change(
             channel, f"drain --deadline {_DRAIN_S:g}", self.lease, timeout_s=_DRAIN_S + _QUICK_S
         )
-        if drained.exit_code == _STILL_BUSY:
+        if drained.exit_code == ExitCode.UNFINISHED:
             self._tell(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
 

@@ -14,7 +14,7 @@ from hermesops.model.instance import InstanceSettings
 from hermesops.model.masking import MASK, has_mask
 from hermesops.model.route import ROUTES
 from hermesops.node.errors import BadRequestError
-from hermesops.node.protocol import Settings
+from hermesops.node.instance.settings import Settings
 from hermesops.node.untrusted.strict_json import DEEPEST
 
 Wish = Callable[[InstanceSettings], InstanceSettings]

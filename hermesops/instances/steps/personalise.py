@@ -11,6 +11,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, Refused
 from hermesops.node import protocol
+from hermesops.node.instance.settings import Settings
 
 AT_REST = frozenset(
     {
@@ -148,7 +149,7 @@ def payload_of(
         ),
         secrets=protocol.Secrets(api_server_key=secrets.api_server_key, model_token=secrets.model_token),
         model_base_url=model_base_url,
-        settings=protocol.Settings(
+        settings=Settings(
             model=settings.model,
             personality=settings.personality,
             messengers=settings.messengers,
