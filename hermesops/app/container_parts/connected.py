@@ -1,7 +1,8 @@
 """Everything of one environment that talks to the vendor and to machines."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import timedelta
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets, child_environment
@@ -12,9 +13,17 @@ from hermesops.model.plan import Plan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.container import Container
+    from hermesops.app.adapters.release_transfer import ReleaseTransfer
+    from hermesops.app.container_parts.unconnected import Unconnected
+    from hermesops.app.handlers.operations import OperationHandlers
     from hermesops.app.services.backups import Backups
+    from hermesops.app.services.fleet import Drift
+    from hermesops.app.services.jobs import Jobs
+    from hermesops.app.services.machine_certificates import CertificateRenewal
+    from hermesops.app.services.model_tokens import ModelTokens
     from hermesops.app.services.pools import Pools
+    from hermesops.app.services.proxy_tokens import ProxyTokens
+    from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
     from hermesops.app.services.snapshots import Snapshots
     from hermesops.backup.restore_check import ProvedCopies
@@ -28,12 +37,14 @@ if TYPE_CHECKING:
     from hermesops.instances.requests.bulk import BulkProvision
     from hermesops.instances.requests.changes import Requests
     from hermesops.instances.requests.life_changes import InstanceRequests
+    from hermesops.instances.requests.placement import MachinePlacement
     from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
     from hermesops.instances.requests.provision import ProvisionAdmission
     from hermesops.justavps import Client
     from hermesops.model.instance import Instance
-    from hermesops.model.operation import Operation, OperationKind
+    from hermesops.model.operation import Lease, Operation, OperationKind
     from hermesops.operations.runner import Operations
+    from hermesops.operations.worker import Worker
     from hermesops.verify.verification import Verification
 
 
@@ -41,7 +52,7 @@ if TYPE_CHECKING:
 class Connected:
     """Everything of one environment that talks to the vendor and to machines."""
 
-    app: "Container"
+    app: "Unconnected"
     client: "Client"
     agents: "AgentApi"
 
@@ -101,32 +112,123 @@ class Connected:
 
     @property
     def _certifying(self) -> "Certifying | None":
-        from hermesops.app.services.machine_certificates import certificates_of
         from hermesops.instances.remote.certificates import Certifying
 
-        certificates = certificates_of(self.app)
+        certificates = self.app.authority.certificates(self.app.endpoint.platform_url)
         return Certifying(certificates) if certificates else None
+
+    @cached_property
+    def certificate_renewal(self) -> "CertificateRenewal":
+        """Gives machines fresh certificates."""
+        from hermesops.app.services.machine_certificates import CertificateRenewal
+
+        return CertificateRenewal(self.app.registry, self.instance_client, self.app.hold_lease)
 
     @cached_property
     def pools(self) -> "Pools":
         """Warm pools."""
         from hermesops.app.services.pools import Pools
 
-        return Pools(self)
+        app = self.app
+        return Pools(
+            app.env.settings,
+            app.registry,
+            self.client,
+            self.instance_client,
+            app.cells,
+            app.adapters.machine_checks(partial(self.verify_nobodys, tell=lambda _: None)),
+            app.endpoint.router_url,
+            app.tell,
+        )
 
     @cached_property
     def backups(self) -> "Backups":
         """Encrypted copies of instances' states."""
+        from hermesops.app.container_parts.local_world import object_store_of
+        from hermesops.app.services.backup_store import BackupStore
         from hermesops.app.services.backups import Backups
 
-        return Backups(self)
+        app = self.app
+        return Backups(
+            app.env,
+            app.registry,
+            BackupStore(app.env, app.secrets, partial(object_store_of, app.env, app.tell)),
+            app.adapters,
+            self.instance_client,
+            self.open_operation,
+            self._run_operation,
+            app.tell,
+        )
+
+    @cached_property
+    def drills(self) -> "Drills":
+        """Backups restored onto other machines, for proof."""
+        from hermesops.app.services.restore_drills import Drills
+
+        app = self.app
+        return Drills(
+            app.env.settings,
+            app.registry,
+            self.instance_client,
+            self.backups,
+            self.pools,
+            self.placement,
+            app.guards,
+            app.cells,
+            app.hold_lease,
+            app.tell,
+        )
 
     @cached_property
     def snapshots(self) -> "Snapshots":
         """The vendor's images of single instances."""
         from hermesops.app.services.snapshots import Snapshots
 
-        return Snapshots(self)
+        app = self.app
+        return Snapshots(
+            app.env.name,
+            app.registry,
+            self.client,
+            self.instance_client,
+            self.open_operation,
+            app.hold_lease,
+            app.tell,
+        )
+
+    @cached_property
+    def proxy_tokens(self) -> "ProxyTokens":
+        """Tokens that open machines."""
+        from hermesops.app.services.proxy_tokens import ProxyTokens
+
+        return ProxyTokens(self.app.registry, self.client, self.agents)
+
+    @cached_property
+    def model_tokens(self) -> "ModelTokens":
+        """Agents' tokens for the model router."""
+        from hermesops.app.services.model_tokens import ModelTokens
+
+        app = self.app
+        return ModelTokens(app.registry, self.instance_client, app.hold_lease, app.model_token_life)
+
+    @cached_property
+    def drift(self) -> "Drift":
+        """Finds what differs, and repairs machines by their roles."""
+        from hermesops.app.services.fleet import Drift
+
+        app = self.app
+        return Drift(
+            env=app.env,
+            registry=app.registry,
+            client=self.client,
+            cells=app.cells,
+            instance_client=self.instance_client,
+            converger=self.converger,
+            recipe=self.recipe,
+            verify=self.verify,
+            hold_lease=app.hold_lease,
+            program=app.program,
+            tell=app.tell,
+        )
 
     @cached_property
     def rollouts(self) -> "Rollouts":
@@ -138,22 +240,84 @@ class Connected:
     @cached_property
     def operations(self) -> "Operations":
         """Brings operations to their end."""
-        from hermesops.app.handlers.operations import OperationHandlers
-        from hermesops.operations.runner import Operations
+        return self.app.make_operations(self._handlers.handlers())
 
-        return Operations(self.app.registry, OperationHandlers(self).handlers(), self.app.tell)
+    async def _run_operation(self, operation: "Operation") -> str:
+        return await self.operations.run(operation)
+
+    @cached_property
+    def quiet_operations(self) -> "Operations":
+        """The same without narration, for whoever runs many at once."""
+        return self.app.make_operations(self._handlers.handlers(), tell=lambda _: None)
+
+    @cached_property
+    def _handlers(self) -> "OperationHandlers":
+        from hermesops.app.handlers.instances import LifecycleHandlers
+        from hermesops.app.handlers.operations import OperationHandlers
+
+        app = self.app
+        lifecycle = LifecycleHandlers(
+            registry=app.registry,
+            instance_client=self.instance_client,
+            backups=self.backups,
+            snapshots=self.snapshots,
+            cells=app.cells,
+            mass_changes=app.mass_changes,
+            data_gb=app.env.settings.data_gb,
+            transfer=self._release_transfer,
+        )
+        return OperationHandlers(
+            registry=app.registry,
+            instance_client=self.instance_client,
+            cells=app.cells,
+            lifecycle=lifecycle,
+            backups=self.backups,
+            snapshots=self.snapshots,
+            drills=self.drills,
+            stack_ups=app.stack_ups,
+            pools=self.pools,
+            rollouts=self.rollouts,
+        )
+
+    def _release_transfer(self, lease: "Lease") -> "ReleaseTransfer":
+        from hermesops.app.adapters.release_transfer import ReleaseTransfer
+        from hermesops.instances.remote.releases import ReleaseClient
+
+        client = ReleaseClient(self.instance_client.channel, lease)
+        return ReleaseTransfer(self.app.registry, self.app.releases, client)
+
+    @cached_property
+    def jobs(self) -> "Jobs":
+        """What falls due without anybody asking."""
+        from hermesops.app.services.jobs import Jobs
+
+        return Jobs(
+            settings=self.app.env.settings,
+            registry=self.app.registry,
+            operations=self.operations,
+            backups=self.backups,
+            drills=self.drills,
+            rollouts=self.rollouts,
+            pools=self.pools,
+            upkeep=self.upkeep,
+            proxy_tokens=self.proxy_tokens,
+            model_tokens=self.model_tokens,
+        )
+
+    def make_worker(self, *, concurrency: int, grace_s: float) -> "Worker":
+        """A worker; see ``services.worker``."""
+        from hermesops.app.services.worker import make_worker
+
+        app = self.app
+        return make_worker(app.env, app.registry, self.operations, concurrency=concurrency, grace_s=grace_s)
 
     @cached_property
     def image_builder(self) -> "Builder":
         """Builds images."""
-        from hermesops.image.build import Builder
         from hermesops.image.download import Pip
-        from hermesops.image.simulated import SimulatedBuilder
-        from hermesops.localcloud.world.machine_kind import is_simulated
 
         env = self.app.env
-        builder = SimulatedBuilder if env.is_local and is_simulated(env.world) else Builder
-        return builder(
+        return self.app.adapters.image_builder(
             vendor=self.client,
             channel_to=self.instance_client.channel,
             converge=self.converger.apply,
@@ -242,16 +406,51 @@ class Connected:
     @cached_property
     def instance_requests(self) -> "InstanceRequests":
         """Turns what operators ask of an agent's life into rows."""
-        from hermesops.app.handlers.instances import LifecycleHandlers
+        from hermesops.instances.requests.life_changes import InstanceRequests, Policy
+        from hermesops.instances.workflows.suspend import Keep
 
-        return LifecycleHandlers(self).requests()
+        settings, reach = self.app.env.settings, self.instance_client
+        policy = Policy(
+            settings.server_types,
+            settings.data_gb,
+            timedelta(days=settings.grace_days),
+            Keep(settings.suspended_machines),
+            keeps_former=settings.former_days > 0,
+        )
+        return InstanceRequests(
+            self.app.registry,
+            reach,
+            self.copies(reach),
+            self.placement,
+            policy,
+            self.app.hold_lease,
+            admit=self.app.mass_changes.admit,
+        )
+
+    @cached_property
+    def placement(self) -> "MachinePlacement":
+        """Where machines of instances can be, and what they boot from."""
+        from hermesops.cells.scheduling import choose_cell
+        from hermesops.instances.requests.placement import MachinePlacement
+
+        settings = self.app.env.settings
+        size, apart = settings.cell_size, settings.plans_apart
+        return MachinePlacement(self.app.registry, self.instance_client, choose_cell, settings.image, size, apart)
 
     @cached_property
     def upkeep(self) -> "Upkeep":
-        """Does what has fallen due."""
-        from hermesops.app.handlers.instances import LifecycleHandlers
+        """Ends agents whose days of grace are over, and gives left machines back."""
+        from hermesops.instances.expiry import Upkeep
 
-        return LifecycleHandlers(self).upkeep()
+        settings = self.app.env.settings
+
+        async def end(instance: "Instance") -> str:
+            keeps = settings.last_backup == "required"
+            reason = "its days of grace are over"
+            request = self.requests.terminate(instance.id, keeps_backup=keeps, reason=reason)
+            return await self.operations.run(await request)
+
+        return Upkeep(self.app.registry, self.app.cells, end, timedelta(days=settings.former_days))
 
     def copies(self, reach: "PowerControl") -> "ProvedCopies":
         """Backups, made and put back by hermes-node as that reach may."""

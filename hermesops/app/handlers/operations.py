@@ -1,81 +1,67 @@
 """What does each kind of operation, given its row and the lease under which it is done."""
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from hermesops.app.handlers.instances import LifecycleHandlers, instance_of
+from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.handlers.instances import LifecycleHandlers
+from hermesops.app.operation_rows import instance_of
+from hermesops.app.services.backups import Backups
+from hermesops.app.services.pools import Pools
 from hermesops.app.services.restore_drills import Drills
+from hermesops.app.services.rollouts import Rollouts
+from hermesops.app.services.snapshots import Snapshots
 from hermesops.app.services.stack_runs import StackUps
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.workflows.configure import Configure
+from hermesops.instances.workflows.provision import Provision
+from hermesops.instances.workflows.restart import Restart
 from hermesops.model.operation import Lease, Operation, OperationKind
-
-if TYPE_CHECKING:
-    from hermesops.app.container import Container
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.cells.coalescing import StillWanted
-    from hermesops.instances.workflows.configure import Configure
-    from hermesops.instances.workflows.provision import Provision
-    from hermesops.instances.workflows.restart import Restart
-    from hermesops.model.ids import CellName, MachineName
-    from hermesops.operations.runner import Handler
+from hermesops.operations.runner import Handler
+from hermesops.registry import Registry
 
 
-class LazyCells:
-    """Stacks of cells, with the engine loaded by the first use: a machine out of a pool needs none.
-
-    Args:
-        app: The environment.
-    """
-
-    def __init__(self, app: "Container") -> None:
-        self._app = app
-
-    async def holds(self, cell: "CellName", machine: "MachineName") -> bool:
-        """Whether the cell's state has that machine."""
-        return await self._app.cell_stacks.holds(cell, machine)
-
-    async def apply(self, cell: "CellName", *, still_wanted: "StillWanted") -> object:
-        """Run the cell's stack."""
-        return await self._app.cell_stacks.apply(cell, still_wanted=still_wanted)
-
-
+@dataclass(frozen=True)
 class OperationHandlers:
-    """Makes works in one session.
+    """Makes the workflow of any operation.
 
-    Args:
-        session: What they are made of.
+    Attributes:
+        instance_client: Reaches machines.
+        cells: Stacks of cells.
     """
 
-    def __init__(self, session: "Connected") -> None:
-        self._session = session
-        self._app = session.app
+    registry: Registry
+    instance_client: PowerControl
+    cells: LazyCells
+    lifecycle: LifecycleHandlers
+    backups: Backups
+    snapshots: Snapshots
+    drills: Drills
+    stack_ups: StackUps
+    pools: Pools
+    rollouts: Rollouts
 
-    def handlers(self) -> "dict[OperationKind, Handler]":
-        """Every kind of operation that can be run, with what makes its work."""
+    def handlers(self) -> dict[OperationKind, Handler]:
+        """Every kind of operation that can be run, with what makes its workflow."""
         return {
             OperationKind.PROVISION: self._provision,
-            **LifecycleHandlers(self._session).handlers(),
+            **self.lifecycle.handlers(),
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
-            **self._session.backups.handlers(),
-            OperationKind.SNAPSHOT: self._session.snapshots.work_of,
-            OperationKind.DRILL: Drills(self._session).work_of,
-            OperationKind.STACK_UP: StackUps(self._app).work_of,
-            OperationKind.POOL_FILL: self._session.pools.work_of,
-            OperationKind.ROLLOUT: self._session.rollouts.work_of,
+            **self.backups.handlers(),
+            OperationKind.SNAPSHOT: self.snapshots.work_of,
+            OperationKind.DRILL: self.drills.work_of,
+            OperationKind.STACK_UP: self.stack_ups.work_of,
+            OperationKind.POOL_FILL: self.pools.work_of,
+            OperationKind.ROLLOUT: self.rollouts.work_of,
         }
 
-    def _provision(self, operation: Operation, lease: Lease) -> "Provision":
-        from hermesops.instances.workflows.provision import Provision
+    def _provision(self, operation: Operation, lease: Lease) -> Provision:
+        reach = self.instance_client.with_lease(lease)
+        return Provision(instance_of(operation), self.registry, reach, self.cells)
 
-        reach = self._session.instance_client.with_lease(lease)
-        return Provision(instance_of(operation), self._app.registry, reach, LazyCells(self._app))
-
-    def _restart(self, operation: Operation, lease: Lease) -> "Restart":
-        from hermesops.instances.workflows.restart import Restart
-
-        reach = self._session.instance_client.with_lease(lease)
+    def _restart(self, operation: Operation, lease: Lease) -> Restart:
+        reach = self.instance_client.with_lease(lease)
         return Restart(instance_of(operation), str(operation.intent["before"]), reach, reach.gateways)
 
-    def _configure(self, operation: Operation, lease: Lease) -> "Configure":
-        from hermesops.instances.workflows.configure import Configure
-
-        return Configure(instance_of(operation), self._session.instance_client.with_lease(lease))
+    def _configure(self, operation: Operation, lease: Lease) -> Configure:
+        return Configure(instance_of(operation), self.instance_client.with_lease(lease))

@@ -1,51 +1,51 @@
-"""Composes the tokens that open machines, the relay's among them: who has one, who needs another."""
+"""The tokens that open machines through JustAVPS's proxy, the relay's among them: who has one, who needs another."""
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from hermesops.channel.agent import AgentApi
 from hermesops.errors import UnavailableError
 from hermesops.fan_out import Limits, problems
-from hermesops.model.ids import MachineId
+from hermesops.justavps import Client
+from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.spare import Purpose
 from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
 from hermesops.model.unknown_name import unknown_name
-
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.proxy_tokens.renewal import Due, TokenRenewal
+from hermesops.proxy_tokens.renewal import Due, TokenRenewal, due_of, renew_each
+from hermesops.registry import Registry
 
 _AT_ONCE = 8
 _DROPS = Limits(_AT_ONCE, slow_after_s=10.0, within_s=120.0)
 
 
-class Tokens:
-    """Proxy tokens of one session's instances.
+class ProxyTokens:
+    """Tokens that are kept in the registry.
 
     Args:
-        session: What reaches the vendor and its proxy.
+        registry: Remembers them.
+        client: JustAVPS, which makes and revokes them.
+        agents: Tries them.
     """
 
-    def __init__(self, session: "Connected") -> None:
-        self._session = session
-        self._registry = session.app.registry
+    def __init__(self, registry: Registry, client: Client, agents: AgentApi) -> None:
+        self._registry = registry
+        self._client = client
+        self._agents = agents
 
     @cached_property
-    def renewal(self) -> "TokenRenewal":
+    def renewal(self) -> TokenRenewal:
         """Renews and revokes."""
-        from hermesops.proxy_tokens.renewal import TokenRenewal
-
-        return TokenRenewal(self._session.client, self._registry, self._opens, self._address)
+        return TokenRenewal(self._client, self._registry, self._opens, self._address)
 
     async def _address(self, machine_id: MachineId) -> str:
-        address = (await self._session.client.get_machine(machine_id)).address_of_ports
+        address = (await self._client.get_machine(machine_id)).address_of_ports
         if not 0 < len(address) <= LONGEST_ADDRESS:
             raise UnavailableError(f"JustAVPS does not say how ports of machine {machine_id} are reached")
         return address
 
     async def _opens(self, machine_id: MachineId, token: str) -> bool:
-        return await self._session.agents.opens(await self._session.client.get_machine(machine_id), token)
+        return await self._agents.opens(await self._client.get_machine(machine_id), token)
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
         """The tokens that are remembered, of one instance or of all, with whose machine they open."""
@@ -55,10 +55,8 @@ class Tokens:
             (owners.get(one.machine_id), one) for one in kept if not instance or one.machine_id == instance.machine_id
         ]
 
-    def due(self) -> "Due":
+    def due(self) -> Due:
         """What has fallen due."""
-        from hermesops.proxy_tokens.renewal import due_of
-
         living = self._registry.list_instances()
         running = [one.machine_id for one in living if one.status is InstanceStatus.RUNNING and one.machine_id]
         spares = self._registry.list_spares()
@@ -68,8 +66,6 @@ class Tokens:
 
     async def renew_due(self) -> dict[str, str]:
         """Do what has fallen due; why not, by user or machine, empty for done."""
-        from hermesops.proxy_tokens.renewal import renew_each
-
         due = self.due()
         titles = {one.machine_id: one.title for one in self._registry.list_instances()}
         told: dict[str, str] = {}
@@ -106,8 +102,6 @@ class Tokens:
         self._note(instance, "token_renewed", reason, [purpose])
 
     def _note(self, instance: Instance, action: str, reason: str, purposes: list[str]) -> None:
-        from hermesops.model.ids import instance_subject
-
         self._registry.append_audit(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
 
 
