@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from hermesops.app.services.cells import Cells
     from hermesops.app.services.costs import Costs
     from hermesops.app.services.environment_checks import EnvironmentChecks
-    from hermesops.app.services.key_rotation import RegistryKey
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
     from hermesops.app.services.relay import RelayService
     from hermesops.app.services.releases import ReleaseChanges
+    from hermesops.app.services.secrets import SecretChanges
     from hermesops.app.services.world_purge import WorldPurge
     from hermesops.image.definition import Definition
     from hermesops.justavps import Client
@@ -91,11 +91,13 @@ class Container(Unconnected):
         )
 
     @cached_property
-    def registry_key(self) -> "RegistryKey":
-        """The key that seals secret values in the registry."""
-        from hermesops.app.services.key_rotation import RegistryKey
+    def secret_changes(self) -> "SecretChanges":
+        """Changes secrets."""
+        from hermesops.app.services.secrets import SecretChanges
 
-        return RegistryKey(self.registry, self.secrets, self.registry_place, self.hold_lease, self.tell)
+        return SecretChanges(
+            self.secrets, lambda: self.registry, lambda: self.registry_place, self.hold_lease, self.tell
+        )
 
     def orphans(self, client: "Client") -> "Orphans":
         """Machines of ours that no instance is on."""

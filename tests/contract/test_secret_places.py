@@ -99,18 +99,18 @@ async def test_the_registrys_key_is_rotated_where_it_lives(tmp_path: Path, regis
         migrate_registry(registry_url)
     app = app_of(tmp_path, REGISTRY_URL=registry_url)
     before = app.registry.sealing_key()
-    prepared = await app.registry_key.prepare()
+    prepared = await app.secret_changes.prepare_registry_key()
     assert app.registry.sealing_key() == before, "nothing is sealed with it yet"
-    assert await app.registry_key.rotate(why="yearly") == prepared
+    assert await app.secret_changes.rotate_registry_key(why="yearly") == prepared
     ring = Ring.parse((tmp_path / "staging/keys/registry.key").read_text())
     assert (ring.current, set(ring.keys)) == (prepared, {prepared, before}), "a copy from before may be wanted back"
     taken = app.registry.take_lease("registry/key", "another")
     with pytest.raises(LeaseHeldError, match="registry/key is being worked on by another"):
-        await app.registry_key.rotate(why="at once")
+        await app.secret_changes.rotate_registry_key(why="at once")
     app.registry.release_lease(taken)
     variables = {"REGISTRY_URL": registry_url, "SECRETS_HOME": "environment", "SECRET_REGISTRY_KEY": ring.to_text()}
     with pytest.raises(RefusedError, match="HERMESOPS_SECRET_REGISTRY_KEY"):
-        await app_of(tmp_path, **variables).registry_key.rotate(why="in a variable")
+        await app_of(tmp_path, **variables).secret_changes.rotate_registry_key(why="in a variable")
     assert app.registry.sealing_key() == prepared
 
 

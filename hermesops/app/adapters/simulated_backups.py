@@ -20,7 +20,6 @@ class SimulatedProof(Proof):
         keys: Opens repositories.
         restic: The platform's.
         count: Counts what is in a copy anew; ``None`` for one that is not there.
-        tell: Narration.
     """
 
     def __init__(

@@ -305,11 +305,20 @@ class Connected:
         )
 
     def make_worker(self, *, concurrency: int, grace_s: float) -> "Worker":
-        """A worker; see ``services.worker``."""
-        from hermesops.app.services.worker import make_worker
+        """A worker of this environment.
 
-        app = self.app
-        return make_worker(app.env, app.registry, self.operations, concurrency=concurrency, grace_s=grace_s)
+        Args:
+            concurrency: Operations at once.
+            grace_s: Seconds that steps have to end once it was told to stop.
+        """
+        from hermesops.app.container_parts.registry import queue_url
+        from hermesops.operations.holder import this_process
+        from hermesops.operations.queue import DbosQueue
+        from hermesops.operations.worker import Worker
+
+        env, name = self.app.env, this_process()
+        queue = partial(DbosQueue, queue_url(env), environment=env.name, worker=name, concurrency=concurrency)
+        return Worker(name, self.app.registry, self.operations, lambda turn: queue(turn=turn), grace_s=grace_s)
 
     @cached_property
     def image_builder(self) -> "Builder":

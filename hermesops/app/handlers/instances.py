@@ -32,8 +32,6 @@ class LifecycleHandlers:
     """Makes the workflows that change an agent's life.
 
     Attributes:
-        instance_client: Reaches machines.
-        cells: Stacks of cells.
         mass_changes: Refuses what is one of too many.
         data_gb: Gigabytes of the data volume of machines of each plan.
         transfer: Gives what takes a release along to another machine, under a lease.

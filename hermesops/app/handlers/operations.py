@@ -22,12 +22,7 @@ from hermesops.registry import Registry
 
 @dataclass(frozen=True)
 class OperationHandlers:
-    """Makes the workflow of any operation.
-
-    Attributes:
-        instance_client: Reaches machines.
-        cells: Stacks of cells.
-    """
+    """Makes the workflow of any operation."""
 
     registry: Registry
     instance_client: PowerControl

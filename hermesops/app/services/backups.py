@@ -36,13 +36,9 @@ class Backups:
 
     Args:
         env: How long copies are kept.
-        registry: Backups and operations.
         store: Finds the object store.
         adapters: What reads copies: restic, or the simulated world that has them.
-        instance_client: Reaches machines.
-        open_operation: Opens an operation under the instance's lease.
         run: Brings an operation to its end.
-        tell: Narration.
     """
 
     def __init__(

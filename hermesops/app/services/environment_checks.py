@@ -39,7 +39,6 @@ class EnvironmentChecks:
     """Checks of one environment.
 
     Attributes:
-        env: Its settings.
         runs_machines: Whether its machines run on this computer, and are no simulated ones.
         registry: Opens the registry.
         secrets: Finds the secrets' home.

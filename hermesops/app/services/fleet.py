@@ -48,15 +48,8 @@ class Drift:
     """Finds what differs in one environment.
 
     Attributes:
-        client: JustAVPS.
-        cells: Stacks of cells.
-        instance_client: Reaches machines.
-        converger: Runs playbooks on machines.
         recipe: What an image of a name is made of here.
-        verify: Checks an instance's machine.
-        hold_lease: Holds a subject's lease.
         program: The command as an operator of this environment types it.
-        tell: Narration.
     """
 
     env: Environment

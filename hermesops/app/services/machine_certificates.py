@@ -75,12 +75,7 @@ def newest_certificates(registry: Registry) -> list[tuple[str, Certificate]]:
 
 @dataclass(frozen=True)
 class CertificateRenewal:
-    """Gives machines fresh certificates.
-
-    Attributes:
-        instance_client: Reaches machines.
-        hold_lease: Holds a subject's lease.
-    """
+    """Gives machines fresh certificates."""
 
     registry: Registry
     instance_client: PowerControl

@@ -23,8 +23,6 @@ class ModelTokens:
     """Tokens for the model router.
 
     Attributes:
-        instance_client: Reaches machines.
-        hold_lease: Holds a subject's lease.
         life: For how long a token counts.
     """
 

@@ -42,12 +42,7 @@ class Pools:
     Attributes:
         settings: Their sizes.
         registry: Machines without an instance, cells, images, operations.
-        client: JustAVPS.
-        instance_client: Reaches machines.
-        stacks: Of cells.
         checks: What a machine without a user should be and is not.
-        router_url: The model router as machines reach it.
-        tell: Narration.
     """
 
     settings: Settings

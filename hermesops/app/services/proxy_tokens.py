@@ -23,7 +23,6 @@ class ProxyTokens:
     """Tokens that are kept in the registry.
 
     Args:
-        registry: Remembers them.
         client: JustAVPS, which makes and revokes them.
         agents: Tries them.
     """

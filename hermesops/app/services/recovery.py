@@ -34,7 +34,6 @@ class Identities:
     """Asks machines which instance they are.
 
     Args:
-        client: JustAVPS.
         router_key: Reads what signs agents' tokens for the model router: they prove which instance a machine is.
     """
 
@@ -63,9 +62,7 @@ class Orphans:
     """Machines of ours that no instance is on.
 
     Attributes:
-        environment: Its name.
         identities: Asks machines who they are.
-        hold_lease: Holds a subject's lease.
     """
 
     environment: str
@@ -157,12 +154,10 @@ class RegistryRebuild:
     """A registry made anew from vendor and machines.
 
     Attributes:
-        environment: Its name.
         place: Where the registry is, or was.
         vendor: Connects to JustAVPS.
         engine: Gives the engine that reads what is left of the cells' stacks.
         router_key: Reads what signs agents' tokens for the model router.
-        tell: Narration.
     """
 
     environment: str

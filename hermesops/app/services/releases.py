@@ -31,7 +31,6 @@ class ReleaseChanges:
         releases: Where they are kept.
         key: Signs them.
         builder: Gives what builds them.
-        hold_lease: Holds a subject's lease.
     """
 
     releases: Releases

@@ -29,15 +29,8 @@ class Drills:
 
     Attributes:
         settings: How often, and on which server types.
-        registry: Backups, proofs and operations.
-        instance_client: Reaches machines.
-        backups: Restores them.
-        pools: Lend machines.
         placement: Says where a machine can be that no pool has.
         guards: Know the budget.
-        cells: Stacks of cells.
-        hold_lease: Holds a subject's lease.
-        tell: Narration.
     """
 
     settings: Settings

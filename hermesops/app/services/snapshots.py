@@ -24,17 +24,7 @@ _SAVED_S = 3600.0
 
 @dataclass(frozen=True)
 class Snapshots:
-    """Snapshots of an environment's instances.
-
-    Attributes:
-        environment: Its name.
-        registry: Operations and audit.
-        client: JustAVPS, which keeps them.
-        instance_client: Reaches machines.
-        open_operation: Opens an operation under the instance's lease.
-        hold_lease: Holds a subject's lease.
-        tell: Narration.
-    """
+    """Snapshots of an environment's instances."""
 
     environment: str
     registry: Registry

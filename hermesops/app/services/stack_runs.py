@@ -22,11 +22,9 @@ class StackUps:
 
     Args:
         env: Whether runs need approvals here.
-        registry: Cells and operations.
         stacks: Gives the cells' Pulumi stacks; they take long to load.
         guards: What judges runs, and reads saved previews.
         runner: Makes what runs operations of these kinds.
-        tell: Narration.
     """
 
     def __init__(

@@ -50,7 +50,6 @@ class WorldPurge:
         env: The environment that has it.
         world: The local world.
         place: Where the environment's registry is.
-        tell: Narration.
     """
 
     def __init__(self, env: Environment, world: World, place: RegistryPlace, tell: Callable[[str], None]) -> None:

@@ -39,7 +39,6 @@ def set_(
     yes: Yes = False,
 ) -> None:
     """Store a secret; it is read from a file or standard input, never from an argument."""
-    from hermesops.app.services.secrets import set_secret
     from hermesops.secrets.catalog import needed
 
     which, composed = needed(name), context.compose()
@@ -50,7 +49,7 @@ def set_(
             spared=f"{name} is as it was",
             yes=yes,
         )
-    where = set_secret(composed.secrets, lambda: composed.registry, which, input_file.read(source), why=reason)
+    where = composed.secret_changes.set(which, input_file.read(source), why=reason)
     result("secret-set", {"name": name, "home": where}, [f"{name} is kept in {where}"])
 
 
@@ -79,13 +78,13 @@ def rotate(
             "rotating the registry's key needs a reason", hint=f'hermesops secrets rotate {name} --reason "…"'
         )
     if prepare:
-        key = context.run(composed.registry_key.prepare())
+        key = context.run(composed.secret_changes.prepare_registry_key())
         say(f"give {composed.secrets.where(which)} to every computer of this environment, then rotate")
         result(
             "secret-rotation", {"name": name, "key": key, "steps": []}, [f"key {key} is ready and seals nothing yet"]
         )
         return 0
-    key = context.run(composed.registry_key.rotate(why=reason))
+    key = context.run(composed.secret_changes.rotate_registry_key(why=reason))
     result("secret-rotation", {"name": name, "key": key, "steps": []}, [f"everything is sealed with key {key}"])
     return 0
 
