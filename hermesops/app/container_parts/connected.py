@@ -1,5 +1,6 @@
-"""Everything of one environment that talks to the vendor and to machines."""
+"""The parts of one environment that talk to the vendor and to machines."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
@@ -13,18 +14,14 @@ from hermesops.model.plan import Plan
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.adapters.release_transfer import ReleaseTransfer
     from hermesops.app.container_parts.unconnected import Unconnected
-    from hermesops.app.handlers.operations import OperationHandlers
     from hermesops.app.services.backups import Backups
     from hermesops.app.services.fleet import Drift
-    from hermesops.app.services.jobs import Jobs
     from hermesops.app.services.machine_certificates import CertificateRenewal
     from hermesops.app.services.model_tokens import ModelTokens
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.proxy_tokens import ProxyTokens
     from hermesops.app.services.restore_drills import Drills
-    from hermesops.app.services.rollouts import Rollouts
     from hermesops.app.services.snapshots import Snapshots
     from hermesops.backup.restore_check import ProvedCopies
     from hermesops.channel.agent import AgentApi
@@ -42,15 +39,14 @@ if TYPE_CHECKING:
     from hermesops.instances.requests.provision import ProvisionAdmission
     from hermesops.justavps import Client
     from hermesops.model.instance import Instance
-    from hermesops.model.operation import Lease, Operation, OperationKind
-    from hermesops.operations.runner import Operations
-    from hermesops.operations.worker import Worker
+    from hermesops.model.operation import Operation, OperationKind
+    from hermesops.operations.runner import Handler, Operations
     from hermesops.verify.verification import Verification
 
 
 @dataclass(frozen=True)
-class Connected:
-    """Everything of one environment that talks to the vendor and to machines."""
+class Connected(ABC):
+    """The parts of one environment that talk to the vendor and to machines; see ``container_parts.session``."""
 
     app: "Unconnected"
     client: "Client"
@@ -231,16 +227,13 @@ class Connected:
         )
 
     @cached_property
-    def rollouts(self) -> "Rollouts":
-        """Releases brought to many."""
-        from hermesops.app.services.rollouts import Rollouts
-
-        return Rollouts(self)
-
-    @cached_property
     def operations(self) -> "Operations":
         """Brings operations to their end."""
-        return self.app.make_operations(self._handlers.handlers())
+        return self.app.make_operations(self.handlers())
+
+    @abstractmethod
+    def handlers(self) -> "Mapping[OperationKind, Handler]":
+        """What makes the workflow of each kind of operation."""
 
     async def _run_operation(self, operation: "Operation") -> str:
         return await self.operations.run(operation)
@@ -248,77 +241,7 @@ class Connected:
     @cached_property
     def quiet_operations(self) -> "Operations":
         """The same without narration, for whoever runs many at once."""
-        return self.app.make_operations(self._handlers.handlers(), tell=lambda _: None)
-
-    @cached_property
-    def _handlers(self) -> "OperationHandlers":
-        from hermesops.app.handlers.instances import LifecycleHandlers
-        from hermesops.app.handlers.operations import OperationHandlers
-
-        app = self.app
-        lifecycle = LifecycleHandlers(
-            registry=app.registry,
-            instance_client=self.instance_client,
-            backups=self.backups,
-            snapshots=self.snapshots,
-            cells=app.cells,
-            mass_changes=app.mass_changes,
-            data_gb=app.env.settings.data_gb,
-            transfer=self._release_transfer,
-        )
-        return OperationHandlers(
-            registry=app.registry,
-            instance_client=self.instance_client,
-            cells=app.cells,
-            lifecycle=lifecycle,
-            backups=self.backups,
-            snapshots=self.snapshots,
-            drills=self.drills,
-            stack_ups=app.stack_ups,
-            pools=self.pools,
-            rollouts=self.rollouts,
-        )
-
-    def _release_transfer(self, lease: "Lease") -> "ReleaseTransfer":
-        from hermesops.app.adapters.release_transfer import ReleaseTransfer
-        from hermesops.instances.remote.releases import ReleaseClient
-
-        client = ReleaseClient(self.instance_client.channel, lease)
-        return ReleaseTransfer(self.app.registry, self.app.releases, client)
-
-    @cached_property
-    def jobs(self) -> "Jobs":
-        """What falls due without anybody asking."""
-        from hermesops.app.services.jobs import Jobs
-
-        return Jobs(
-            settings=self.app.env.settings,
-            registry=self.app.registry,
-            operations=self.operations,
-            backups=self.backups,
-            drills=self.drills,
-            rollouts=self.rollouts,
-            pools=self.pools,
-            upkeep=self.upkeep,
-            proxy_tokens=self.proxy_tokens,
-            model_tokens=self.model_tokens,
-        )
-
-    def make_worker(self, *, concurrency: int, grace_s: float) -> "Worker":
-        """A worker of this environment.
-
-        Args:
-            concurrency: Operations at once.
-            grace_s: Seconds that steps have to end once it was told to stop.
-        """
-        from hermesops.app.container_parts.registry import queue_url
-        from hermesops.operations.holder import this_process
-        from hermesops.operations.queue import DbosQueue
-        from hermesops.operations.worker import Worker
-
-        env, name = self.app.env, this_process()
-        queue = partial(DbosQueue, queue_url(env), environment=env.name, worker=name, concurrency=concurrency)
-        return Worker(name, self.app.registry, self.operations, lambda turn: queue(turn=turn), grace_s=grace_s)
+        return self.app.make_operations(self.handlers(), tell=lambda _: None)
 
     @cached_property
     def image_builder(self) -> "Builder":
