@@ -1,7 +1,6 @@
 """What stands before every run of a cell: the environment's limits, or a preview that somebody signed."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import hermesops
 from hermesops.app.services.operators import signers_of
-from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge
+from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge, refuse_over_budget
 from hermesops.cells.changes.preview import ChangePreview
 from hermesops.cells.changes.saved_preview import (
     FILE,
@@ -21,7 +20,7 @@ from hermesops.cells.changes.saved_preview import (
 )
 from hermesops.cells.pricing.bill import PriceList, Rentable, bill_of
 from hermesops.cells.pricing.lookup import prices_of
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import UnavailableError
 from hermesops.justavps import Client
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import CellName, MachineName
@@ -60,7 +59,7 @@ class Guards:
         judge(change_preview, limits=self._limits, named=named, cost=cost, began=began)
 
     async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
-        """Let more machines be wished for only while the budget allows all of them.
+        """Let more machines be rented only while the budget allows all of them.
 
         Args:
             rented: Server type and region of each.
@@ -73,14 +72,7 @@ class Guards:
             return
         new = [CellMachine(MachineName(""), server_type, region, None, None) for server_type, region in rented]
         machines: list[Rentable] = [*self._ordered(), *new]
-        bill = bill_of(machines, await self._prices(machines))
-        if bill.unpriced or bill.monthly > budget:
-            kinds = Counter(f"{server_type} in {region}" for server_type, region in rented)
-            wished = ", ".join(f"{count} more {kind}" for kind, count in kinds.items())
-            raise RefusedError(
-                f"{wished}: that passes the budget of ${budget:.2f} a month: {bill}",
-                hint="hermesops fleet cost shows what is spent; the setting monthly_budget is what may be",
-            )
+        refuse_over_budget(rented, bill_of(machines, await self._prices(machines)), budget)
 
     async def refuse_moved(self, change_preview: ChangePreview, preview: SavedPreview) -> None:
         """Let a run begin that is the one somebody signed."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 from hermesops import child_environment
@@ -25,7 +25,7 @@ from hermesops.errors import HermesError, UnavailableError
 from hermesops.image import agent_bundle, machine_facts
 from hermesops.image.build import Recipe
 from hermesops.image.download import Pip
-from hermesops.image.names import is_build_machine
+from hermesops.image.names import is_build_under_way
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps import Client, Machine
 from hermesops.model.check import Check
@@ -38,9 +38,6 @@ from hermesops.settings import Environment
 from hermesops.verify.verification import Verification
 
 _ENTRIES = 10_000
-
-_BUILD_LASTS = timedelta(hours=2)
-"""A build's machines that are older were left behind by a killed one."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +119,7 @@ class Drift:
         return Survey(self.env.name, self.registry, self.client, self.cells, machines_in, self._is_passing)
 
     def _is_passing(self, machine: Machine) -> bool:
-        age = datetime.now(UTC) - machine.created_at if machine.created_at else timedelta()
-        return is_build_machine(machine.name, self.env.name) and age < _BUILD_LASTS
+        return is_build_under_way(machine, self.env.name, datetime.now(UTC))
 
     def _asked(self) -> Asked:
         client = self.instance_client

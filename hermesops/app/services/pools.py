@@ -26,7 +26,7 @@ from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.runner import QUEUED
 from hermesops.pool.claims import Claims
 from hermesops.pool.decide import Target
-from hermesops.pool.shortage import is_at_rest, is_short
+from hermesops.pool.sizes import PoolSizes
 from hermesops.pool.workflow import PoolFill
 from hermesops.registry import Registry
 from hermesops.settings import Settings
@@ -115,17 +115,8 @@ class Pools:
     def short(self) -> list[CellName]:
         """The cells whose pools are not what settings say, as far as rows tell, and that nobody is at."""
         registry = self.registry
-        if not any(self.settings.pool_size.values()) and not registry.list_spares(purpose=Purpose.POOL):
-            return []
         fills = registry.list_operations(kind=OperationKind.POOL_FILL)
-        found = []
-        for cell in registry.list_cells():
-            of_cell = [one for one in fills if one.subject == pool_subject(cell.name)]
-            room = max(0, self.settings.cell_size - cell.machines)
-            spares = registry.list_spares(cell=cell.name)
-            if is_at_rest(of_cell, registry.now()) and is_short(self._targets(cell.name), spares, room=room):
-                found.append(cell.name)
-        return found
+        return self._sizes.short_cells(registry.list_cells(), registry.list_spares(), fills, registry.now())
 
     def open(self, cell: CellName) -> Operation:
         """Write down that a cell's pool shall be filled, or find the row that says so."""
@@ -152,19 +143,13 @@ class Pools:
     def work_of(self, operation: Operation, _lease: Lease) -> PoolFill:
         """What fills a pool, from its row."""
         cell = CellName(str(operation.intent["cell"]))
-        targets = self._targets(cell) if operation.intent["grow"] else []
+        targets = self._sizes.targets(self.registry.get_cell(cell)) if operation.intent["grow"] else []
         return PoolFill(cell, targets, self.settings.cell_size, self.registry, self, self, self._shortly_alone)
 
-    def _targets(self, cell: CellName) -> list[Target]:
-        """What the cell's pool should hold; without an image nothing can be made, and nothing is given up."""
-        settings, registry = self.settings, self.registry
-        image = registry.latest_image(settings.image)
-        only = registry.get_cell(cell).only_plan
-        return [
-            Target(plan, size, settings.server_types[plan], image.id if image else None)
-            for plan, size in sorted(settings.pool_size.items())
-            if size and only in {None, plan}
-        ]
+    @property
+    def _sizes(self) -> PoolSizes:
+        settings, image = self.settings, self.registry.latest_image(self.settings.image)
+        return PoolSizes(settings.pool_size, settings.server_types, image.id if image else None, settings.cell_size)
 
     def _shortly_alone(self, subject: str) -> LeaseKeeper:
         return LeaseKeeper(self.registry, subject, wait_s=_SHORTLY_S)

@@ -8,11 +8,10 @@ from hermesops.errors import UnavailableError
 from hermesops.fan_out import Limits, problems
 from hermesops.justavps import Client
 from hermesops.model.ids import MachineId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.spare import Purpose
+from hermesops.model.instance import Instance
 from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
 from hermesops.model.unknown_name import unknown_name
-from hermesops.proxy_tokens.renewal import Due, TokenRenewal, due_of, renew_each
+from hermesops.proxy_tokens.renewal import Due, TokenRenewal, due_of, machines_in_use, renew_each
 from hermesops.registry import Registry
 
 _AT_ONCE = 8
@@ -56,11 +55,7 @@ class ProxyTokens:
 
     def due(self) -> Due:
         """What has fallen due."""
-        living = self._registry.list_instances()
-        running = [one.machine_id for one in living if one.status is InstanceStatus.RUNNING and one.machine_id]
-        spares = self._registry.list_spares()
-        beside = [one.machine_id for one in spares if one.wanted and one.purpose is not Purpose.FORMER]
-        used = {one for one in (*(each.machine_id for each in living), *beside) if one}
+        running, used = machines_in_use(self._registry.list_instances(), self._registry.list_spares())
         return due_of(running, used, self._registry.kept_tokens(), self._registry.now())
 
     async def renew_due(self) -> dict[str, str]:

@@ -12,14 +12,14 @@ from hermesops.cells.stack.state import machines_in
 from hermesops.channel import ToolboxChannel
 from hermesops.drift.fleet_snapshot import Rented
 from hermesops.drift.machine_identity import Forgotten, Generation, read_identity
-from hermesops.drift.orphans import Holder, Recover, adoption, chosen, refuse_removal
+from hermesops.drift.orphans import Holder, Recover, adoption, chosen, doubt_of, refuse_removal, rivals_of
 from hermesops.drift.rebuild import Rebuild, plan_rebuild
 from hermesops.engine.interface import Engine
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.image.names import is_build_machine
 from hermesops.justavps import Client, Machine
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, instance_subject, is_machine_name
+from hermesops.model.ids import CellName, MachineId, MachineName, instance_subject, is_machine_name
 from hermesops.model.recovery import Recovered
 from hermesops.model.route import read_token
 from hermesops.operations.lease import LeaseKeeper
@@ -91,7 +91,9 @@ class Orphans:
             contested: Whether a person says that it is the right one, whatever it or other orphans can prove.
         """
         told, holder = await self._asked(machine)
-        rivals = [] if contested else await self._rivals(told)
+        rivals: list[Recovered] = []
+        if not contested and isinstance(told, Recovered):
+            rivals = rivals_of(told, await self._others(machine))
         decided = adoption(told, holder, rivals=rivals, contested=contested)
         registry = self.registry
         instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
@@ -103,6 +105,9 @@ class Orphans:
             taken = decided.machine
             registry.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
             return f"instance {instance_id} is on {machine.name} now"
+
+    async def _others(self, machine: Machine) -> list[Recovered | Forgotten]:
+        return await self.identities.read([one for one in await self._all() if one.id != machine.id])
 
     async def remove(self, machine: Machine, *, forget: bool, reason: str) -> None:
         """Destroy an orphan for good; written down before it is done.
@@ -128,25 +133,10 @@ class Orphans:
         own = (row.machine_id, row.machine_name)
         machines = await self.client.list_machines()
         held = next((one for one in machines if (one.id, one.name) == own and one.id != machine.id), None)
-        return told, Holder(row, held is not None, await self._doubt(held, told.id) if held else "")
-
-    async def _doubt(self, machine: Machine, instance_id: InstanceId) -> str:
-        """Why a machine does not prove that it is the instance's; empty when it does."""
-        (told,) = await self.identities.read([machine])
-        if isinstance(told, Forgotten):
-            return told.why
-        return told.doubt or ("" if told.id == instance_id else f"it says that it is instance {told.id}")
-
-    async def _rivals(self, told: Recovered | Forgotten) -> list[Recovered]:
-        """Other orphans that say that they are the same instance, or of the same user."""
-        if isinstance(told, Forgotten):
-            return []
-        others = [one for one in await self._all() if one.id != told.machine_id]
-        return [
-            one
-            for one in await self.identities.read(others)
-            if not isinstance(one, Forgotten) and (one.id == told.id or one.user_id == told.user_id)
-        ]
+        if held is None:
+            return told, Holder(row, has_machine=False)
+        (answer,) = await self.identities.read([held])
+        return told, Holder(row, has_machine=True, machine_doubt=doubt_of(answer, told.id))
 
 
 @dataclass(frozen=True)
