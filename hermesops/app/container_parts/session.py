@@ -28,31 +28,22 @@ class Session(Connected):
 
     def handlers(self) -> "Mapping[OperationKind, Handler]":
         """What makes the workflow of each kind of operation."""
-        from hermesops.app.handlers.instances import LifecycleHandlers
-        from hermesops.app.handlers.operations import OperationHandlers
+        from hermesops.app.handlers import OperationHandlers
 
         app = self.app
-        lifecycle = LifecycleHandlers(
-            registry=app.registry,
-            instance_client=self.instance_client,
-            backups=self.backups,
-            snapshots=self.snapshots,
-            cells=app.cells,
-            mass_changes=app.mass_changes,
-            data_gb=app.env.settings.data_gb,
-            transfer=self._release_transfer,
-        )
         operations = OperationHandlers(
             registry=app.registry,
             instance_client=self.instance_client,
             cells=app.cells,
-            lifecycle=lifecycle,
             backups=self.backups,
             snapshots=self.snapshots,
             drills=self.drills,
             stack_ups=app.stack_ups,
             pools=self.pools,
             rollouts=self.rollouts,
+            mass_changes=app.mass_changes,
+            data_gb=app.env.settings.data_gb,
+            transfer=self._release_transfer,
         )
         return operations.handlers()
 

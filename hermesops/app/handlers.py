@@ -1,4 +1,4 @@
-"""What brings agents through their lives: handlers of suspend, resume, resize, relocate and terminate."""
+"""What does each kind of operation, given its row and the lease under which it is done."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,20 @@ from hermesops.app.container_parts.lazy_cells import LazyCells
 from hermesops.app.operation_rows import instance_of
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.mass_changes import MassChanges
+from hermesops.app.services.pools import Pools
+from hermesops.app.services.restore_drills import Drills
+from hermesops.app.services.rollouts import Rollouts
 from hermesops.app.services.snapshots import Snapshots
+from hermesops.app.services.stack_runs import StackUps
 from hermesops.errors import BrokenInvariantError
 from hermesops.identity.mass_change import COUNTED
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.workflows.configure import Configure
+from hermesops.instances.workflows.provision import Provision
 from hermesops.instances.workflows.relocate.request import RelocationRequest
 from hermesops.instances.workflows.relocate.workflow import Relocate
 from hermesops.instances.workflows.resize import Resize, Size
+from hermesops.instances.workflows.restart import Restart
 from hermesops.instances.workflows.resume import Resume
 from hermesops.instances.workflows.schedule_termination import ScheduleTermination
 from hermesops.instances.workflows.suspend import Keep, Suspend
@@ -28,8 +35,8 @@ from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
-class LifecycleHandlers:
-    """Makes the workflows that change an agent's life.
+class OperationHandlers:
+    """Makes the workflow of any operation.
 
     Attributes:
         mass_changes: Refuses what is one of too many.
@@ -39,23 +46,40 @@ class LifecycleHandlers:
 
     registry: Registry
     instance_client: PowerControl
+    cells: LazyCells
     backups: Backups
     snapshots: Snapshots
-    cells: LazyCells
+    drills: Drills
+    stack_ups: StackUps
+    pools: Pools
+    rollouts: Rollouts
     mass_changes: MassChanges
     data_gb: Mapping[Plan, int]
     transfer: Callable[[Lease], ReleaseTransfer]
 
-    def handlers(self) -> Mapping[OperationKind, Handler]:
-        """The kinds of operations that change an agent's life, with what makes their work."""
+    def handlers(self) -> dict[OperationKind, Handler]:
+        """Every kind of operation that can be run, with what makes its workflow."""
         return {
+            OperationKind.PROVISION: self._provision,
             OperationKind.SUSPEND: self._suspend,
             OperationKind.RESUME: self._resume,
             OperationKind.RESIZE: self._resize,
             OperationKind.RELOCATE: self._relocate,
             OperationKind.SCHEDULE_TERMINATION: self._schedule_termination,
             OperationKind.TERMINATE: self._terminate,
+            OperationKind.RESTART: self._restart,
+            OperationKind.CONFIGURE: self._configure,
+            **self.backups.handlers(),
+            OperationKind.SNAPSHOT: self.snapshots.work_of,
+            OperationKind.DRILL: self.drills.work_of,
+            OperationKind.STACK_UP: self.stack_ups.work_of,
+            OperationKind.POOL_FILL: self.pools.work_of,
+            OperationKind.ROLLOUT: self.rollouts.work_of,
         }
+
+    def _provision(self, operation: Operation, lease: Lease) -> Provision:
+        reach = self.instance_client.with_lease(lease)
+        return Provision(instance_of(operation), self.registry, reach, self.cells)
 
     def _suspend(self, operation: Operation, lease: Lease) -> Suspend:
         reach = self.instance_client.with_lease(lease)
@@ -133,6 +157,13 @@ class LifecycleHandlers:
             snapshots=self.snapshots,
             cells=self.cells,
         )
+
+    def _restart(self, operation: Operation, lease: Lease) -> Restart:
+        reach = self.instance_client.with_lease(lease)
+        return Restart(instance_of(operation), str(operation.intent["before"]), reach, reach.gateways)
+
+    def _configure(self, operation: Operation, lease: Lease) -> Configure:
+        return Configure(instance_of(operation), self.instance_client.with_lease(lease))
 
 
 def _why(operation: Operation) -> str:
