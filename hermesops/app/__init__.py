@@ -2,6 +2,6 @@
 
 from hermesops.app.container import Container
 from hermesops.app.container_parts.endpoint import endpoint_of
-from hermesops.app.container_parts.session import Session
+from hermesops.app.container_parts.runtime import Runtime
 
-__all__ = ["Container", "Session", "endpoint_of"]
+__all__ = ["Container", "Runtime", "endpoint_of"]

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hermesops import assets, child_environment
-from hermesops.app.container_parts.session import Session
+from hermesops.app.container_parts.runtime import Runtime
 from hermesops.app.container_parts.unconnected import Unconnected
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Container(Unconnected):
     """Everything of one environment."""
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
+    async def session(self) -> AsyncIterator[Runtime]:
         """Everything that needs connections, closed at the end."""
         from hermesops.channel.agent import AgentApi
         from hermesops.justavps.proxy import ProxyClient
@@ -42,7 +42,7 @@ class Container(Unconnected):
             client = await stack.enter_async_context(self.vendor())
             connections = ProxyClient(self.endpoint.api_url, domain=self.env.settings.proxy_domain)
             proxy = await stack.enter_async_context(connections)
-            yield Session(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
+            yield Runtime(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
 
     @cached_property
     def cell_services(self) -> "Cells":

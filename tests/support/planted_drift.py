@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from hermesops.app.container_parts.session import Session
+from hermesops.app.container_parts.runtime import Runtime
 from hermesops.app.container_parts.unconnected import Unconnected
 from hermesops.drift.finding import Kind
 from hermesops.justavps.wire import Machine, MachineOrder, MachineStatus
@@ -42,7 +42,7 @@ class Ground:
         states: Cells' states, edited before they are put back.
     """
 
-    session: Session
+    session: Runtime
     chance: random.Random
     expected: set[Expected] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)

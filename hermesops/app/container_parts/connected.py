@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Connected(ABC):
-    """The parts of one environment that talk to the vendor and to machines; see ``container_parts.session``."""
+    """The parts of one environment that talk to the vendor and to machines; see ``container_parts.runtime``."""
 
     app: "Unconnected"
     client: "Client"

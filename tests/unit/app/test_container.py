@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.app import Container, Session
+from hermesops.app import Container, Runtime
 from hermesops.app.container_parts.world_adapters import SimulatedAdapters, adapters_of
 from hermesops.localcloud.world.layout import Places
 from hermesops.localcloud.world.machine_kind import SIMULATED
@@ -50,16 +50,16 @@ def test_every_part_is_made_without_a_connection(app: Container, name: str) -> N
     assert getattr(app, name, None) is not None or name == "approved_list"
 
 
-@pytest.mark.parametrize("name", parts_of(Session))
+@pytest.mark.parametrize("name", parts_of(Runtime))
 def test_every_part_of_a_session_is_made_of_others(app: Container, name: str) -> None:
     client: Any = part()
-    session = Session(app, client, part())
+    session = Runtime(app, client, part())
     assert getattr(session, name) is not None or name == "_certifying"
 
 
 def test_each_kind_of_operation_has_a_workflow(app: Container) -> None:
     client: Any = part()
-    assert set(Session(app, client, part()).handlers()) == set(OperationKind)
+    assert set(Runtime(app, client, part()).handlers()) == set(OperationKind)
 
 
 def test_a_world_is_asked_once_what_its_machines_are(tmp_path: Path) -> None:

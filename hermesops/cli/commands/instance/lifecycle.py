@@ -14,7 +14,7 @@ from hermesops.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hermesops.app.container_parts.session import Session
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.app.services.mass_changes import ApprovedList
     from hermesops.instances.workflows.suspend import Keep
     from hermesops.model.operation import Operation
@@ -155,7 +155,7 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
 def _run(
     name: str,
     user: str,
-    ask: "Callable[[Session], Awaitable[Operation]]",
+    ask: "Callable[[Runtime], Awaitable[Operation]]",
     *,
     no_wait: bool,
     approved: "ApprovedList | None" = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hermesops.operations.worker import Worker
 
 
-class Session(Connected):
+class Runtime(Connected):
     """Everything of one environment that needs connections, while they are open."""
 
     @cached_property
