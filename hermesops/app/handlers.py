@@ -1,4 +1,4 @@
-"""What does each kind of operation, given its row and the lease under which it is done."""
+"""Builds the workflow of each kind of operation from its row and lease."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -36,12 +36,12 @@ from hermesops.registry import Registry
 
 @dataclass(frozen=True)
 class OperationHandlers:
-    """Makes the workflow of any operation.
+    """Builds workflows.
 
     Attributes:
-        mass_changes: Refuses what is one of too many.
+        mass_changes: Refuses operations beyond the daily limit.
         data_gb: Gigabytes of the data volume of machines of each plan.
-        transfer: Gives what takes a release along to another machine, under a lease.
+        transfer: Gives what transfers releases, under a lease.
     """
 
     registry: Registry
@@ -58,7 +58,7 @@ class OperationHandlers:
     transfer: Callable[[Lease], ReleaseTransfer]
 
     def handlers(self) -> dict[OperationKind, Handler]:
-        """Every kind of operation that can be run, with what makes its workflow."""
+        """The handler of each kind of operation."""
         return {
             OperationKind.PROVISION: self._provision,
             OperationKind.SUSPEND: self._suspend,
@@ -167,7 +167,7 @@ class OperationHandlers:
 
 
 def _why(operation: Operation) -> str:
-    """What a backup is made for that this operation makes: made once for it, however often it is continued."""
+    """The reason of this operation's backup: unique, so that a continued operation makes no second one."""
     if operation.kind is OperationKind.RELOCATE and operation.intent.get("snapshot"):
         return f"{BEFORE_RESTORE} {operation.id}"  # what is on the old machine is replaced by that backup
     return f"before {operation.kind} {operation.id}"

@@ -12,7 +12,7 @@ OpenOperation = Callable[[OperationKind, Instance, Mapping[str, object]], Awaita
 
 
 def instance_of(operation: Operation) -> InstanceId:
-    """Whose an operation is.
+    """The instance of an operation.
 
     Raises:
         BrokenInvariantError: Its row names no instance.

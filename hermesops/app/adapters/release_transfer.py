@@ -1,4 +1,4 @@
-"""The releases that go with agents onto other machines."""
+"""Transfers the release of an agent to the machine that it is relocated to."""
 
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from hermesops.release.handed_out import HandedOut
 
 
 class ReleaseTransfer:
-    """The releases that agents take with them.
+    """Transfers releases.
 
     An image brings a release of its own, which may be older than what wrote an agent's state.
 
@@ -29,17 +29,17 @@ class ReleaseTransfer:
         self._release_client = release_client
 
     async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
-        """What an agent runs, where it is kept; what came with an image is not, and comes with the next one.
+        """The release that an agent runs, if the store has it; one that came with an image is not in the store.
 
         Args:
             instance_id: Whose.
-            told: What its machine says; empty where it says nothing, and then what was written down counts.
+            told: What its machine reports; empty for nothing, and then the registry's row counts.
         """
         noted = ReleaseId(told) or (await in_db_thread(self._registry.instance_releases)).get(instance_id)
         return noted if noted in self._kept else None
 
     async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
-        """Have a machine without an instance run a release.
+        """Install and activate a release on a machine without an instance.
 
         Raises:
             RefusedError: The release was revoked, does not hold, or does not run there.

@@ -54,7 +54,7 @@ class Connected(ABC):
 
     @cached_property
     def admission(self) -> "ProvisionAdmission":
-        """Turns requests for agents into rows."""
+        """Admits requests to provision instances."""
         from hermesops.cells.scheduling import choose_cell
         from hermesops.instances.requests.provision import ProvisionAdmission
 
@@ -62,7 +62,7 @@ class Connected(ABC):
 
     @cached_property
     def bulk_provision(self) -> "BulkProvision":
-        """Takes many requests at once."""
+        """Provisions many instances at once."""
         from hermesops.instances.requests.bulk import BulkProvision
 
         at_once = self.app.env.settings.parallel_provisions
@@ -90,7 +90,7 @@ class Connected(ABC):
 
     @cached_property
     def instance_client(self) -> "PowerControl":
-        """Machines, nodes and gateways."""
+        """Reaches machines, hermes-node and gateways."""
         from hermesops.instances.remote.power_control import PowerControl
         from hermesops.secrets.instance_keys import InstanceKeys
 
@@ -228,7 +228,7 @@ class Connected(ABC):
 
     @cached_property
     def operations(self) -> "Operations":
-        """Brings operations to their end."""
+        """Runs operations."""
         return self.app.make_operations(self.handlers())
 
     @abstractmethod
@@ -240,7 +240,7 @@ class Connected(ABC):
 
     @cached_property
     def quiet_operations(self) -> "Operations":
-        """The same without narration, for whoever runs many at once."""
+        """Runs operations without narration: a rollout runs many at once."""
         return self.app.make_operations(self.handlers(), tell=lambda _: None)
 
     @cached_property
@@ -324,7 +324,7 @@ class Connected(ABC):
 
     @cached_property
     def requests(self) -> "Requests":
-        """Turns what operators ask of instances into rows."""
+        """Opens restarts, configurations and terminations."""
         from hermesops.instances.requests.changes import Requests
 
         return Requests(
@@ -337,7 +337,7 @@ class Connected(ABC):
 
     @cached_property
     def instance_requests(self) -> "InstanceRequests":
-        """Turns what operators ask of an agent's life into rows."""
+        """Opens operations that change an instance's state, size or machine."""
         from hermesops.instances.requests.life_changes import InstanceRequests, Policy
         from hermesops.instances.workflows.suspend import Keep
 
@@ -385,18 +385,18 @@ class Connected(ABC):
         return Upkeep(self.app.registry, self.app.cells, end, timedelta(days=settings.former_days))
 
     def copies(self, reach: "PowerControl") -> "ProvedCopies":
-        """Backups, made and put back by hermes-node as that reach may."""
+        """Backups, made and restored by hermes-node under that client's lease."""
         return self.backups.copies(reach)
 
     @cached_property
     def audited_access(self) -> "AuditedAccess":
-        """Lets operators in, with a reason."""
+        """Records why an operator enters a machine."""
         from hermesops.identity.audited_access import AuditedAccess
 
         return AuditedAccess(self.app.registry)
 
     async def verify(self, instance: "Instance") -> "Verification":
-        """Check on an instance's machine what the roles promise."""
+        """Run all checks on an instance's machine."""
         from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import verify
 
@@ -404,7 +404,7 @@ class Connected(ABC):
         return await verify(await self.instance_client.channel_to(instance), Expected.of(instance, api_server_key=key))
 
     async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
-        """What a machine without a user should promise, and does not."""
+        """Run the checks of a machine without an instance; the failed ones."""
         from hermesops.model.check import Verdict
         from hermesops.verify.checks.catalog import WITHOUT_USER
         from hermesops.verify.checks.promise import Expected

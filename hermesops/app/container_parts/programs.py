@@ -1,4 +1,4 @@
-"""The Pulumi programs, given what they are about."""
+"""Pulumi programs of cells."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What runs operations, rollouts and scheduled jobs, made of everything that is connected."""
+"""Runs operations, rollouts and scheduled jobs with the connected parts."""
 
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class Runtime(Connected):
-    """Everything of one environment that needs connections, while they are open."""
+    """All parts of one environment that need connections, while these are open."""
 
     @cached_property
     def rollouts(self) -> "Rollouts":
-        """Releases brought to many."""
+        """Starts and runs rollouts."""
         from hermesops.app.services.rollouts import Rollouts
 
         return Rollouts(self)
@@ -56,7 +56,7 @@ class Runtime(Connected):
 
     @cached_property
     def jobs(self) -> "Jobs":
-        """What falls due without anybody asking."""
+        """Scheduled jobs."""
         from hermesops.app.services.jobs import Jobs
 
         return Jobs(

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from hermesops.secrets.store import Secrets
 
 _TURN_S = 900.0
-"""Seconds to wait for whoever runs a cell's stack; a cell of new machines takes minutes."""
+"""Seconds to wait for another run of a cell's stack; a cell of new machines takes minutes."""
 
 
 class Unconnected:
@@ -59,7 +59,7 @@ class Unconnected:
         self.tell = tell
         self._warn = warn
         self.approved_list: ApprovedList | None = None
-        """What an operator brings along who ends or resizes many agents."""
+        """The signed list with which an operator terminates or resizes many instances."""
 
     @cached_property
     def endpoint(self) -> "Endpoint":
@@ -68,7 +68,7 @@ class Unconnected:
 
     @cached_property
     def secrets(self) -> "Secrets":
-        """What opens all the rest."""
+        """Keys and passwords that hermesops itself needs."""
         from hermesops.app.container_parts.secrets import secrets_of
 
         return secrets_of(self.env)
@@ -107,7 +107,7 @@ class Unconnected:
 
     @cached_property
     def releases(self) -> "Releases":
-        """What may run on instances."""
+        """The store of releases."""
         from hermesops.app.services.release_signing import trust_of
         from hermesops.engine.embedded.state.storage.place import open_place
         from hermesops.release import Releases
@@ -138,7 +138,7 @@ class Unconnected:
 
     @property
     def mass_changes(self) -> "MassChanges":
-        """Counts agents that end or change their plan."""
+        """Limits how many instances are terminated or resized a day."""
         from hermesops.app.services.mass_changes import MassChanges
 
         return MassChanges(self.env, self.registry, self.approved_list)
@@ -159,7 +159,7 @@ class Unconnected:
         )
 
     def _plugin_environment(self) -> dict[str, str]:
-        """Of Pulumi's plugins: they order machines, so they need the vendor's key, and no other secret."""
+        """Environment of Pulumi's plugins: they order machines, so they get the vendor's key and no other secret."""
         is_bucket = self.pulumi_backend.startswith("s3://") or self.env.settings.secrets_home.startswith("aws:")
         names = (child_environment.PULUMI, *((child_environment.BUCKET,) if is_bucket else ()))
         return self.env.for_hermesops(*names, secrets={"HERMESOPS_API_KEY", "HERMESOPS_SECRET_API_KEY"})
@@ -209,7 +209,7 @@ class Unconnected:
 
     @cached_property
     def guards(self) -> "Guards":
-        """What stands before every run of a cell."""
+        """Checks every run of a cell's stack beforehand."""
         from hermesops.app.services.change_guard import Guards
 
         return Guards(self.env, self.registry, self.vendor, lambda: self.engine.name)
@@ -239,7 +239,7 @@ class Unconnected:
 
     @cached_property
     def cell_states(self) -> "CellStates":
-        """The states of cells' stacks, mended by hand."""
+        """Repairs states of cells' stacks."""
         from hermesops.cells.stack.state_repair import CellStates
         from hermesops.operations.lease import LeaseKeeper
 
@@ -259,7 +259,7 @@ class Unconnected:
         return "hermesops" if self.env.name == "local" else f"hermesops --env {self.env.name}"
 
     def contradictions(self) -> "list[Contradiction]":
-        """What in the registry cannot be true together, the audit's chain included."""
+        """Contradictions in the registry, breaks of the audit's chain included."""
         from hermesops.model.contradiction import Contradiction
 
         broken = self.registry.check_audit().findings
@@ -267,14 +267,14 @@ class Unconnected:
         return [*self.registry.contradictions(), *chain]
 
     def hold_lease(self, subject: str) -> "LeaseKeeper":
-        """Holds the lease of a subject while its context lasts; refused at once when somebody else does."""
+        """Hold the lease of a subject while the context lasts; refused at once if another process holds it."""
         from hermesops.operations.lease import LeaseKeeper
 
         return LeaseKeeper(self.registry, subject)
 
     @asynccontextmanager
     async def vendor(self) -> AsyncIterator["Client"]:
-        """The vendor's API alone, for what has to work without a registry."""
+        """Connect to the vendor's API alone; no registry is needed."""
         from hermesops.justavps import Client
 
         async with Client(self.endpoint.api_url, self.endpoint.api_key) as client:

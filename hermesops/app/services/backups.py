@@ -38,7 +38,7 @@ class Backups:
         env: How long copies are kept.
         store: Finds the object store.
         adapters: What reads copies: restic, or the simulated world that has them.
-        run: Brings an operation to its end.
+        run: Runs an operation to its end.
     """
 
     def __init__(
@@ -62,17 +62,17 @@ class Backups:
         self._tell = tell
 
     def copies(self, nodes: Nodes) -> ProvedCopies:
-        """Backups, made and put back by hermes-node under the lease that ``nodes`` has."""
+        """Backups, made and restored by hermes-node under the lease of ``nodes``."""
         return ProvedCopies(self._registry, self.keys, nodes, self._registry.now, self.proof)
 
     @cached_property
     def keys(self) -> Keys:
-        """What opens repositories."""
+        """Passwords and credentials of repositories."""
         return Keys(self._registry, self._store.find, self._env.name, self._begin)
 
     @cached_property
     def proof(self) -> Proof:
-        """Restores backups here, to compare."""
+        """Restores backups on this computer, to compare them."""
         return self._adapters.proof(self._registry, self.keys, self._restic, self._tell)
 
     async def open_backup(self, instance: Instance, *, why: str) -> Operation:
@@ -99,7 +99,7 @@ class Backups:
         return await self._open_operation(OperationKind.RESTORE, instance, intent)
 
     def handlers(self) -> Mapping[OperationKind, Handler]:
-        """The kinds of operations that are about backups, with what makes their work."""
+        """The handlers of backups and restores."""
         return {OperationKind.BACKUP: self._backup, OperationKind.RESTORE: self._restore}
 
     def _backup(self, operation: Operation, lease: Lease) -> BackUp:
@@ -121,7 +121,7 @@ class Backups:
 
     @cached_property
     def nightly(self) -> Nightly:
-        """Backups whose turn of the day has come."""
+        """Makes the daily backups that are due."""
 
         async def back_up(instance: Instance) -> str:
             return await self._run(await self.open_backup(instance, why="daily"))
@@ -130,14 +130,14 @@ class Backups:
 
     @cached_property
     def pruning(self) -> Pruning:
-        """Takes away backups that no rule keeps."""
+        """Removes backups that no retention rule keeps."""
         settings = self._env.settings
         keep = Keep(settings.backup_keep_daily, settings.backup_keep_weekly, settings.backup_keep_monthly)
         return Pruning(self._registry, self._contents, keep)
 
     @cached_property
     def ended(self) -> EndedBackups:
-        """Takes away the backups of agents that ended long ago."""
+        """Removes the backups of instances that were terminated long ago."""
         kept = timedelta(days=self._env.settings.ended_backups_days)
         return EndedBackups(
             self._registry, self._contents, self.keys.revoke, partial(LeaseKeeper, self._registry), kept
@@ -159,5 +159,5 @@ class Backups:
 
     @property
     def are_kept(self) -> bool:
-        """Whether there is anywhere to keep them."""
+        """Whether this environment has an object store."""
         return self._store.exists

@@ -65,7 +65,7 @@ class ChosenCells:
     chosen: tuple[Cell, ...]
 
     async def preview(self, only: Collection[str]) -> tuple[tuple[CellRun, ...], Cost]:
-        """What bringing each to its rows would change, and what everything would cost."""
+        """Preview ``up`` of each, and what the fleet would cost then."""
         seen: list[ChangePreview] = []
 
         async def see(cell: CellName) -> Preview:
@@ -75,7 +75,7 @@ class ChosenCells:
         return await self._look(see), await self.cells.guards.cost(*seen)
 
     async def save_preview(self) -> tuple[tuple[CellRun, ...], Cost, str]:
-        """The same of one cell, its machines asked for as well, and the signed file of it.
+        """Preview ``up`` of one cell against its real machines, and sign that preview; its file is the last result.
 
         Raises:
             UsageError: Several cells are meant.
@@ -93,23 +93,23 @@ class ChosenCells:
         return await self._look(lambda cell: self.cells.ups.run(UpRequest(cell, saved=saved, approval=approval)))
 
     async def preview_refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:
-        """What refreshing each would write into its state."""
+        """Preview ``refresh`` of each."""
         return await self._look(partial(self.cells.stacks.preview_refresh, only=_machines(only)))
 
     async def refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:
-        """Bring the state of each to what the vendor has."""
+        """Refresh the state of each from the vendor."""
         return await self._look(partial(self.cells.stacks.refresh, only=_machines(only)))
 
     async def destroy(self) -> tuple[CellRun, ...]:
-        """Remove what is left of each; those that hold a machine refuse."""
+        """Remove each stack; one that holds a machine refuses."""
         return await self._look(self.cells.stacks.destroy)
 
     async def up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
-        """Bring each to its rows, as operations."""
+        """Run ``up`` of each as an operation."""
         return await self._look(lambda cell: self.cells.ups.run(UpRequest(cell, _machines(only), named)))
 
     async def leave_up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
-        """Leave it to the workers to bring each to its rows."""
+        """Leave ``up`` of each to the workers."""
 
         async def work(cell: CellName) -> CellRun:
             operation = await self.cells.ups.leave(UpRequest(cell, _machines(only), named))

@@ -35,7 +35,7 @@ class CertificateAuthority:
 
     @property
     def life(self) -> timedelta:
-        """For how long a certificate counts that is issued here."""
+        """How long a certificate is valid."""
         return timedelta(days=self.env.settings.certificate_days)
 
     def load(self) -> Authority:
@@ -50,7 +50,7 @@ class CertificateAuthority:
         return Authority.load(text, self.registry, environment=self.env.name, source=source)
 
     def certificates(self, url: str) -> Certificates | None:
-        """What issues machines' certificates; ``None`` where no service is known that takes them.
+        """Issues machines' certificates; ``None`` if no service takes them.
 
         Args:
             url: Of the service that machines prove themselves to; empty for none.
@@ -64,7 +64,7 @@ class CertificateAuthority:
         return self.load()
 
     async def service_certificate(self, hosts: Sequence[str]) -> OwnCertificate:
-        """The certificate of a service of ours that machines or other services connect to.
+        """The certificate of a service that machines or other services connect to.
 
         It is made once now, so that a missing key is an error of the command that serves, and not of the first
         connection.

@@ -1,4 +1,4 @@
-"""What stands before every run of a cell: the environment's limits, or a preview that somebody signed."""
+"""Checks every run of a cell's stack beforehand: against the environment's limits, or against a signed preview."""
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping
@@ -29,7 +29,7 @@ from hermesops.settings import Environment
 
 
 class Guards:
-    """Makes what judges runs.
+    """Checks runs.
 
     Args:
         env: Its limits, and who signs in it.
@@ -54,12 +54,12 @@ class Guards:
     async def judge(
         self, change_preview: ChangePreview, named: Overrides = NO_OVERRIDES, *, began: bool = False
     ) -> None:
-        """Let a run begin within the limits and what was named; see ``cells.changes.guard.judge``."""
+        """Refuse a run beyond the limits and overrides; see ``cells.changes.guard.judge``."""
         cost = await self.cost(change_preview) if self._limits.budget is not None else None
         judge(change_preview, limits=self._limits, named=named, cost=cost, began=began)
 
     async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
-        """Let more machines be rented only while the budget allows all of them.
+        """Refuse more machines than the budget allows.
 
         Args:
             rented: Server type and region of each.
@@ -75,7 +75,7 @@ class Guards:
         refuse_over_budget(rented, bill_of(machines, await self._prices(machines)), budget)
 
     async def refuse_moved(self, change_preview: ChangePreview, preview: SavedPreview) -> None:
-        """Let a run begin that is the one somebody signed."""
+        """Refuse a run that differs from the signed preview."""
         refuse_moved(preview, change_preview, self.versions())
 
     async def cost(self, *change_previews: ChangePreview) -> Cost:
@@ -88,7 +88,7 @@ class Guards:
         return Cost(rest + bill_of(held, prices), rest + bill_of(wanted, prices))
 
     async def _prices(self, machines: Collection[Rentable]) -> PriceList:
-        """Today's prices where these machines are; none where the vendor is silent."""
+        """Today's prices in these machines' regions; none if the vendor does not answer."""
         try:
             async with self._vendor() as client:
                 return await prices_of(client, machines)
@@ -111,7 +111,7 @@ class Guards:
         return signers_of(self._env).sign_file(FILE, preview)
 
     def open(self, text: str) -> tuple[SavedPreview, str]:
-        """A saved preview that counts here and now, and who signed it.
+        """Read a saved preview that is still valid; its content and the signer.
 
         Raises:
             UsageError: It is none.
@@ -123,11 +123,11 @@ class Guards:
         return preview, signer
 
     def versions(self) -> Mapping[str, str]:
-        """What makes previews here."""
+        """Versions of everything that makes previews."""
         return {"hermesops": hermesops.__version__, "engine": self._engine_name(), "program": _program_digest()}
 
     def _ordered(self, *, but: Collection[CellName] = ()) -> list[Rentable]:
-        """The machines that rows order, those of some cells left out."""
+        """All ordered machines but those of some cells."""
         return [
             *(one for one in self._registry.list_ordered() if one.wanted and one.instance.cell not in but),
             *(one for one in self._registry.list_spares() if one.wanted and one.cell not in but),

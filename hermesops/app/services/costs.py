@@ -1,4 +1,4 @@
-"""What an environment's machines cost, twice: by our rows, and by the vendor's account."""
+"""What an environment's machines cost: by the registry's rows, and by the vendor's account."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping

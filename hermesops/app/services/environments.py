@@ -34,7 +34,7 @@ def list_environments(chosen: Environment) -> tuple[EnvironmentState, ...]:
 
 
 def require_known(env: Environment) -> None:
-    """Go on when an environment is there: nobody's registry begins with a name that was mistyped.
+    """Refuse an environment that does not exist: a mistyped name must not make a new registry.
 
     Raises:
         UsageError: It has no folder, and no variable says where its vendor, its registry or its secrets are.

@@ -62,7 +62,7 @@ class Drift:
     tell: Callable[[str], None]
 
     async def findings(self, selector: Selector, *, deep: bool) -> tuple[Finding, ...]:
-        """Everything that differs among what is selected, the worst first; notes how machines look.
+        """All differences among the selected instances, the worst first; records the state of machines.
 
         Args:
             selector: By ``plan``, ``cell``, ``status`` and ``user``.
@@ -81,7 +81,7 @@ class Drift:
         return narrowed(compare(snapshot, RepairAdvisor(self.program)), snapshot.rows, selector)
 
     async def converge(self, instances: Sequence[Instance], *, check: bool = False) -> Converged:
-        """Bring machines to what the roles say: every managed file as it should be, every unit too.
+        """Apply the roles to machines.
 
         Args:
             instances: Whose machines; they have some.
@@ -93,7 +93,7 @@ class Drift:
         return await self.converger.run("instance", hosts_of(instances), variables=variables, check=check, tell=tell)
 
     async def accept_size(self, instance: Instance, *, reason: str) -> tuple[str, str]:
-        """Order from now on the size that an instance's machine was given behind our back; the sizes before and now.
+        """Accept the size that a machine was given at JustAVPS as the ordered one; the sizes before and now.
 
         Raises:
             UnavailableError: JustAVPS lists no machine of it.
@@ -144,7 +144,7 @@ class Drift:
 async def list_machines(
     registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]], environment: str
 ) -> None:
-    """Ask the vendor for its list of machines, and note what it says: one call, and nothing else is compared."""
+    """Ask the vendor for its list of machines, and record it: one call."""
     rows = registry.list_ordered()
     async with vendor() as client:
         seen, missing = listing(await client.list_machines(), rows, environment, {})

@@ -1,4 +1,4 @@
-"""The scheduled jobs of an environment: what falls due without anybody asking."""
+"""The scheduled jobs of an environment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Jobs:
     model_tokens: ModelTokens
 
     def scheduler(self, *, grace_s: float) -> JobScheduler:
-        """What a worker does beside operations.
+        """Runs the jobs of a worker.
 
         Args:
             grace_s: Seconds that jobs have to end once it was told to stop.
@@ -122,7 +122,7 @@ class Jobs:
         return jobs[name]
 
     def chosen(self) -> list[Job]:
-        """Those that this environment's workers do.
+        """The jobs that this environment's workers run.
 
         Raises:
             UsageError: The setting ``without_jobs`` names one that there is not.

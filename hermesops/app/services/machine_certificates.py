@@ -1,4 +1,4 @@
-"""Which machines have a certificate, whose it is, and how one gets a fresh one through the toolbox."""
+"""Certificates of machines: who holds them, and how they are renewed through the toolbox."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ class CertificateRenewal:
         return made
 
     async def renew_all(self) -> dict[str, str]:
-        """The same for every machine, some at a time; why not, by title, empty for done."""
+        """Renew those of all machines; the problem of each by title, empty for none."""
         holders = holders_of(self.registry)
         told = await problems(holders, self.renew, _RENEWALS)
         return dict(zip([holder.title for holder in holders], told, strict=True))

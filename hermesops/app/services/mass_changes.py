@@ -47,7 +47,7 @@ class MassChanges:
     Args:
         env: The environment.
         registry: Where operations are.
-        given: The list and the approval that an operator brings along; ``None`` for none.
+        given: The list and the approval that an operator passed; ``None`` for none.
     """
 
     def __init__(self, env: "Environment", registry: "Registry", given: ApprovedList | None = None) -> None:

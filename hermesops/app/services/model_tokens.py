@@ -41,7 +41,7 @@ class ModelTokens:
         return self.registry.instances_due_for_model_tokens(life=self.life)
 
     async def renew_due(self) -> dict[str, str]:
-        """Hand each a fresh one; why not, by user, empty for done."""
+        """Hand a fresh one to each that is due; the problem of each by user, empty for none."""
         due = self.due()
         told = await problems(due, self.hand, _HANDOVERS)
         return dict(zip([one.title for one in due], told, strict=True))
@@ -75,7 +75,7 @@ class ModelTokens:
 async def revoke_model_tokens(
     registry: Registry, instance: Instance, hand: Callable[[Instance], Awaitable[None]], *, reason: str
 ) -> tuple[int, str]:
-    """Let no token of an instance count that was made by now, then hand a running agent another.
+    """Revoke all tokens of an instance, then hand a running agent another.
 
     The first needs the registry alone, whatever is away. Killed in between, the agent is due for a token, as is one
     whose machine did not answer.

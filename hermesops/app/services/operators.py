@@ -1,4 +1,4 @@
-"""Who acts in an environment."""
+"""The operator who acts, and whose signatures count."""
 
 import getpass
 import os

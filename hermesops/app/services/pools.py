@@ -1,4 +1,4 @@
-"""Warm pools: who fills them, who takes machines out of them."""
+"""Warm pools: filled, drained, and claimed from."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from hermesops.registry import Registry
 from hermesops.settings import Settings
 
 _SHORTLY_S = 20.0
-"""Seconds to wait for whoever takes the very machine that a pool is about to give up."""
+"""Seconds to wait for a claim of the machine that a pool is about to give up."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class Pools:
     router_url: str
     tell: Callable[[str], None]
 
-    # Who comes
+    # Claims
 
     async def claim(
         self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
     ) -> Instance | None:
-        """Give a newcomer a machine of a pool; ``None`` when none is ready, and a word about it where a pool is wanted.
+        """Give a new instance a machine of a pool; ``None`` if none is ready.
 
         What was taken is replaced by a worker.
         """
@@ -81,21 +81,21 @@ class Pools:
         return [one for one in spares if one.wanted and one.status is SpareStatus.READY and plan in {None, one.plan}]
 
     async def is_up(self, spare: Spare) -> bool:
-        """Whether the vendor has it and calls it ready; what it says itself is asked by whoever hands it over."""
+        """Whether the vendor lists it as ready; the machine itself is not asked."""
         try:
             machine = await self.client.get_machine(spare.machine_id or "")
         except NotFoundError:
             return False
         return machine.name == spare.name and machine.status is MachineStatus.READY
 
-    # Who fills
+    # Filling
 
     def cells(self, names: Sequence[str], *, opening: bool) -> list[Cell]:
         """The cells whose pools are meant: those named, else all.
 
         Args:
             names: As typed.
-            opening: Whether the cells that newcomers would open are opened for their pools.
+            opening: Whether cells that new instances would open are opened for their pools.
 
         Raises:
             UsageError: There is none of a name.
@@ -113,19 +113,19 @@ class Pools:
         return list(registry.list_cells())
 
     def short(self) -> list[CellName]:
-        """The cells whose pools are not what settings say, as far as rows tell, and that nobody is at."""
+        """The cells whose pools have to be filled or shrunk, by the rows alone."""
         registry = self.registry
         fills = registry.list_operations(kind=OperationKind.POOL_FILL)
         return self._sizes.short_cells(registry.list_cells(), registry.list_spares(), fills, registry.now())
 
     def open(self, cell: CellName) -> Operation:
-        """Write down that a cell's pool shall be filled, or find the row that says so."""
+        """Open the operation that fills a cell's pool, or find the unfinished one."""
         return self.registry.open_operation(
             OperationKind.POOL_FILL, pool_subject(cell), intent={"cell": str(cell), "grow": True}
         )
 
     async def drain(self, cell: CellName, *, reason: str) -> Operation:
-        """Give up every machine of a cell's pool, and write down that the cell shall be rid of them.
+        """Give up every machine of a cell's pool, and open the operation that destroys them.
 
         One that somebody takes at this very moment is theirs.
         """
@@ -141,7 +141,7 @@ class Pools:
         )
 
     def work_of(self, operation: Operation, _lease: Lease) -> PoolFill:
-        """What fills a pool, from its row."""
+        """The workflow of filling a pool, from its row."""
         cell = CellName(str(operation.intent["cell"]))
         targets = self._sizes.targets(self.registry.get_cell(cell)) if operation.intent["grow"] else []
         return PoolFill(cell, targets, self.settings.cell_size, self.registry, self, self, self._shortly_alone)
@@ -154,7 +154,7 @@ class Pools:
     def _shortly_alone(self, subject: str) -> LeaseKeeper:
         return LeaseKeeper(self.registry, subject, wait_s=_SHORTLY_S)
 
-    # The world, as filling sees it
+    # What filling needs of the world
 
     async def listed(self) -> Mapping[MachineName, Machine]:
         """The vendor's list, by name; of several of a name the newest."""
@@ -174,7 +174,7 @@ class Pools:
             await reach.await_named(spare.name, spare.machine_id)
 
     async def faults(self, machine_id: MachineId) -> Sequence[str]:
-        """What a machine without a user should promise, and does not."""
+        """The checks that a machine without an instance fails."""
         return await self.checks(machine_id)
 
     async def warm(self, machine_id: MachineId, lease: Lease) -> str:

@@ -1,4 +1,4 @@
-"""The tokens that open machines through JustAVPS's proxy, the relay's among them: who has one, who needs another."""
+"""Tokens that open machines through JustAVPS's proxy: listed, renewed and revoked."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -46,7 +46,7 @@ class ProxyTokens:
         return await self._agents.opens(await self._client.get_machine(machine_id), token)
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
-        """The tokens that are remembered, of one instance or of all, with whose machine they open."""
+        """The tokens of one instance or of all, each with its instance."""
         owners = {one.machine_id: one for one in self._registry.list_instances()}
         kept = self._registry.kept_tokens()
         return [
@@ -54,12 +54,12 @@ class ProxyTokens:
         ]
 
     def due(self) -> Due:
-        """What has fallen due."""
+        """Tokens to renew and to drop now."""
         running, used = machines_in_use(self._registry.list_instances(), self._registry.list_spares())
         return due_of(running, used, self._registry.kept_tokens(), self._registry.now())
 
     async def renew_due(self) -> dict[str, str]:
-        """Do what has fallen due; why not, by user or machine, empty for done."""
+        """Renew and drop what is due; the problem of each by user or machine, empty for none."""
         due = self.due()
         titles = {one.machine_id: one.title for one in self._registry.list_instances()}
         told: dict[str, str] = {}
@@ -70,7 +70,7 @@ class ProxyTokens:
         return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
 
     async def revoke(self, instance: Instance, purpose: str, *, reason: str) -> Sequence[KeptToken]:
-        """Revoke an instance's tokens, of one purpose or of all, and write down who did; those that were.
+        """Revoke an instance's tokens, of one purpose or of all, with a line in the audit; those that were revoked.
 
         Raises:
             UsageError: No token is for that.
@@ -83,7 +83,7 @@ class ProxyTokens:
         return found
 
     async def renew(self, instance: Instance, purpose: str, *, reason: str) -> None:
-        """Replace an instance's token of a purpose, and write down who did.
+        """Replace an instance's token of a purpose, with a line in the audit.
 
         Raises:
             UsageError: No token is for that.

@@ -1,4 +1,4 @@
-"""What gives machines back to instances, removes orphans, and rebuilds a registry that was lost."""
+"""Repairs after losses: adopts and removes orphans, and rebuilds a lost registry."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -59,7 +59,7 @@ class Identities:
 
 @dataclass(frozen=True)
 class Orphans:
-    """Machines of ours that no instance is on.
+    """Machines of this environment without an instance.
 
     Attributes:
         identities: Asks machines who they are.
@@ -83,12 +83,12 @@ class Orphans:
         return machines.orphans(rows, (*before, *after), self.environment)
 
     async def adopt(self, machine: Machine, *, reason: str, contested: bool = False) -> str:
-        """Give an orphan to the instance it says it belongs to; one line about what was done.
+        """Assign an orphan to the instance that it reports; one line about what was done.
 
         Args:
             machine: The orphan.
             reason: Why, for the audit.
-            contested: Whether a person says that it is the right one, whatever it or other orphans can prove.
+            contested: Whether an operator decided that it is the right one, whatever it or other orphans can prove.
         """
         told, holder = await self._asked(machine)
         rivals: list[Recovered] = []
@@ -141,7 +141,7 @@ class Orphans:
 
 @dataclass(frozen=True)
 class RegistryRebuild:
-    """A registry made anew from vendor and machines.
+    """Rebuilds a registry from vendor and machines.
 
     Attributes:
         place: Where the registry is, or was.
@@ -158,7 +158,7 @@ class RegistryRebuild:
     tell: Callable[[str], None]
 
     async def plan(self, aliases: Sequence[str]) -> Rebuild:
-        """Ask every machine of ours what it remembers; nothing is changed anywhere, and no registry is opened."""
+        """Ask every machine of the environment what it remembers; changes nothing and opens no registry."""
         name = self.environment
         async with self.vendor() as client:
             machines = [
@@ -171,7 +171,7 @@ class RegistryRebuild:
         return plan_rebuild(told, aliases=aliases, in_stacks=await self._in_stacks())
 
     def require_loss(self) -> None:
-        """Go on only where there is no registry that is whole and has something in it.
+        """Refuse while there is an intact registry with content.
 
         Raises:
             RefusedError: There is one.

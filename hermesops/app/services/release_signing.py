@@ -31,7 +31,7 @@ def trust_of(env: Environment, store: Store) -> Trust:
 
 
 class KeptMemory:
-    """What this computer knows of the store of releases, in the environment's folder of keys.
+    """What this computer remembers of the store of releases, in the environment's folder of keys.
 
     Args:
         folder: Which.
@@ -43,14 +43,14 @@ class KeptMemory:
         self._folder = folder
 
     def read(self, name: str) -> bytes | None:
-        """What it knows; ``None`` for nothing."""
+        """The remembered document; ``None`` for none."""
         try:
             return (self._folder / self._NAMES[name]).read_bytes()
         except FileNotFoundError:
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Know something from now on."""
+        """Remember a document."""
         replace_secret(self._folder / self._NAMES[name], content.decode())
 
 
@@ -66,14 +66,14 @@ class ReleaseKey:
         return self._make().sign(data, namespace=namespace)
 
     def first_signers(self) -> str:
-        """Who is to sign where nothing was ever signed: whom the environment allows, or else the key at hand."""
+        """The first signers of a store: those the environment allows, else this key."""
         if allowed := self.env.settings.allowed_signers:
             return _text(allowed)
         return f'releases@{self.env.name} namespaces="{NAMESPACES}" {self._make().public()}\n'
 
     @property
     def is_available(self) -> bool:
-        """Whether releases can be signed here, be it with a key that the first one makes."""
+        """Whether releases can be signed here; the local environment makes a key with its first release."""
         return bool(self._given or self.env.is_local) or self.secrets.find(RELEASE_KEY) is not None
 
     def find(self) -> Signers | None:

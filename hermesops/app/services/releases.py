@@ -40,15 +40,15 @@ class ReleaseChanges:
     hold_lease: Callable[[str], LeaseKeeper]
 
     async def build(self, order: BuildRequest, *, note: str) -> Built:
-        """Have a release of an agent; see ``release.builder.build.Builder``."""
+        """Build a release of an agent; see ``release.builder.build.Builder``."""
         return await self._built(partial(self.builder().build, order), note)
 
     async def rebuild(self, lock: Lock, given: Sequence[Path], *, note: str) -> Built:
-        """Have this very release, whole; see ``release.builder.rebuild.Rebuilder``."""
+        """Build exactly this release again; see ``release.builder.rebuild.Rebuilder``."""
         return await self._built(partial(Rebuilder(self.builder(), given).build, lock), note)
 
     def require_known(self, release: str) -> None:
-        """Go on when a release was ever known here: a mistyped one would be revoked, and the one that is meant not.
+        """Refuse a release that was never known here: a mistyped name would be revoked in place of the release.
 
         Raises:
             UsageError: It is in neither the store nor the registry.
@@ -58,7 +58,7 @@ class ReleaseChanges:
             raise unknown_name("release", release, known)
 
     async def revoke(self, release: str, *, reason: str) -> Revocations:
-        """Let no machine take in a release any more."""
+        """Revoke a release: no machine installs it any more."""
         registry, named = self.registry, ReleaseId(release)
         async with self.hold_lease(_SUBJECT):
             revocations = self.releases.revoke(release, reason)
@@ -71,7 +71,7 @@ class ReleaseChanges:
         return revocations
 
     async def set_floor(self, version: str, *, reason: str) -> Revocations:
-        """Let no machine take in an agent older than a version."""
+        """Set the oldest version of the agent that machines install."""
         async with self.hold_lease(_SUBJECT):
             before = self.releases.revocations()
             revocations = self.releases.set_floor(version)
@@ -80,7 +80,7 @@ class ReleaseChanges:
         return revocations
 
     async def set_signers(self, signers: str, *, sign_again: bool, reason: str) -> tuple[str, ...]:
-        """Let others sign from now on; see ``release.Releases.replace_signers``."""
+        """Change who signs releases; see ``release.Releases.replace_signers``."""
         async with self.hold_lease(_SUBJECT):
             before = self.releases.trust.current()
             left = self.releases.replace_signers(signers, sign_again=sign_again)
@@ -97,7 +97,7 @@ class ReleaseChanges:
         return written
 
     async def _built(self, build: Callable[..., Built], note: str) -> Built:
-        """Have built what is known here from then on; where nothing was ever signed, let the first signers sign."""
+        """Build a release and add it to the registry; the first one of a store sets its signers."""
         who = self.registry.actor
         async with self.hold_lease(_SUBJECT):
             if not self.releases.trust.chain():

@@ -45,7 +45,7 @@ class Drills:
     tell: Callable[[str], None]
 
     def due(self) -> Instance | None:
-        """Whose backup should be restored by now; ``None`` when none is known."""
+        """The instance whose backup is due for a drill; ``None`` if none is."""
         days = self.settings.drill_days
         drills = self.registry.list_operations(kind=OperationKind.DRILL)
         first = self.registry.first_backup_at()
@@ -59,7 +59,7 @@ class Drills:
         return self.registry.get_instance(chosen) if chosen else None
 
     async def open(self, instance: Instance | None, *, why: str) -> Operation:
-        """Write down that an instance's newest backup shall be restored; ``None``: of the one that needs it most.
+        """Open the drill of an instance's newest backup; ``None`` takes the instance whose last proof is oldest.
 
         Raises:
             RefusedError: Nobody has a backup.
@@ -75,7 +75,7 @@ class Drills:
         return self.registry.open_operation(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
 
     def work_of(self, operation: Operation, lease: Lease) -> Drill:
-        """What does one, from its row."""
+        """The workflow of a drill, from its row."""
         reach = self.instance_client.with_lease(lease)
         return Drill(
             operation,

@@ -48,13 +48,13 @@ class Snapshots:
         return await self.open_operation(OperationKind.SNAPSHOT, instance, {"reason": reason})
 
     def work_of(self, operation: Operation, lease: Lease) -> Snapshot:
-        """What takes one, from its row."""
+        """The workflow of taking one, from its row."""
         instance_id = instance_of(operation)
         name = snapshot_name(self.environment, instance_id, operation.id)
         return Snapshot(instance_id, name, self.instance_client.with_lease(lease), self)
 
     async def delete(self, instance: Instance, image: Image, *, reason: str) -> None:
-        """Delete one, and write down who did.
+        """Delete one, with a line in the audit.
 
         Raises:
             LeaseHeldError: Somebody is working on the instance.
@@ -63,7 +63,7 @@ class Snapshots:
             await self._delete(instance.id, image, why=reason)
 
     async def drop(self, instance_id: InstanceId, *, why: str) -> None:
-        """Delete all of an instance's, and write it down; the caller holds its lease."""
+        """Delete all of an instance's, with lines in the audit; the caller holds its lease."""
         for image in await self.of(instance_id):
             await self._delete(instance_id, image, why=why)
 
@@ -91,7 +91,7 @@ class Snapshots:
                 raise
 
     async def await_end(self, image_id: str) -> None:
-        """Return once it is saved, or given up."""
+        """Return once it is saved, or has failed."""
 
         async def look() -> bool | waiting.Pending[bool]:
             try:

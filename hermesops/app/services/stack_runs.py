@@ -18,12 +18,12 @@ from hermesops.settings import Environment
 
 
 class StackUps:
-    """Brings cells to their rows.
+    """Runs ``up`` of cells.
 
     Args:
         env: Whether runs need approvals here.
         stacks: Gives the cells' Pulumi stacks; they take long to load.
-        guards: What judges runs, and reads saved previews.
+        guards: Check runs, and read saved previews.
         runner: Makes what runs operations of these kinds.
     """
 
@@ -49,7 +49,7 @@ class StackUps:
         Raises:
             UsageError: There is no such cell or machine, or something was named that would not happen.
             RefusedError: Something would happen that was not named, or a saved preview no longer holds.
-            LeaseHeldError: Somebody else brings this cell to its rows right now.
+            LeaseHeldError: Another process runs ``up`` of this cell.
         """
         operation = await self._open(request)
         work = self._work(request, operation)
@@ -63,7 +63,7 @@ class StackUps:
 
         Raises:
             UsageError: There is no such cell.
-            LeaseHeldError: Somebody brings this cell to its rows right now.
+            LeaseHeldError: Another process runs ``up`` of this cell.
         """
         self._registry.cell_spec(request.cell)
         operation = await self._open(request)
@@ -71,7 +71,7 @@ class StackUps:
         return operation
 
     def work_of(self, operation: Operation, _lease: Lease) -> StackUp:
-        """What continues an ``up`` from its row."""
+        """The workflow of an ``up``, from its row."""
         return self._work(UpRequest.from_intent(operation.intent), operation)
 
     def _work(self, request: UpRequest, operation: Operation) -> StackUp:
@@ -98,7 +98,7 @@ class StackUps:
         return await stacks.up(request.cell, named=preview.named, guard=guard, with_drift=True)
 
     async def _open(self, request: UpRequest) -> Operation:
-        """Write the row of an ``up``; an unfinished one that was asked for otherwise is given up."""
+        """Open an ``up``; an unfinished one with other arguments is abandoned."""
         registry, intent = self._registry, request.to_intent()
         found = registry.open_operation(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
         if dict(found.intent) == intent:

@@ -1,4 +1,4 @@
-"""The purge of a local world, with what its environment's registry and stacks know of it."""
+"""Purges a local world, with its instances in the registry and its stacks."""
 
 import shutil
 from collections.abc import Callable, Collection
@@ -19,7 +19,7 @@ _PURGE = "hermesops local down --purge"
 
 @dataclass(frozen=True)
 class Losses:
-    """What a purge removes for good; ``None`` for a number that nobody can tell.
+    """What a purge removes for good; ``None`` for a number that is not known.
 
     Attributes:
         users: With an agent that is not terminated.
@@ -42,7 +42,7 @@ class Losses:
 
 
 class WorldPurge:
-    """Removes the local world, then ends what is left of it in the registry.
+    """Removes the local world, then its instances from the registry.
 
     Killed anywhere, the same once more finishes: rows end last, and all at once.
 
@@ -97,7 +97,7 @@ class WorldPurge:
             ) from problem
 
     def left_over(self, machines: Collection[object]) -> str:
-        """What a registry says of a world that is gone, for whoever has just started another; empty for nothing.
+        """A hint for a new world if the registry still has instances of one that is gone; empty if not.
 
         Args:
             machines: Ids of the machines of the world that is up.
@@ -116,7 +116,7 @@ class WorldPurge:
 
     @property
     def _is_shared(self) -> bool:
-        """Whether the registry may be others' too: then nothing in it ends because of this world."""
+        """Whether other computers may use the registry too: then the purge changes nothing in it."""
         return self._env.settings.registry_url is not None
 
     @property
@@ -158,7 +158,7 @@ class WorldPurge:
             self._tell(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
 
     def _remove_files(self) -> None:
-        """Stacks' states name machines that are gone, and manifests such images."""
+        """Remove states of stacks and manifests of images: they name machines and images that are gone."""
         env = self._env
         _remove(env.folder / "manifests")
         if env.settings.pulumi_backend:
