@@ -31,7 +31,7 @@ def fleet_program() -> Callable[[], None]:
 
 def _program_of(cell: CellName) -> Callable[[], None]:
     app = Unconnected(Environment.load(), lambda _: None)
-    program = app.programs.program(app.registry.cell_spec(cell), frozenset())
+    program = app.programs.program(app.registry.cells.spec(cell), frozenset())
     if shutil.which(PLUGIN, path=app.env.variables.get("PATH", "")) is None:
         hint = f"activate the Python environment whose bin folder has {PLUGIN}"
         raise UsageError(f"{PLUGIN} is not on PATH", hint=hint)

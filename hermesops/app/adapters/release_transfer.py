@@ -35,7 +35,9 @@ class ReleaseTransfer:
             instance_id: Whose.
             told: What its machine reports; empty for nothing, and then the registry's row counts.
         """
-        noted = ReleaseId(told) or (await in_db_thread(self._registry.instance_releases)).get(instance_id)
+        noted = ReleaseId(told) or (await in_db_thread(self._registry.rollout_targets.instance_releases)).get(
+            instance_id
+        )
         return noted if noted in self._kept else None
 
     async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:

@@ -4,28 +4,33 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 
-from hermesops.backup.restore_check import NotProvedError, Proof, Rows
+from hermesops.backup.restore_check import NotProvedError, Proof
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 
 class SimulatedProof(Proof):
     """Proves backups of simulated machines.
 
     Args:
-        rows: The registry.
         keys: Opens repositories.
         restic: The platform's.
         count: Counts what is in a copy anew; ``None`` for one that is not there.
     """
 
     def __init__(
-        self, rows: Rows, keys: Keys, restic: Restic, count: Callable[[str], object | None], tell: Callable[[str], None]
+        self,
+        registry: Registry,
+        keys: Keys,
+        restic: Restic,
+        count: Callable[[str], object | None],
+        tell: Callable[[str], None],
     ) -> None:
-        super().__init__(rows, keys, restic, tell)
+        super().__init__(registry, keys, restic, tell)
         self._count = count
 
     async def check(self, backup: Backup) -> Backup:

@@ -182,7 +182,7 @@ class Unconnected:
         from hermesops.cells.naming import lease_of
 
         subject = lease_of(CellName(stack.stack))
-        held = (lease for lease in self.registry.list_leases() if lease.subject == subject)
+        held = (lease for lease in self.registry.leases.list() if lease.subject == subject)
         return next(((lease.epoch, lease.counter) for lease in held), None)
 
     @property
@@ -262,9 +262,9 @@ class Unconnected:
         """Contradictions in the registry, breaks of the audit's chain included."""
         from hermesops.model.contradiction import Contradiction
 
-        broken = self.registry.check_audit().findings
+        broken = self.registry.audit.check().findings
         chain = (Contradiction(f"audit/{one.id}", one.what, "hermesops audit verify") for one in broken)
-        return [*self.registry.contradictions(), *chain]
+        return [*self.registry.consistency.contradictions(), *chain]
 
     def hold_lease(self, subject: str) -> "LeaseKeeper":
         """Hold the lease of a subject while the context lasts; refused at once if another process holds it."""

@@ -130,7 +130,7 @@ class SimulatedAdapters(WorldAdapters):
         from hermesops.app.adapters.simulated_backups import SimulatedContents
         from hermesops.localcloud.drivers.sim.copies import drop_copies
 
-        return SimulatedContents(registry.list_backups, partial(drop_copies, self._world))
+        return SimulatedContents(registry.backups.list, partial(drop_copies, self._world))
 
     async def begin_repository(self, restic: "Restic", repository: "Repository", password: str) -> None:
         """Do nothing: there are no repositories."""

@@ -78,7 +78,7 @@ class Backups:
     async def open_backup(self, instance: Instance, *, why: str) -> Operation:
         """Open a backup of an instance, once the object store answers."""
         await self.keys.reach()
-        return self._registry.open_operation(
+        return self._registry.operations.open(
             OperationKind.BACKUP,
             instance_subject(instance.id),
             intent={"user": instance.title, "why": why},
@@ -114,7 +114,7 @@ class Backups:
             instance_of(operation),
             operation.id,
             request,
-            rows=self._registry,
+            registry=self._registry,
             world=reach,
             backups=self.copies(reach),
         )

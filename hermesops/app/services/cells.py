@@ -43,7 +43,7 @@ class Cells:
         Raises:
             UsageError: None is meant, or one that is not there.
         """
-        chosen = select_cells(self.registry.list_cells(), names=names, where=where, everything=everything)
+        chosen = select_cells(self.registry.cells.list(), names=names, where=where, everything=everything)
         return ChosenCells(self, tuple(chosen))
 
     def previewed(self, saved: str) -> "ChosenCells":

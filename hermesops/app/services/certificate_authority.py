@@ -44,7 +44,7 @@ class CertificateAuthority:
         Raises:
             RefusedError: The key is gone, damaged, or of an authority that nobody trusts.
         """
-        is_first = not self.registry.list_authorities()
+        is_first = not self.registry.certificates.list_authorities()
         text = self.secrets.made(AUTHORITY_KEY, fresh_key()) if is_first else self.secrets.read(AUTHORITY_KEY)
         source = self.secrets.held(AUTHORITY_KEY).where
         return Authority.load(text, self.registry, environment=self.env.name, source=source)
@@ -106,8 +106,8 @@ class CertificateAuthority:
         Raises:
             RefusedError: The file may be read by others, or holds no such key.
         """
-        if not self.registry.list_authorities():
+        if not self.registry.certificates.list_authorities():
             self.load()
         make_secret(file, fresh_key())
         key = read_key(read_secret(file, what="authority's key"), source=str(file))
-        self.registry.trust_authority(make_root(key, self.env.name))
+        self.registry.certificates.trust_authority(make_root(key, self.env.name))

@@ -129,8 +129,8 @@ class Guards:
     def _ordered(self, *, but: Collection[CellName] = ()) -> list[Rentable]:
         """All ordered machines but those of some cells."""
         return [
-            *(one for one in self._registry.list_ordered() if one.wanted and one.instance.cell not in but),
-            *(one for one in self._registry.list_spares() if one.wanted and one.cell not in but),
+            *(one for one in self._registry.fleet.list_ordered() if one.wanted and one.instance.cell not in but),
+            *(one for one in self._registry.spares.list() if one.wanted and one.cell not in but),
         ]
 
 

@@ -49,13 +49,13 @@ async def costs_of(registry: Registry, vendor: Callable[[], AbstractAsyncContext
     Raises:
         UnavailableError: The vendor does not answer.
     """
-    cells: dict[str, list[Rentable]] = {cell.name: [] for cell in registry.list_cells()}
+    cells: dict[str, list[Rentable]] = {cell.name: [] for cell in registry.cells.list()}
     plans: defaultdict[str, list[Rentable]] = defaultdict(list)
-    for one in registry.list_ordered():
+    for one in registry.fleet.list_ordered():
         if one.wanted:
             cells[one.instance.cell].append(one)
             plans[one.instance.plan.value].append(one)
-    for spare in registry.list_spares():
+    for spare in registry.spares.list():
         if spare.wanted:
             cells[spare.cell].append(spare)
             plans[spare.plan.value].append(spare)

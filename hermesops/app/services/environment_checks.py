@@ -120,7 +120,7 @@ class EnvironmentChecks:
             return []
 
     async def _registry_opens(self) -> str:
-        return f"{len(self.registry().list_instances())} instances"
+        return f"{len(self.registry().instances.list())} instances"
 
     async def _vendor_answers(self) -> str:
         async with self.vendor() as client:
@@ -129,15 +129,15 @@ class EnvironmentChecks:
 
     async def _registry_unseals(self) -> str:
         registry, secrets = self.registry(), self.secrets()
-        left = registry.count_sealed_otherwise()
+        left = registry.sealing.count_otherwise()
         if left:
             raise RefusedError(
-                f"{left} values are sealed with an older key than {registry.sealing_key()}: a rotation was cut short",
+                f"{left} values are sealed with an older key than {registry.sealing.key()}: a rotation was cut short",
                 hint=f"{self.program} secrets rotate {REGISTRY_KEY.name} --reason WHY",
             )
         ring = parse_ring(secrets.read(REGISTRY_KEY), secrets.where(REGISTRY_KEY))
         kept = f", {len(ring.retired)} kept for older copies" if ring.retired else ""
-        return f"the registry opens; key {registry.sealing_key()} seals{kept}"
+        return f"the registry opens; key {registry.sealing.key()} seals{kept}"
 
     async def _passphrase_is_readable(self) -> str:
         if self.secrets().find(PULUMI_PASSPHRASE) is None:
@@ -148,7 +148,7 @@ class EnvironmentChecks:
         return f"{8 * len(self.router_key())} bits"
 
     async def _authority_signs(self) -> str:
-        known = len(self.registry().list_authorities())
+        known = len(self.registry().certificates.list_authorities())
         if not known:
             return "made with the first machine's certificate"
         self.authority().load()

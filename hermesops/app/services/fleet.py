@@ -102,7 +102,7 @@ class Drift:
             machine = await self.instance_client.machine(instance)
             if machine is None or not machine.server_type:
                 raise UnavailableError(f"JustAVPS does not say how large {instance.machine_name} is")
-            before = self.registry.accept_server_type(instance.id, machine.server_type, why=reason)
+            before = self.registry.recovery.accept_server_type(instance.id, machine.server_type, why=reason)
         return before, machine.server_type
 
     async def _bundle(self, recipe: Recipe, instance: Instance) -> str:
@@ -145,10 +145,10 @@ async def list_machines(
     registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]], environment: str
 ) -> None:
     """Ask the vendor for its list of machines, and record it: one call."""
-    rows = registry.list_ordered()
+    rows = registry.fleet.list_ordered()
     async with vendor() as client:
         seen, missing = listing(await client.list_machines(), rows, environment, {})
-    registry.note_sightings(seen, missing=missing)
+    registry.observations.record(seen, missing=missing)
 
 
 async def happenings(
@@ -157,13 +157,13 @@ async def happenings(
     """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
     runs = {}
     there = set(await engine.stacks(PROJECT))
-    for cell in registry.list_cells():
+    for cell in registry.cells.list():
         if stack_of(cell.name) in there:
             try:
                 runs[cell.name] = await engine.history(stack_of(cell.name))
             except HermesError as error:
                 tell(f"the history of {cell.name} cannot be read: {error.message}")
-    entries = registry.list_audit(since=since, limit=_ENTRIES)
+    entries = registry.audit.list(since=since, limit=_ENTRIES)
     if len(entries) == _ENTRIES:
         tell(f"only the newest {_ENTRIES} entries of the audit are shown")
     return changes.happenings(entries, runs, since=since)

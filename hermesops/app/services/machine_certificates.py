@@ -37,12 +37,12 @@ def holders_of(registry: Registry) -> list[Holder]:
     """Every machine that should have a certificate: instances' and the warm pools'."""
     of_instances = [
         Holder(one.title, one.machine_id, instance_subject(one.id), one.cell, one.id)
-        for one in registry.list_instances()
+        for one in registry.instances.list()
         if one.machine_id
     ]
     of_pools = [
         Holder(one.name, one.machine_id, spare_subject(one.name))
-        for one in registry.list_spares(purpose=Purpose.POOL)
+        for one in registry.spares.list(purpose=Purpose.POOL)
         if one.machine_id and one.wanted
     ]
     return of_instances + of_pools
@@ -58,7 +58,7 @@ def find_holder(registry: Registry, who: str) -> Holder:
     for holder in holders_of(registry):
         if who in {holder.title, holder.machine_id}:
             return holder
-    instance = registry.find_instance(who)
+    instance = registry.instances.find(who)
     if instance.machine_id is None:
         raise RefusedError(f"{instance.title} has no machine now", hint=f"hermesops instance show {who}")
     return Holder(instance.title, instance.machine_id, instance_subject(instance.id), instance.cell, instance.id)
@@ -68,7 +68,7 @@ def newest_certificates(registry: Registry) -> list[tuple[str, Certificate]]:
     """The newest certificate of every machine, and whose it is; machines that are gone by their ids."""
     titles = {holder.machine_id: holder.title for holder in holders_of(registry)}
     found: dict[MachineId, Certificate] = {}
-    for one in registry.list_certificates():
+    for one in registry.certificates.list():
         found.setdefault(one.machine_id, one)
     return [(titles.get(machine_id, machine_id), one) for machine_id, one in found.items()]
 

@@ -33,12 +33,12 @@ class ModelTokens:
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance, PresentToken]]:
         """The present token of one instance, or of each that is not terminated."""
-        instances = [instance] if instance else self.registry.list_instances()
-        return [(one, self.registry.model_token(one.id)) for one in instances]
+        instances = [instance] if instance else self.registry.instances.list()
+        return [(one, self.registry.model_tokens.get(one.id)) for one in instances]
 
     def due(self) -> Sequence[Instance]:
         """Running instances whose token has lived half its life, or that lack the present one."""
-        return self.registry.instances_due_for_model_tokens(life=self.life)
+        return self.registry.model_tokens.instances_due(life=self.life)
 
     async def renew_due(self) -> dict[str, str]:
         """Hand a fresh one to each that is due; the problem of each by user, empty for none."""
@@ -55,10 +55,10 @@ class ModelTokens:
             UnavailableError: Its machine does not answer, or the agent did not read the token.
         """
         async with self.hold_lease(instance_subject(instance.id)) as turn:
-            instance = self.registry.get_instance(instance.id)
+            instance = self.registry.instances.get(instance.id)
             if instance.status is not InstanceStatus.RUNNING:
                 raise asleep(instance)
-            refuse_at_rest(instance, self.registry.list_operations(unfinished=True, instance_id=instance.id))
+            refuse_at_rest(instance, self.registry.operations.list(unfinished=True, instance_id=instance.id))
             client = self.instance_client.with_lease(turn.lease)
             seen = await client.observe(instance.id)
             if seen.machine is None or seen.node is None:
@@ -90,5 +90,5 @@ async def revoke_model_tokens(
         The oldest generation that counts, and why the agent was not handed another token; empty where it was, or is to
         have none.
     """
-    generation = registry.revoke_model_tokens(instance.id, why=reason)
+    generation = registry.model_tokens.revoke(instance.id, why=reason)
     return generation, await problem_of(hand(instance)) if instance.status is InstanceStatus.RUNNING else ""

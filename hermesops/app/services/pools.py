@@ -72,12 +72,12 @@ class Pools:
             return None
         self.tell(f"took {instance.machine_name} out of the warm pool of {instance.cell}")
         if size:
-            self.registry.record_step(self.open(instance.cell).id, QUEUED)
+            self.registry.operations.record_step(self.open(instance.cell).id, QUEUED)
         return instance
 
     def ready(self, plan: Plan | None = None) -> list[Spare]:
         """The machines that could be taken, of a plan or of any; the one that has waited longest first."""
-        spares = self.registry.list_spares(purpose=Purpose.POOL)
+        spares = self.registry.spares.list(purpose=Purpose.POOL)
         return [one for one in spares if one.wanted and one.status is SpareStatus.READY and plan in {None, one.plan}]
 
     async def is_up(self, spare: Spare) -> bool:
@@ -102,25 +102,25 @@ class Pools:
         """
         registry, settings = self.registry, self.settings
         if names:
-            return [registry.get_cell(parse_cell(name)) for name in names]
+            return [registry.cells.get(parse_cell(name)) for name in names]
         for plan, size in settings.pool_size.items():
             if size and opening:
                 region = settings.plan_regions.get(plan, settings.region)
                 choose = partial(
                     choose_cell, plan=plan, region=region, size=settings.cell_size, plans_apart=settings.plans_apart
                 )
-                registry.open_cell(choose(registry.list_cells()))
-        return list(registry.list_cells())
+                registry.cells.open(choose(registry.cells.list()))
+        return list(registry.cells.list())
 
     def short(self) -> list[CellName]:
         """The cells whose pools have to be filled or shrunk, by the rows alone."""
         registry = self.registry
-        fills = registry.list_operations(kind=OperationKind.POOL_FILL)
-        return self._sizes.short_cells(registry.list_cells(), registry.list_spares(), fills, registry.now())
+        fills = registry.operations.list(kind=OperationKind.POOL_FILL)
+        return self._sizes.short_cells(registry.cells.list(), registry.spares.list(), fills, registry.now())
 
     def open(self, cell: CellName) -> Operation:
         """Open the operation that fills a cell's pool, or find the unfinished one."""
-        return self.registry.open_operation(
+        return self.registry.operations.open(
             OperationKind.POOL_FILL, pool_subject(cell), intent={"cell": str(cell), "grow": True}
         )
 
@@ -130,25 +130,25 @@ class Pools:
         One that somebody takes at this very moment is theirs.
         """
         registry = self.registry
-        for spare in registry.list_spares(cell=cell, purpose=Purpose.POOL):
+        for spare in registry.spares.list(cell=cell, purpose=Purpose.POOL):
             try:
                 async with self._shortly_alone(spare_subject(spare.name)):
-                    registry.retire_spare(spare.name, why=reason)
+                    registry.spares.retire(spare.name, why=reason)
             except LeaseHeldError:
                 self.tell(f"{spare.name} is being worked on and stays")
-        return registry.open_operation(
+        return registry.operations.open(
             OperationKind.POOL_FILL, pool_subject(cell), intent={"cell": str(cell), "grow": False}
         )
 
     def work_of(self, operation: Operation, _lease: Lease) -> PoolFill:
         """The workflow of filling a pool, from its row."""
         cell = CellName(str(operation.intent["cell"]))
-        targets = self._sizes.targets(self.registry.get_cell(cell)) if operation.intent["grow"] else []
+        targets = self._sizes.targets(self.registry.cells.get(cell)) if operation.intent["grow"] else []
         return PoolFill(cell, targets, self.settings.cell_size, self.registry, self, self, self._shortly_alone)
 
     @property
     def _sizes(self) -> PoolSizes:
-        settings, image = self.settings, self.registry.latest_image(self.settings.image)
+        settings, image = self.settings, self.registry.images.latest(self.settings.image)
         return PoolSizes(settings.pool_size, settings.server_types, image.id if image else None, settings.cell_size)
 
     def _shortly_alone(self, subject: str) -> LeaseKeeper:

@@ -47,21 +47,21 @@ class ProxyTokens:
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
         """The tokens of one instance or of all, each with its instance."""
-        owners = {one.machine_id: one for one in self._registry.list_instances()}
-        kept = self._registry.kept_tokens()
+        owners = {one.machine_id: one for one in self._registry.instances.list()}
+        kept = self._registry.proxy_tokens.kept()
         return [
             (owners.get(one.machine_id), one) for one in kept if not instance or one.machine_id == instance.machine_id
         ]
 
     def due(self) -> Due:
         """Tokens to renew and to drop now."""
-        running, used = machines_in_use(self._registry.list_instances(), self._registry.list_spares())
-        return due_of(running, used, self._registry.kept_tokens(), self._registry.now())
+        running, used = machines_in_use(self._registry.instances.list(), self._registry.spares.list())
+        return due_of(running, used, self._registry.proxy_tokens.kept(), self._registry.now())
 
     async def renew_due(self) -> dict[str, str]:
         """Renew and drop what is due; the problem of each by user or machine, empty for none."""
         due = self.due()
-        titles = {one.machine_id: one.title for one in self._registry.list_instances()}
+        titles = {one.machine_id: one.title for one in self._registry.instances.list()}
         told: dict[str, str] = {}
         for token, problem in zip(due.drop, await problems(due.drop, self.renewal.drop, _DROPS), strict=True):
             if problem:
@@ -96,7 +96,7 @@ class ProxyTokens:
         self._note(instance, "token_renewed", reason, [purpose])
 
     def _note(self, instance: Instance, action: str, reason: str, purposes: list[str]) -> None:
-        self._registry.append_audit(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
+        self._registry.audit.append(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
 
 
 def _refuse_unknown(instance: Instance, purpose: str) -> None:

@@ -53,7 +53,7 @@ class ReleaseChanges:
         Raises:
             UsageError: It is in neither the store nor the registry.
         """
-        known = sorted({*self.releases.ids(), *self.registry.release_ids()})
+        known = sorted({*self.releases.ids(), *self.registry.releases.ids()})
         if release not in known:
             raise unknown_name("release", release, known)
 
@@ -65,9 +65,9 @@ class ReleaseChanges:
         with suppress(RefusedError):  # it is taken back by its name alone, be it here and whole or not
             self._know(self.releases.read(release))
         try:
-            registry.revoke_release(named, why=reason)
+            registry.releases.revoke(named, why=reason)
         except UsageError:  # nobody made it known
-            registry.append_audit("release_revoked", release_subject(named), why=reason)
+            registry.audit.append("release_revoked", release_subject(named), why=reason)
         return revocations
 
     async def set_floor(self, version: str, *, reason: str) -> Revocations:
@@ -76,7 +76,7 @@ class ReleaseChanges:
             before = self.releases.revocations()
             revocations = self.releases.set_floor(version)
         told, after = {"floor": before.floor}, {"floor": version}
-        self.registry.append_audit("release_floor_set", _SUBJECT, why=reason, before=told, after=after)
+        self.registry.audit.append("release_floor_set", _SUBJECT, why=reason, before=told, after=after)
         return revocations
 
     async def set_signers(self, signers: str, *, sign_again: bool, reason: str) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class ReleaseChanges:
             before = self.releases.trust.current()
             left = self.releases.replace_signers(signers, sign_again=sign_again)
         told, after = {"signers": before}, {"signers": signers}
-        self.registry.append_audit("release_signers_set", _SUBJECT, why=reason, before=told, after=after)
+        self.registry.audit.append("release_signers_set", _SUBJECT, why=reason, before=told, after=after)
         return left
 
     async def restore(self, *, reason: str) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ class ReleaseChanges:
         async with self.hold_lease(_SUBJECT):
             written = self.releases.restore()
         if written:
-            self.registry.append_audit("release_trust_restored", _SUBJECT, why=reason, after={"written": written})
+            self.registry.audit.append("release_trust_restored", _SUBJECT, why=reason, after={"written": written})
         return written
 
     async def _built(self, build: Callable[..., Built], note: str) -> Built:
@@ -107,4 +107,4 @@ class ReleaseChanges:
         return built
 
     def _know(self, lock: Lock) -> None:
-        self.registry.add_release(ReleaseId(lock.id), digest=lock.digest, agent_version=lock.agent_version)
+        self.registry.releases.add(ReleaseId(lock.id), digest=lock.digest, agent_version=lock.agent_version)

@@ -47,16 +47,16 @@ class Drills:
     def due(self) -> Instance | None:
         """The instance whose backup is due for a drill; ``None`` if none is."""
         days = self.settings.drill_days
-        drills = self.registry.list_operations(kind=OperationKind.DRILL)
-        first = self.registry.first_backup_at()
+        drills = self.registry.operations.list(kind=OperationKind.DRILL)
+        first = self.registry.backups.first_at()
         if not days or not is_due(drills, first, timedelta(days=days), self.registry.now()):
             return None
         return self.candidate()
 
     def candidate(self) -> Instance | None:
         """The instance whose last proof is oldest."""
-        chosen = next_of(self.registry.newest_checks())
-        return self.registry.get_instance(chosen) if chosen else None
+        chosen = next_of(self.registry.backups.newest_checks())
+        return self.registry.instances.get(chosen) if chosen else None
 
     async def open(self, instance: Instance | None, *, why: str) -> Operation:
         """Open the drill of an instance's newest backup; ``None`` takes the instance whose last proof is oldest.
@@ -69,17 +69,17 @@ class Drills:
         chosen = instance or self.candidate()
         if chosen is None:
             raise RefusedError("no agent has a backup", hint="hermesops backup create USER makes one")
-        newest = self.registry.get_backup(chosen.id, "")
+        newest = self.registry.backups.get(chosen.id, "")
         await self.backups.keys.reach()
         intent = {"user": chosen.title, "instance": chosen.id, "snapshot": newest.id, "why": why}
-        return self.registry.open_operation(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
+        return self.registry.operations.open(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
 
     def work_of(self, operation: Operation, lease: Lease) -> Drill:
         """The workflow of a drill, from its row."""
         reach = self.instance_client.with_lease(lease)
         return Drill(
             operation,
-            rows=self.registry,
+            registry=self.registry,
             world=reach,
             backups=self.backups.copies(reach),
             cells=self.cells,
@@ -94,7 +94,7 @@ class Drills:
         await self.guards.refuse_unaffordable((server_type, place.region))
         await self.placement.refuse_unsold(server_type, place.region)
         self.tell("no machine is ready in the warm pools: one is made for the drill, which takes longer")
-        self.registry.place_spare(
+        self.registry.spares.place(
             Purpose.DRILL,
             plan=instance.plan,
             server_type=server_type,
@@ -110,11 +110,11 @@ class Drills:
         for spare in pools.ready(instance.plan):
             try:
                 async with self.hold_lease(spare_subject(spare.name)) as turn:
-                    if await pools.is_up(spare) and self.registry.lend_spare(
+                    if await pools.is_up(spare) and self.registry.assignments.lend(
                         spare.name, instance.id, lease=turn.lease, why=why
                     ):
                         self.tell(f"took {spare.name} out of the warm pool of {spare.cell}")
-                        self.registry.record_step(pools.open(spare.cell).id, QUEUED)
+                        self.registry.operations.record_step(pools.open(spare.cell).id, QUEUED)
                         return True
             except LeaseHeldError:
                 continue

@@ -53,7 +53,7 @@ class SecretChanges:
         else:
             self.registry().now()  # what cannot be written down is not done; a lost key of its own it gets first
         self.secrets.write(needed, text)
-        self.registry().append_audit("secret_set", f"secret/{needed.name}", why=why)
+        self.registry().audit.append("secret_set", f"secret/{needed.name}", why=why)
         return self.secrets.where(needed)
 
     async def rotate_registry_key(self, *, why: str) -> str:

@@ -65,9 +65,9 @@ class StackUps:
             UsageError: There is no such cell.
             LeaseHeldError: Another process runs ``up`` of this cell.
         """
-        self._registry.cell_spec(request.cell)
+        self._registry.cells.spec(request.cell)
         operation = await self._open(request)
-        self._registry.record_step(operation.id, QUEUED)
+        self._registry.operations.record_step(operation.id, QUEUED)
         return operation
 
     def work_of(self, operation: Operation, _lease: Lease) -> StackUp:
@@ -100,8 +100,8 @@ class StackUps:
     async def _open(self, request: UpRequest) -> Operation:
         """Open an ``up``; an unfinished one with other arguments is abandoned."""
         registry, intent = self._registry, request.to_intent()
-        found = registry.open_operation(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
+        found = registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
         if dict(found.intent) == intent:
             return found
         await abandon(found, registry, reason="another up of the cell was asked for")
-        return registry.open_operation(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
+        return registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)

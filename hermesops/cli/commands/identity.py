@@ -49,7 +49,7 @@ def show(who: Who) -> None:
 
     registry = context.compose().registry
     now, holder = registry.now(), find_holder(registry, who)
-    rows = [identity.certificate(holder.title, one, now) for one in registry.list_certificates(holder.machine_id)]
+    rows = [identity.certificate(holder.title, one, now) for one in registry.certificates.list(holder.machine_id)]
     columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
     table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
 
@@ -68,7 +68,7 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
         yes=yes,
     )
     require_reason(reason, f"hermesops identity revoke {who}")
-    count = composed.registry.revoke_certificates(holder.machine_id, why=reason)
+    count = composed.registry.certificates.revoke(holder.machine_id, why=reason)
     result(
         "identity-revoked",
         {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count},
@@ -116,7 +116,7 @@ def trust(
     """Create the key of another authority, trusted beside the current one; secrets set authority.key then uses it."""
     composed = context.compose()
     composed.authority.trust(file)
-    count = len(composed.registry.list_authorities())
+    count = len(composed.registry.certificates.list_authorities())
     lines = [f"{count} authorities are trusted; machines learn of it with their next certificate"]
     result("identity-trusted", {"file": str(file), "authorities": count}, lines)
 

@@ -41,7 +41,7 @@ def parts_of(cls: type) -> list[str]:
 @pytest.fixture
 def app(tmp_path: Path) -> Container:
     made = container(tmp_path, "staging", **VENDOR)
-    vars(made)["registry"] = part(list_cells=list, latest_image=lambda _: None, now=lambda: None)
+    vars(made)["registry"] = part(cells=part(list=list), images=part(latest=lambda _: None), now=lambda: None)
     return made
 
 

@@ -67,7 +67,7 @@ def accept_size(
 ) -> None:
     """Accept the size that somebody gave a machine at JustAVPS as the ordered one: disks cannot shrink."""
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
 
     async def work() -> tuple[str, str]:
         async with composed.session() as session:
@@ -85,7 +85,7 @@ def converge(
     from hermesops.errors import PartlyDoneError
 
     composed = context.compose()
-    instances = [composed.registry.find_instance(user) for user in users]
+    instances = [composed.registry.instances.find(user) for user in users]
 
     async def work() -> "Converged":
         async with composed.session() as session:

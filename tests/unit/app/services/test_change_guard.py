@@ -18,9 +18,9 @@ from tests.support.parts import part
 
 def registry() -> Any:  # noqa: ANN401 - stands for a registry
     return part(
-        list_cells=lambda: [part(name="cell1")],
-        list_ordered=lambda: [ordered(0), ordered(1)],
-        list_spares=lambda: [pooled(2), pooled(3, wanted=False)],
+        cells=part(list=lambda: [part(name="cell1")]),
+        fleet=part(list_ordered=lambda: [ordered(0), ordered(1)]),
+        spares=part(list=lambda: [pooled(2), pooled(3, wanted=False)]),
     )
 
 

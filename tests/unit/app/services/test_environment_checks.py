@@ -32,7 +32,7 @@ def checks(home: Path, name: str = "staging", **parts: Any) -> EnvironmentChecks
     usual: dict[str, Any] = {
         "env": Environment.load(name, given),
         "runs_machines": False,
-        "registry": lambda: part(list_instances=lambda: [1, 2], list_authorities=list),
+        "registry": lambda: part(instances=part(list=lambda: [1, 2]), certificates=part(list_authorities=list)),
         "secrets": lambda: part(find=lambda _: None),
         "endpoint": part,
         "vendor": refuses(UnavailableError("no answer")),
@@ -64,7 +64,7 @@ async def test_only_what_is_asked_for_is_checked(tmp_path: Path) -> None:
 
 
 async def test_a_rotation_that_was_cut_short_is_told_with_what_ends_it(tmp_path: Path) -> None:
-    registry = part(count_sealed_otherwise=lambda: 3, sealing_key=lambda: "k2")
+    registry = part(sealing=part(count_otherwise=lambda: 3, key=lambda: "k2"))
     [one] = await checks(tmp_path, registry=lambda: registry).check_secrets(("registry.key",))
     assert one.verdict is Verdict.FAILED
     assert "3 values" in one.seen

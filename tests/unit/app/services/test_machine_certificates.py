@@ -23,9 +23,8 @@ POOLED = pooled(2)
 
 def registry_with(**more: Any) -> Any:  # noqa: ANN401 - stands for a registry
     return part(
-        list_instances=lambda: [ADA, HOMELESS],
-        list_spares=lambda **_: [POOLED, pooled(3, wanted=False), pooled(4, machine_id=None)],
-        find_instance=lambda _: HOMELESS,
+        instances=part(list=lambda: [ADA, HOMELESS], find=lambda _: HOMELESS),
+        spares=part(list=lambda **_: [POOLED, pooled(3, wanted=False), pooled(4, machine_id=None)]),
         **more,
     )
 
@@ -57,7 +56,7 @@ def test_a_holder_is_found_by_user_and_by_machine_and_one_without_a_machine_is_r
 
 def test_the_newest_certificate_of_each_machine_is_told_with_whose_it_is() -> None:
     old, new, gone = (part(machine_id=one) for one in (ADA.machine_id, ADA.machine_id, "m-gone"))
-    found = newest_certificates(registry_with(list_certificates=lambda: [new, old, gone]))
+    found = newest_certificates(registry_with(certificates=part(list=lambda: [new, old, gone])))
     assert [title for title, _ in found] == ["ada", "m-gone"]
     assert found[0][1] is new
 

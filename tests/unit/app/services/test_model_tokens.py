@@ -34,7 +34,7 @@ def node(**changes: object) -> Any:  # noqa: ANN401 - stands for a NodeState
 
 
 def tokens(machine: Machine, row: Instance = ADA) -> ModelTokens:
-    registry = part(get_instance=lambda _: row, list_operations=lambda **_: ())
+    registry = part(instances=part(get=lambda _: row), operations=part(list=lambda **_: ()))
     return ModelTokens(registry, part(with_lease=lambda _: machine), Leases().hold, timedelta(days=7))
 
 
@@ -67,7 +67,7 @@ async def test_tokens_are_revoked_whether_or_not_the_agent_can_be_handed_another
         asked.append(instance.title)
         raise UnavailableError("its machine is away")
 
-    registry = part(revoke_model_tokens=lambda _, **__: 3)
+    registry = part(model_tokens=part(revoke=lambda _, **__: 3))
     assert await revoke_model_tokens(registry, ADA, hand, reason="leak") == (3, "its machine is away")
     assert await revoke_model_tokens(registry, SUSPENDED, hand, reason="leak") == (3, "")
     assert asked == ["ada"]

@@ -37,11 +37,10 @@ class World:
             self.revoked.append(token_id)
 
         registry = part(
-            list_instances=lambda: [ADA, HOMELESS],
-            list_spares=list,
-            kept_tokens=lambda: self.tokens,
-            forget_proxy_token=lambda *_, **__: None,
-            append_audit=note,
+            instances=part(list=lambda: [ADA, HOMELESS]),
+            spares=part(list=list),
+            proxy_tokens=part(kept=lambda: self.tokens, forget=lambda *_, **__: None),
+            audit=part(append=note),
             now=lambda: NOW,
         )
         return ProxyTokens(registry, part(revoke_proxy_token=revoke), part())

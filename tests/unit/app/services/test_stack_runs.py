@@ -37,7 +37,9 @@ class World:
         self.env = Environment.load("staging", given)
         self.steps: list[str] = []
         self.ups: list[tuple[CellName, frozenset[MachineName]]] = []
-        self.registry: Any = part(open_operation=self._open, record_step=self._note, cell_spec=lambda _: None)
+        self.registry: Any = part(
+            operations=part(open=self._open, record_step=self._note), cells=part(spec=lambda _: None)
+        )
 
     def service(self) -> StackUps:
         stacks: Any = part(up=self._up)
@@ -87,7 +89,7 @@ async def test_what_goes_beyond_the_limits_needs_an_approved_preview_where_that_
 
 async def test_a_saved_preview_is_of_one_cell(tmp_path: Path) -> None:
     cells: Any = [part(name=CELL), part(name=CellName("cell2"))]
-    services = Cells(part(list_cells=lambda: cells), part(), part(), World(tmp_path).service(), parallel=2)
+    services = Cells(part(cells=part(list=lambda: cells)), part(), part(), World(tmp_path).service(), parallel=2)
     with pytest.raises(UsageError, match="of one cell"):
         await services.select(names=(), where="", everything=True).save_preview()
 
@@ -100,7 +102,7 @@ async def test_chosen_cells_are_run_and_one_that_fails_does_not_keep_others(tmp_
 
     world = World(tmp_path)
     services = Cells(
-        part(list_cells=lambda: [part(name=CELL), part(name=CellName("cell2"))]),
+        part(cells=part(list=lambda: [part(name=CELL), part(name=CellName("cell2"))])),
         part(refresh=up),
         part(),
         world.service(),

@@ -17,17 +17,15 @@ class Registry:
     def __init__(self, *machines: str) -> None:
         self.machines = frozenset(machines)
         self.purged: list[bool] = []
+        self.world: Any = part(known_machines=lambda: self.machines, count=self._count, purge=self._purge)
 
-    def known_machines(self) -> frozenset[str]:
-        return self.machines
-
-    def count_fleet(self) -> Any:  # noqa: ANN401 - stands for a Fleet
+    def _count(self) -> Any:  # noqa: ANN401 - stands for a Fleet
         return part(instances=2, backups=5)
 
-    def purge_fleet(self, *, with_backups: bool, why: str) -> Any:  # noqa: ANN401 - as above
+    def _purge(self, *, with_backups: bool, why: str) -> Any:  # noqa: ANN401 - as above
         assert why
         self.purged.append(with_backups)
-        return self.count_fleet()
+        return self._count()
 
     def close(self) -> None:
         """Nothing is open."""
