@@ -1,11 +1,10 @@
-"""The composition root: settings in, objects out. The wiring diagram of hermesops; it decides nothing.
+"""The composition root: settings in, objects out.
 
-Each part is made when it is first asked for, and imports only what it needs.
+The container builds the parts, services are what commands call, and handlers build the workflow of each operation.
 """
 
 from hermesops.app.container import Container
-from hermesops.app.container_parts.connected import Connected
 from hermesops.app.container_parts.endpoint import endpoint_of
-from hermesops.app.container_parts.programs import fleet_program
+from hermesops.app.container_parts.runtime import Runtime
 
-__all__ = ["Connected", "Container", "endpoint_of", "fleet_program"]
+__all__ = ["Container", "Runtime", "endpoint_of"]

@@ -1,269 +1,38 @@
-"""Everything of one environment that needs no connection."""
+"""The container of one environment: settings in, objects out. Only the command line imports it.
 
-import secrets
+Each part is made when it is first asked for, and imports only what it needs.
+"""
+
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import timedelta
-from functools import cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hermesops import child_environment
-from hermesops.app.container_parts.connected import Connected
-from hermesops.app.container_parts.endpoint import endpoint_of
-from hermesops.app.container_parts.narration import Tell, Warn, tell_problem, tell_progress, warn
-from hermesops.app.container_parts.programs import CellPrograms
-from hermesops.model.ids import CellName
-from hermesops.settings import Environment
+from hermesops import assets, child_environment
+from hermesops.app.container_parts.runtime import Runtime
+from hermesops.app.container_parts.unconnected import Unconnected
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.registry import RegistryPlace
-    from hermesops.app.services.change_guard import Guards
-    from hermesops.app.services.mass_changes import MassChanges
-    from hermesops.cells.stack.apply import CellStacks
-    from hermesops.cells.stack.imports import CellImports
-    from hermesops.cells.stack.state_repair import CellStates
-    from hermesops.engine.interface import Engine
+    from hermesops.app.services.cells import Cells
+    from hermesops.app.services.costs import Costs
+    from hermesops.app.services.environment_checks import EnvironmentChecks
+    from hermesops.app.services.recovery import Orphans, RegistryRebuild
+    from hermesops.app.services.relay import RelayService
+    from hermesops.app.services.releases import ReleaseChanges
+    from hermesops.app.services.secrets import SecretChanges
+    from hermesops.app.services.world_purge import WorldPurge
+    from hermesops.image.definition import Definition
     from hermesops.justavps import Client
-    from hermesops.model.check import Check
-    from hermesops.model.contradiction import Contradiction
-    from hermesops.model.stack import StackRef
-    from hermesops.operations.kinds import ApprovedList
-    from hermesops.operations.lease import LeaseKeeper
-    from hermesops.registry import Registry
-    from hermesops.release import Releases
-    from hermesops.secrets.endpoint import Endpoint
-    from hermesops.secrets.store import Secrets
-
-_TURN_S = 900.0
-"""Seconds to wait for whoever runs a cell's stack; a cell of new machines takes minutes."""
+    from hermesops.model.instance import Instance
+    from hermesops.pki.callers import Callers
+    from hermesops.release.builder.build import Builder, BuildRequest
 
 
-class Container:
-    """Everything of one environment that needs no connection.
-
-    Args:
-        env: The environment's settings.
-        tell: Takes narration.
-        warn: Takes what went wrong beside the work.
-    """
-
-    def __init__(self, env: Environment, tell: Tell, warn: Warn = warn) -> None:
-        self.env = env
-        self.tell = tell
-        self._warn = warn
-        self.approved_list: ApprovedList | None = None
-        """What an operator brings along who ends or resizes many agents."""
-
-    @cached_property
-    def endpoint(self) -> "Endpoint":
-        """The vendor's API and the model router."""
-        return endpoint_of(self.env)
-
-    @cached_property
-    def secrets(self) -> "Secrets":
-        """What opens all the rest."""
-        from hermesops.app.container_parts.secrets import secrets_of
-
-        return secrets_of(self.env)
-
-    @property
-    def api_key_file(self) -> Path:
-        """A file with the API key, for programs that take nothing else."""
-        from hermesops.secrets.catalog import API_KEY
-
-        given = self.endpoint.api_key_file
-        return given or self.secrets.lend(API_KEY, self.endpoint.api_key)
-
-    @property
-    def router_key(self) -> bytes:
-        """What signs agents' tokens for the model router."""
-        from hermesops.app.container_parts.secrets import router_key_of
-
-        return router_key_of(self.env, self.endpoint, self.secrets)
-
-    @property
-    def model_token_life(self) -> timedelta:
-        """For how long an agent's token for the model router counts."""
-        return timedelta(days=self.env.settings.model_token_days)
-
-    @cached_property
-    def registry(self) -> "Registry":
-        """Instances, cells, images, operations, leases, audit."""
-        return self.registry_place.open()
-
-    @cached_property
-    def registry_place(self) -> "RegistryPlace":
-        """Where the registry is, with its copies and the audit's anchor."""
-        from hermesops.app.container_parts.registry import RegistryPlace
-
-        return RegistryPlace(self.env, self._warn)
-
-    @cached_property
-    def releases(self) -> "Releases":
-        """What may run on instances."""
-        from hermesops.app.services.releases import releases_of
-
-        return releases_of(self)
-
-    @property
-    def mass_changes(self) -> "MassChanges":
-        """Counts agents that end or change their plan."""
-        from hermesops.app.services.mass_changes import MassChanges
-
-        return MassChanges(self.env, self.registry, self.approved_list)
-
-    @cached_property
-    def engine(self) -> "Engine":
-        """What runs Pulumi programs."""
-        from hermesops.engine import EngineConfig, make_engine
-
-        settings = self.env.settings
-        return make_engine(
-            settings.pulumi_engine,
-            EngineConfig(
-                backend=self.pulumi_backend,
-                passphrase=self._passphrase,
-                environment=self._plugin_environment(),
-                token_of=self._token_of,
-            ),
-            production=self.env.is_production,
-        )
-
-    def _plugin_environment(self) -> dict[str, str]:
-        """Of Pulumi's plugins: they order machines, so they need the vendor's key, and no other secret."""
-        is_bucket = self.pulumi_backend.startswith("s3://") or self.env.settings.secrets_home.startswith("aws:")
-        names = (child_environment.PULUMI, *((child_environment.BUCKET,) if is_bucket else ()))
-        return self.env.for_hermesops(*names, secrets={"HERMESOPS_API_KEY", "HERMESOPS_SECRET_API_KEY"})
-
-    @property
-    def pulumi_backend(self) -> str:
-        """Folder or URL of Pulumi's state."""
-        return self.env.settings.pulumi_backend or str(self.env.folder / "pulumi")
-
-    def _passphrase(self) -> str:
-        from hermesops.engine.choose import read_passphrase
-        from hermesops.secrets.catalog import PULUMI_PASSPHRASE
-
-        file = self.env.settings.pulumi_passphrase_file
-        if file is not None:
-            return read_passphrase(file)
-        return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))
-
-    def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
-        from hermesops.cells.naming import lease_of
-
-        subject = lease_of(CellName(stack.stack))
-        held = (lease for lease in self.registry.leases.list() if lease.subject == subject)
-        return next(((lease.epoch, lease.counter) for lease in held), None)
-
-    @property
-    def programs(self) -> CellPrograms:
-        """Cells' Pulumi programs."""
-        return CellPrograms(self.env.settings.data_gb)
-
-    @cached_property
-    def cell_stacks(self) -> "CellStacks":
-        """Cells' Pulumi stacks."""
-        from hermesops.cells.stack.apply import CellStacks
-        from hermesops.operations.lease import LeaseKeeper
-
-        return CellStacks(
-            self.registry,
-            self.engine,
-            self.programs,
-            partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
-            self.guards.judge,
-            parallel=self.env.settings.parallel_cells,
-            tell=partial(tell_progress, self.tell),
-            warn=partial(tell_problem, self.tell),
-        )
-
-    @cached_property
-    def guards(self) -> "Guards":
-        """What stands before every run of a cell."""
-        from hermesops.app.services.change_guard import Guards
-
-        return Guards(self)
-
-    @cached_property
-    def cell_states(self) -> "CellStates":
-        """The states of cells' stacks, mended by hand."""
-        from hermesops.cells.stack.state_repair import CellStates
-        from hermesops.operations.lease import LeaseKeeper
-
-        return CellStates(self.engine, self.registry, partial(LeaseKeeper, self.registry, wait_s=_TURN_S))
-
-    def cell_imports(self, client: "Client") -> "CellImports":
-        """Machines taken into cells' stacks by their ids."""
-        from hermesops.cells.stack.imports import CellImports
-        from hermesops.operations.lease import LeaseKeeper
-
-        alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)
-        return CellImports(self.registry, self.engine, self.cell_stacks, self.programs, client, alone)
-
-    @property
-    def program(self) -> str:
-        """The command's name as an operator of this environment types it."""
-        return "hermesops" if self.env.name == "local" else f"hermesops --env {self.env.name}"
-
-    def contradictions(self) -> "list[Contradiction]":
-        """What in the registry cannot be true together, the audit's chain included."""
-        from hermesops.model.contradiction import Contradiction
-
-        broken = self.registry.audit.check().findings
-        chain = (Contradiction(f"audit/{one.id}", one.what, "hermesops audit verify") for one in broken)
-        return [*self.registry.consistency.contradictions(), *chain]
-
-    async def doctor(self) -> "list[Check]":
-        """What this computer and this environment lack."""
-        from hermesops.doctor.computer import check_computer
-        from hermesops.doctor.environment import check_all
-        from hermesops.localcloud.world.files import is_simulated
-
-        real = self.env.is_local and self.env.settings.local_driver != "sim" and not is_simulated(self.env.world)
-        looks = {"registry": self.registry_opens, "vendor": self.vendor_answers}
-        if real:
-            looks = {"room": self.has_room, **looks}
-        return [*check_computer(runs_machines=real), *await check_all(looks)]
-
-    async def has_room(self) -> str:
-        """Count what is free for local machines, in a few words.
-
-        Raises:
-            RefusedError: It is too little for one more.
-        """
-        from hermesops.doctor.computer import free_room
-        from hermesops.localcloud.drivers.nspawn.computer import resources
-
-        return free_room(resources.free_resources(_existing(self.env.world), []))
-
-    async def registry_opens(self) -> str:
-        """Open the registry; what is in it, in a few words."""
-        return f"{len(self.registry.instances.list())} instances"
-
-    async def vendor_answers(self) -> str:
-        """Ask the vendor something harmless; what it answered, in a few words."""
-        async with self.vendor() as client:
-            account = await client.get_account()
-        return f"{self.endpoint.api_url} knows {account.machines_count} machines"
-
-    def hold_lease(self, subject: str) -> "LeaseKeeper":
-        """Holds the lease of a subject while its context lasts; refused at once when somebody else does."""
-        from hermesops.operations.lease import LeaseKeeper
-
-        return LeaseKeeper(self.registry, subject)
+class Container(Unconnected):
+    """Everything of one environment."""
 
     @asynccontextmanager
-    async def vendor(self) -> AsyncIterator["Client"]:
-        """The vendor's API alone, for what has to work without a registry."""
-        from hermesops.justavps import Client
-
-        async with Client(self.endpoint.api_url, self.endpoint.api_key) as client:
-            yield client
-
-    @asynccontextmanager
-    async def session(self) -> AsyncIterator["Connected"]:
+    async def session(self) -> AsyncIterator[Runtime]:
         """Everything that needs connections, closed at the end."""
         from hermesops.channel.agent import AgentApi
         from hermesops.justavps.proxy import ProxyClient
@@ -273,8 +42,153 @@ class Container:
             client = await stack.enter_async_context(self.vendor())
             connections = ProxyClient(self.endpoint.api_url, domain=self.env.settings.proxy_domain)
             proxy = await stack.enter_async_context(connections)
-            yield Connected(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
+            yield Runtime(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
 
+    @cached_property
+    def cell_services(self) -> "Cells":
+        """Previews and runs of cells' stacks."""
+        from hermesops.app.services.cells import Cells
 
-def _existing(folder: Path) -> Path:
-    return next(place for place in (folder, *folder.parents) if place.exists())
+        parallel = self.env.settings.parallel_cells
+        return Cells(self.registry, self.cell_stacks, self.guards, self.stack_ups, parallel)
+
+    async def costs(self) -> "Costs":
+        """What the environment's machines cost, by our rows and by the vendor's account."""
+        from hermesops.app.services.costs import costs_of
+
+        return await costs_of(self.registry, self.vendor)
+
+    @cached_property
+    def checks(self) -> "EnvironmentChecks":
+        """Whether the environment can be worked with."""
+        from hermesops.app.services.environment_checks import EnvironmentChecks
+
+        async def bucket() -> str:
+            async with self.session() as session:
+                return (await session.backups.keys.reach()).name
+
+        async def room() -> str:
+            from hermesops.doctor.computer import free_room
+            from hermesops.localcloud.drivers.nspawn.computer import resources
+
+            world = self.env.world
+            existing = next(place for place in (world, *world.parents) if place.exists())
+            return free_room(resources.free_resources(existing, []))
+
+        return EnvironmentChecks(
+            env=self.env,
+            runs_machines=self.env.is_local and not self.adapters.is_simulated,
+            registry=lambda: self.registry,
+            secrets=lambda: self.secrets,
+            endpoint=lambda: self.endpoint,
+            vendor=self.vendor,
+            router_key=lambda: self.router_key,
+            authority=lambda: self.authority,
+            release_key=lambda: self.release_key,
+            room=room,
+            bucket=bucket,
+            program=self.program,
+        )
+
+    @cached_property
+    def secret_changes(self) -> "SecretChanges":
+        """Changes secrets."""
+        from hermesops.app.services.secrets import SecretChanges
+
+        return SecretChanges(
+            self.secrets, lambda: self.registry, lambda: self.registry_place, self.hold_lease, self.tell
+        )
+
+    def orphans(self, client: "Client") -> "Orphans":
+        """Machines of ours that no instance is on."""
+        from hermesops.app.services.recovery import Identities, Orphans
+
+        identities = Identities(client, lambda: self.router_key)
+        return Orphans(self.env.name, self.registry, client, identities, self.hold_lease)
+
+    @cached_property
+    def registry_rebuild(self) -> "RegistryRebuild":
+        """Makes a registry that was lost anew, from vendor and machines."""
+        from hermesops.app.services.recovery import RegistryRebuild
+
+        return RegistryRebuild(
+            environment=self.env.name,
+            place=self.registry_place,
+            vendor=self.vendor,
+            engine=lambda: self.engine,
+            router_key=lambda: self.router_key,
+            tell=self.tell,
+        )
+
+    @cached_property
+    def relay(self) -> "RelayService":
+        """Carries requests of the platform's services to agents."""
+        from hermesops.app.container_parts.endpoint import api_url_of
+        from hermesops.app.services.relay import RelayService
+
+        domain = self.env.settings.proxy_domain
+        return RelayService(self.env.name, self.registry, self.authority, api_url_of(self.env), domain)
+
+    @property
+    def callers(self) -> "Callers":
+        """Services that may call the relay."""
+        from hermesops.app.services.relay import callers_of
+
+        return callers_of(self.registry, self.authority, self.env.name)
+
+    @cached_property
+    def release_changes(self) -> "ReleaseChanges":
+        """Changes which releases there are."""
+        from hermesops.app.services.releases import ReleaseChanges
+
+        return ReleaseChanges(
+            self.releases, self.release_key, lambda: self.release_builder, self.registry, self.hold_lease
+        )
+
+    @property
+    def release_builder(self) -> "Builder":
+        """Builds releases."""
+        from hermesops.app.services.release_builds import parts_of
+        from hermesops.image.download import NEWEST_GLIBC, Pip
+        from hermesops.release.builder.resolver import Resolver
+
+        packages = self.env.for_child(child_environment.PACKAGES)
+        downloads = Pip(packages)
+        return self.adapters.release_builder(
+            self.releases,
+            Resolver(packages, glibc=NEWEST_GLIBC),
+            downloads,
+            parts_of(self._image, downloads),
+            self.env.cache / "releases",
+            self.tell,
+        )
+
+    @property
+    def usual_release(self) -> "BuildRequest":
+        """The agent and the Pythons that this environment's image is made for."""
+        from hermesops.app.services.release_builds import usual_request
+
+        return usual_request(self._image)
+
+    @property
+    def _image(self) -> "Definition":
+        from hermesops.image import definition
+
+        return definition.load(assets.folder("images") / self.env.settings.image)
+
+    @cached_property
+    def world_purge(self) -> "WorldPurge":
+        """Removes the local world, with what the registry and stacks know of it.
+
+        Raises:
+            RefusedError: The environment's machines are rented.
+        """
+        from hermesops.app.container_parts.local_world import world_of
+        from hermesops.app.services.world_purge import WorldPurge
+
+        return WorldPurge(self.env, world_of(self.env), self.registry_place, self.tell)
+
+    async def hand_model_token(self, instance: "Instance") -> None:
+        """Connect, and give a running agent its present token for the model router."""
+        async with self.session() as session:
+            await session.model_tokens.hand(instance)

@@ -21,20 +21,22 @@ class _Chosen:
     """What this process is about.
 
     Attributes:
+        tell: Takes narration.
         level: From which on the log is shown; ``None`` until objects were composed.
     """
 
     environment: str = ""
     verbose: bool = False
+    tell: "Tell" = lambda _: None
     level: int | None = None
 
 
 _chosen = _Chosen()
 
 
-def select(name: str, *, verbose: bool) -> None:
-    """Remember ``--env`` (empty leaves the choice to ``HERMESOPS_ENV`` and the default) and ``--verbose``."""
-    _chosen.environment, _chosen.verbose = name, verbose
+def select(name: str, *, verbose: bool, tell: "Tell") -> None:
+    """Remember ``--env`` (empty: ``HERMESOPS_ENV`` or the default), ``--verbose``, and what takes narration."""
+    _chosen.environment, _chosen.verbose, _chosen.tell = name, verbose, tell
 
 
 def environment() -> "Environment":
@@ -68,12 +70,11 @@ def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "Container
     """
     from hermesops.app import Container
     from hermesops.app.services.environments import require_known
-    from hermesops.cli.console import say
 
     _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
     env = environment()
     require_known(env)
-    return Container(env, tell or say, _warn)
+    return Container(env, tell or _chosen.tell, _warn)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -1,6 +1,6 @@
 """What becomes of an orphan: an instance takes it, or it is destroyed, but no user's memory with it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hermesops.drift.machine_identity import Forgotten
@@ -59,6 +59,19 @@ def chosen(orphans: list[Machine], name: str, machine_id: str) -> Machine:
     if not named:
         raise unknown_name("orphan", machine_id or name, [one.id if machine_id else one.name for one in orphans])
     return named[0]
+
+
+def rivals_of(told: Recovered, others: Iterable[Recovered | Forgotten]) -> list[Recovered]:
+    """Other orphans that say that they are the same instance, or of the same user."""
+    found = (one for one in others if isinstance(one, Recovered) and one.machine_id != told.machine_id)
+    return [one for one in found if one.id == told.id or one.user_id == told.user_id]
+
+
+def doubt_of(told: Recovered | Forgotten, instance_id: InstanceId) -> str:
+    """Why a machine does not prove that it is the instance's; empty when it does."""
+    if isinstance(told, Forgotten):
+        return told.why
+    return told.doubt or ("" if told.id == instance_id else f"it says that it is instance {told.id}")
 
 
 def adoption(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from hermesops.errors import RefusedError
 from hermesops.identity.approval import Asked, digest_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
@@ -19,6 +20,14 @@ COUNTED = "changes_plan"
 """In the intent of a relocation that changes the plan."""
 
 HINT = "hermesops approval request USER… --save LIST; another operator: hermesops approval sign LIST --save APPROVAL"
+
+KINDS = (
+    OperationKind.TERMINATE,
+    OperationKind.SCHEDULE_TERMINATION,
+    OperationKind.RESIZE,
+    OperationKind.RELOCATE,
+)
+"""Operations that end an agent, change its plan, or may."""
 
 _KINDS = frozenset({OperationKind.TERMINATE, OperationKind.SCHEDULE_TERMINATION, OperationKind.RESIZE})
 _UNDONE = frozenset({OperationStatus.ABANDONED, OperationStatus.FAILED})
@@ -53,6 +62,30 @@ def is_counted(operation: Operation) -> bool:
     if operation.status in _UNDONE or APPROVED in operation.intent:
         return False
     return operation.kind in _KINDS or bool(operation.intent.get(COUNTED))
+
+
+def refuse_many(
+    operations: Iterable[Operation], instance_id: InstanceId, at: datetime, *, limit: int, environment: str
+) -> None:
+    """Let an agent end or change its plan while few others do.
+
+    Args:
+        operations: All that end agents or change their plans.
+        instance_id: Whose turn it is.
+        at: When it was asked for.
+        limit: So many agents may in 24 hours without an approval.
+        environment: Its name, for the message.
+
+    Raises:
+        RefusedError: So many others do already.
+    """
+    others = unapproved_before(operations, instance_id, at)
+    if len(others) >= limit:
+        raise RefusedError(
+            f"{len(others)} other agents end or change their plan within 24 hours: in {environment} more than "
+            f"{limit} need another operator's approval",
+            hint=HINT,
+        )
 
 
 def unapproved_before(operations: Iterable[Operation], instance_id: InstanceId, at: datetime) -> frozenset[InstanceId]:

@@ -6,12 +6,16 @@ They follow the scheme of ``hermesops.model.ids.machine_name`` with a purpose wh
 
 import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
+from hermesops.justavps.wire import Machine
 from hermesops.model.ids import MachineName
 
 PURPOSES = ("build", "proof")
 
 _KEY_LENGTH = 12
+
+_BUILD_LASTS = timedelta(hours=2)
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,12 @@ def is_build_machine(name: str, environment: str) -> bool:
     """Whether a machine was made by some build of an environment."""
     purposes = "|".join(PURPOSES)
     return re.fullmatch(rf"{re.escape(_prefix(environment))}-({purposes})-[0-9a-f]{{{_KEY_LENGTH}}}", name) is not None
+
+
+def is_build_under_way(machine: Machine, environment: str, now: datetime) -> bool:
+    """Whether a build may still use a machine; older ones were left behind by a killed build."""
+    age = now - machine.created_at if machine.created_at else timedelta()
+    return is_build_machine(machine.name, environment) and age < _BUILD_LASTS
 
 
 def _prefix(environment: str) -> str:

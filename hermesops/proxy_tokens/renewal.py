@@ -12,6 +12,8 @@ from hermesops import waiting
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, problems
 from hermesops.model.ids import MachineId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.spare import Purpose, Spare
 from hermesops.model.token import (
     LONGEST_TOKEN_LIFE,
     PLATFORM,
@@ -65,6 +67,19 @@ def due_of(
     fresh = {one.machine_id for one in tokens if one.purpose == PLATFORM and one.expires_at - now > _LEAST_LEFT}
     drop = [one for one in tokens if not _is_used(one, running, used)]
     return Due(tuple(machine for machine in running if machine not in fresh), tuple(drop))
+
+
+def machines_in_use(
+    instances: Iterable[Instance], spares: Iterable[Spare]
+) -> tuple[list[MachineId], frozenset[MachineId]]:
+    """Machines of agents that run, and all that something is done with: instances' own and those kept for them. Pure.
+
+    A machine that an instance has left is not in use: it is only kept until it is given back.
+    """
+    living = [(one.machine_id, one.status) for one in instances if one.machine_id]
+    running = [machine for machine, status in living if status is InstanceStatus.RUNNING]
+    beside = (one.machine_id for one in spares if one.wanted and one.purpose is not Purpose.FORMER)
+    return running, frozenset(machine for machine in (*(each for each, _ in living), *beside) if machine)
 
 
 def _is_used(token: KeptToken, running: Collection[MachineId], used: Collection[MachineId]) -> bool:

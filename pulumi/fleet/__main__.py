@@ -1,5 +1,5 @@
 """``pulumi up`` by hand: registers what the registry says the cell of the selected stack should be."""
 
-from hermesops import app
+from hermesops.app.fleet_program import fleet_program
 
-app.fleet_program()()
+fleet_program()()

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from hermesops import assets
-from hermesops.app import Connected, Container
+from hermesops.app import Container, Runtime
 from hermesops.converge import Access, Converger, Host
 from hermesops.image import agent_bundle
 from hermesops.image.download import Pip
@@ -55,7 +55,7 @@ async def _second_run(board: Board, converger: Converger, machine: Host, variabl
     assert not second.changed, result.changed
 
 
-async def _one_task(board: Board, converger: Converger, machine: Host, session: Connected, folder: Path) -> None:
+async def _one_task(board: Board, converger: Converger, machine: Host, session: Runtime, folder: Path) -> None:
     tell(f"==> {_TASKS} tasks over a local connection, and over the toolbox, {_TURNS} times in turns")
     playbook = _playbook(folder)
     here = Host("here", "", {"ansible_connection": "local", "ansible_python_interpreter": sys.executable})
@@ -102,7 +102,7 @@ def _playbook(folder: Path) -> Path:
     return path
 
 
-def _variables(app: Container, session: Connected) -> dict[str, object]:
+def _variables(app: Container, session: Runtime) -> dict[str, object]:
     """What the roles were told when the image was built."""
     recipe = session.recipe(_IMAGE)
     bundle = agent_bundle.bundle(

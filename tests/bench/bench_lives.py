@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from hermesops import waiting
 from hermesops.app import Container
-from hermesops.app.container_parts.connected import Connected
+from hermesops.app.container_parts.runtime import Runtime
 from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import Instance
 from hermesops.settings import Environment
@@ -117,7 +117,7 @@ async def _grow_old(command: Command) -> int:
 
 
 @asynccontextmanager
-async def _watched(session: Connected) -> AsyncIterator[Watch]:
+async def _watched(session: Runtime) -> AsyncIterator[Watch]:
     watch = Watch()
     asking = asyncio.create_task(_ask(session, watch))
     try:
@@ -127,14 +127,14 @@ async def _watched(session: Connected) -> AsyncIterator[Watch]:
         await asyncio.gather(asking, return_exceptions=True)
 
 
-async def _ask(session: Connected, watch: Watch) -> None:
+async def _ask(session: Runtime, watch: Watch) -> None:
     registry = session.app.registry
     while True:
         watch.saw(await _health(session, registry.instances.find(USER)))
         await waiting.pause(_EVERY_S)
 
 
-async def _health(session: Connected, instance: Instance) -> GatewayHealth:
+async def _health(session: Runtime, instance: Instance) -> GatewayHealth:
     machine = await session.client.find_machine(instance.machine_name)
     if machine is None:
         return GatewayHealth.SILENT

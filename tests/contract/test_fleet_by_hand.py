@@ -12,7 +12,8 @@ import pulumi
 import pytest
 
 from hermesops import assets
-from hermesops.app import Container, fleet_program
+from hermesops.app import Container
+from hermesops.app.fleet_program import fleet_program
 from hermesops.engine.embedded.state import secrets
 from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.model.stack import StackRef

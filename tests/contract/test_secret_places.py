@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from hermesops.app import Container
-from hermesops.app.services.key_rotation import prepare_registry_key, rotate_registry_key
-from hermesops.app.services.secret_checks import check_secrets, unneeded
 from hermesops.errors import RefusedError, UsageError
 from hermesops.keyring.ring import Ring
 from hermesops.model.check import Verdict
@@ -101,26 +99,26 @@ async def test_the_registrys_key_is_rotated_where_it_lives(tmp_path: Path, regis
         migrate_registry(registry_url)
     app = app_of(tmp_path, REGISTRY_URL=registry_url)
     before = app.registry.sealing.key()
-    prepared = await prepare_registry_key(app)
+    prepared = await app.secret_changes.prepare_registry_key()
     assert app.registry.sealing.key() == before, "nothing is sealed with it yet"
-    assert await rotate_registry_key(app, why="yearly") == prepared
+    assert await app.secret_changes.rotate_registry_key(why="yearly") == prepared
     ring = Ring.parse((tmp_path / "staging/keys/registry.key").read_text())
     assert (ring.current, set(ring.keys)) == (prepared, {prepared, before}), "a copy from before may be wanted back"
     taken = app.registry.leases.take("registry/key", "another")
     with pytest.raises(LeaseHeldError, match="registry/key is being worked on by another"):
-        await rotate_registry_key(app, why="at once")
+        await app.secret_changes.rotate_registry_key(why="at once")
     app.registry.leases.release(taken)
     variables = {"REGISTRY_URL": registry_url, "SECRETS_HOME": "environment", "SECRET_REGISTRY_KEY": ring.to_text()}
     with pytest.raises(RefusedError, match="HERMESOPS_SECRET_REGISTRY_KEY"):
-        await rotate_registry_key(app_of(tmp_path, **variables), why="in a variable")
+        await app_of(tmp_path, **variables).secret_changes.rotate_registry_key(why="in a variable")
     assert app.registry.sealing.key() == prepared
 
 
 def test_what_no_one_needs_is_named(tmp_path: Path) -> None:
-    assert unneeded(app_of(tmp_path, SECRETS_HOME="environment", SECRET_API_KYE="x")) == ["api.kye"]
+    assert app_of(tmp_path, SECRETS_HOME="environment", SECRET_API_KYE="x").checks.unneeded_secrets() == ["api.kye"]
 
 
 async def test_every_secret_that_is_needed_is_checked(tmp_path: Path) -> None:
-    checks = await check_secrets(app_of(tmp_path, API_URL="http://127.0.0.1:9/api/v1"))
+    checks = await app_of(tmp_path, API_URL="http://127.0.0.1:9/api/v1").checks.check_secrets()
     assert [check.name for check in checks] == [one.name for one in CATALOG]
     assert {check.name: check.verdict for check in checks}["registry.key"] is Verdict.OK

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.app import Container
-from hermesops.app.container_parts.connected import Connected
+from hermesops.app.container_parts.runtime import Runtime
 from hermesops.model.backup import Backup
 from hermesops.model.plan import Plan
 from hermesops.settings import Environment
@@ -60,7 +60,7 @@ class Tracked:
             self.running -= 1
 
 
-async def provisioned(session: Connected, count: int) -> None:
+async def provisioned(session: Runtime, count: int) -> None:
     room = asyncio.Semaphore(PROVISIONS_AT_ONCE)
 
     async def one(user: str) -> None:

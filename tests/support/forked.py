@@ -27,7 +27,7 @@ def load() -> None:
     import grpc  # noqa: F401, PLC0415 - only who forks loads all this
     import pulumi.runtime.proto.provider_pb2_grpc  # noqa: F401, PLC0415 - as above
 
-    import hermesops.app.container_parts.connected  # noqa: PLC0415 - as above
+    import hermesops.app.container_parts.runtime  # noqa: PLC0415 - as above
     import hermesops.app.services.cells  # noqa: PLC0415 - as above
     import hermesops.app.services.fleet  # noqa: PLC0415 - as above
     import hermesops.channel.agent  # noqa: PLC0415 - as above

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.app import Container
-from hermesops.app.container_parts.connected import Connected
+from hermesops.app.container_parts.runtime import Runtime
 from hermesops.drift.finding import Kind
 from hermesops.errors import HermesError
 from hermesops.justavps.wire import MachineStatus
@@ -168,7 +168,7 @@ def _nobody_works(app: Container) -> Any:  # noqa: ANN401 - what ``until`` takes
     return look
 
 
-async def _run_here(world: Command, session: Connected, words: Sequence[str]) -> Ran:
+async def _run_here(world: Command, session: Runtime, words: Sequence[str]) -> Ran:
     """Run a ``provision`` as its command does, in this process: there are hundreds of them. Others are run as typed."""
     if words[0] != "provision":
         return await world.run(*words)

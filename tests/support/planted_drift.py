@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from hermesops.app import Container
-from hermesops.app.container_parts.connected import Connected
+from hermesops.app.container_parts.runtime import Runtime
+from hermesops.app.container_parts.unconnected import Unconnected
 from hermesops.drift.finding import Kind
 from hermesops.justavps.wire import Machine, MachineOrder, MachineStatus
 from hermesops.model.fleet import Ordered
@@ -42,7 +42,7 @@ class Ground:
         states: Cells' states, edited before they are put back.
     """
 
-    session: Connected
+    session: Runtime
     chance: random.Random
     expected: set[Expected] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Ground:
     states: dict[CellName, dict[str, Any]] = field(default_factory=dict)
 
     @property
-    def app(self) -> Container:
+    def app(self) -> Unconnected:
         return self.session.app
 
     def expect(self, kind: Kind, about: str) -> None:

@@ -1,60 +1,57 @@
-"""Composes the releases that go with agents onto other machines."""
+"""Transfers the release of an agent to the machine that it is relocated to."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.release import ReleaseId
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.registry import Registry
+from hermesops.release import Releases
 from hermesops.release.handed_out import HandedOut
-
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.model.ids import InstanceId, MachineId
-    from hermesops.model.operation import Lease
 
 
 class ReleaseTransfer:
-    """The releases that agents take with them.
+    """Transfers releases.
 
     An image brings a release of its own, which may be older than what wrote an agent's state.
 
     Args:
-        session: What machines are reached with.
-        lease: Under which machines are changed.
+        registry: Knows which release an agent had.
+        releases: Where they are kept.
+        release_client: Brings them to machines.
     """
 
-    def __init__(self, session: "Connected", lease: "Lease") -> None:
-        self._session = session
-        self._app = session.app
-        self._lease = lease
+    def __init__(self, registry: Registry, releases: Releases, release_client: ReleaseClient) -> None:
+        self._registry = registry
+        self._releases = releases
+        self._release_client = release_client
 
-    async def of(self, instance_id: "InstanceId", told: str) -> ReleaseId | None:
-        """What an agent runs, where it is kept; what came with an image is not, and comes with the next one.
+    async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
+        """The release that an agent runs, if the store has it; one that came with an image is not in the store.
 
         Args:
             instance_id: Whose.
-            told: What its machine says; empty where it says nothing, and then what was written down counts.
+            told: What its machine reports; empty for nothing, and then the registry's row counts.
         """
-        noted = ReleaseId(told) or (await in_db_thread(self._app.registry.rollout_targets.instance_releases)).get(
+        noted = ReleaseId(told) or (await in_db_thread(self._registry.rollout_targets.instance_releases)).get(
             instance_id
         )
         return noted if noted in self._kept else None
 
-    async def deploy(self, machine_id: "MachineId", release: ReleaseId) -> None:
-        """Have a machine without an instance run a release.
+    async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
+        """Install and activate a release on a machine without an instance.
 
         Raises:
             RefusedError: The release was revoked, does not hold, or does not run there.
             UnavailableError: The machine does not answer.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        slots = ReleaseClient(self._session.instance_client.channel, self._lease)
-        seen = await slots.observe(machine_id)
+        seen = await self._release_client.observe(machine_id)
         if seen is None:
             raise UnavailableError(f"hermes-node on machine {machine_id} tells nothing of releases")
-        done = await slots.deploy(machine_id, HandedOut(release, self._app.releases), python=seen.python)
+        done = await self._release_client.deploy(machine_id, HandedOut(release, self._releases), python=seen.python)
         if done.problem:
             raise RefusedError(
                 f"release {release} does not run on machine {machine_id}: {done.stage}: {done.problem}",
@@ -63,4 +60,4 @@ class ReleaseTransfer:
 
     @cached_property
     def _kept(self) -> frozenset[str]:
-        return self._app.releases.ids()
+        return self._releases.ids()

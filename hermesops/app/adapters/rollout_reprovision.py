@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
     from hermesops.model.instance import Instance
     from hermesops.model.rollout_spec import Spec
-    from hermesops.operations.runner import Operations
     from hermesops.registry import Registry
 
 _LOOK_S = 20.0
@@ -141,26 +140,16 @@ class MachineMoves:
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         """Restore the backup that was proved longest ago onto a machine of the pool, if those boot that image."""
-        from hermesops.app.services.restore_drills import Drills
-
         ready = await in_db_thread(self._session.pools.ready)
-        drills = Drills(self._session)
+        drills = self._session.drills
         if not any(str(one.image_id) == release for one in ready) or await in_db_thread(drills.candidate) is None:
             words = f"no machine of a pool boots from {release}, or nobody has a backup; before it was {before}"
             return GateResult.NOT_EXERCISED, words
         operation = await drills.open(None, why=self._purpose)
         try:
-            return GateResult.PASS, await self._operations.run(operation)
+            return GateResult.PASS, await self._session.quiet_operations.run(operation)
         except (RefusedError, BrokenInvariantError) as error:
             return GateResult.FAIL, error.message
-
-    @property
-    def _operations(self) -> "Operations":
-        """Which tell nothing: there are many at once, and the rollout says how each ended."""
-        from hermesops.app.handlers.operations import OperationHandlers
-        from hermesops.operations.runner import Operations
-
-        return Operations(self._registry, OperationHandlers(self._session).handlers(), lambda _: None)
 
     async def _node(self, instance: "Instance") -> "Mapping[str, Any]":
         told = await node_commands.status(
@@ -177,7 +166,7 @@ class MachineMoves:
         """Bring a relocation to its end; where its agent does not come to live, have it live where it was."""
         try:
             with others_are_at_it():
-                await self._operations.run(operation)
+                await self._session.quiet_operations.run(operation)
         except (RefusedError, UsageError) as error:
             await self._undo(target, error.message)
             raise RefusedError(error.message, hint=error.hint) from error
@@ -201,7 +190,7 @@ class MachineMoves:
                 operation = await self._session.instance_requests.resume(target.instance_id, reason=why)
             else:
                 return
-            await self._operations.run(operation)
+            await self._session.quiet_operations.run(operation)
 
 
 def whereabouts(registry: "Registry", instance_id: InstanceId) -> Whereabouts:

@@ -12,7 +12,7 @@ from hermesops.rollout.ports import Records
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.container import Container
+    from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.registry import Registry
 
 
@@ -64,7 +64,7 @@ def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
     )
 
 
-def records(app: "Container", text: str) -> Records:
+def records(app: "Unconnected", text: str) -> Records:
     """All that is written of the rollout that an operator means; of the one under way for an empty text.
 
     Raises:

@@ -1,7 +1,9 @@
-"""Everything of one environment that talks to the vendor and to machines."""
+"""The parts of one environment that talk to the vendor and to machines."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import timedelta
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets, child_environment
@@ -10,10 +12,16 @@ from hermesops.model.ids import MachineId
 from hermesops.model.plan import Plan
 
 if TYPE_CHECKING:
-    from hermesops.app.container import Container
+    from collections.abc import Mapping
+
+    from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.app.services.backups import Backups
+    from hermesops.app.services.fleet import Drift
+    from hermesops.app.services.machine_certificates import CertificateRenewal
+    from hermesops.app.services.model_tokens import ModelTokens
     from hermesops.app.services.pools import Pools
-    from hermesops.app.services.rollouts import Rollouts
+    from hermesops.app.services.proxy_tokens import ProxyTokens
+    from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.snapshots import Snapshots
     from hermesops.backup.restore_check import ProvedCopies
     from hermesops.channel.agent import AgentApi
@@ -26,24 +34,26 @@ if TYPE_CHECKING:
     from hermesops.instances.requests.bulk import BulkProvision
     from hermesops.instances.requests.changes import InstanceRequests
     from hermesops.instances.requests.opening import OperationOpener
+    from hermesops.instances.requests.placement import MachinePlacement
     from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
     from hermesops.justavps import Client
     from hermesops.model.instance import Instance
-    from hermesops.operations.runner import Operations
+    from hermesops.model.operation import Operation, OperationKind
+    from hermesops.operations.runner import Handler, Operations
     from hermesops.verify.verification import Verification
 
 
 @dataclass(frozen=True)
-class Connected:
-    """Everything of one environment that talks to the vendor and to machines."""
+class Connected(ABC):
+    """The parts of one environment that talk to the vendor and to machines; see ``container_parts.runtime``."""
 
-    app: "Container"
+    app: "Unconnected"
     client: "Client"
     agents: "AgentApi"
 
     @cached_property
     def admission(self) -> "ProvisionAdmission":
-        """Turns requests for agents into rows."""
+        """Admits requests to provision instances."""
         from hermesops.cells.scheduling import choose_cell
         from hermesops.instances.requests.provision import ProvisionAdmission
 
@@ -51,7 +61,7 @@ class Connected:
 
     @cached_property
     def bulk_provision(self) -> "BulkProvision":
-        """Takes many requests at once."""
+        """Provisions many instances at once."""
         from hermesops.instances.requests.bulk import BulkProvision
 
         at_once = self.app.env.settings.parallel_provisions
@@ -79,7 +89,7 @@ class Connected:
 
     @cached_property
     def instance_client(self) -> "PowerControl":
-        """Machines, nodes and gateways."""
+        """Reaches machines, hermes-node and gateways."""
         from hermesops.instances.remote.power_control import PowerControl
         from hermesops.secrets.instance_keys import InstanceKeys
 
@@ -97,59 +107,148 @@ class Connected:
 
     @property
     def _certifying(self) -> "Certifying | None":
-        from hermesops.app.services.machine_certificates import certificates_of
         from hermesops.instances.remote.certificates import Certifying
 
-        certificates = certificates_of(self.app)
+        certificates = self.app.authority.certificates(self.app.endpoint.platform_url)
         return Certifying(certificates) if certificates else None
+
+    @cached_property
+    def certificate_renewal(self) -> "CertificateRenewal":
+        """Gives machines fresh certificates."""
+        from hermesops.app.services.machine_certificates import CertificateRenewal
+
+        return CertificateRenewal(self.app.registry, self.instance_client, self.app.hold_lease)
 
     @cached_property
     def pools(self) -> "Pools":
         """Warm pools."""
         from hermesops.app.services.pools import Pools
 
-        return Pools(self)
+        app = self.app
+        return Pools(
+            app.env.settings,
+            app.registry,
+            self.client,
+            self.instance_client,
+            app.cells,
+            app.adapters.machine_checks(partial(self.verify_nobodys, tell=lambda _: None)),
+            app.endpoint.router_url,
+            app.tell,
+        )
 
     @cached_property
     def backups(self) -> "Backups":
         """Encrypted copies of instances' states."""
+        from hermesops.app.container_parts.local_world import object_store_of
+        from hermesops.app.services.backup_store import BackupStore
         from hermesops.app.services.backups import Backups
 
-        return Backups(self)
+        app = self.app
+        return Backups(
+            app.env,
+            app.registry,
+            BackupStore(app.env, app.secrets, partial(object_store_of, app.env, app.tell)),
+            app.adapters,
+            self.instance_client,
+            self.opener,
+            self._run_operation,
+            app.tell,
+        )
+
+    @cached_property
+    def drills(self) -> "Drills":
+        """Backups restored onto other machines, for proof."""
+        from hermesops.app.services.restore_drills import Drills
+
+        app = self.app
+        return Drills(
+            app.env.settings,
+            app.registry,
+            self.instance_client,
+            self.backups,
+            self.pools,
+            self.placement,
+            app.guards,
+            app.cells,
+            app.hold_lease,
+            app.tell,
+        )
 
     @cached_property
     def snapshots(self) -> "Snapshots":
         """The vendor's images of single instances."""
         from hermesops.app.services.snapshots import Snapshots
 
-        return Snapshots(self)
+        app = self.app
+        return Snapshots(
+            app.env.name,
+            app.registry,
+            self.client,
+            self.instance_client,
+            self.opener,
+            app.hold_lease,
+            app.tell,
+        )
 
     @cached_property
-    def rollouts(self) -> "Rollouts":
-        """Releases brought to many."""
-        from hermesops.app.services.rollouts import Rollouts
+    def proxy_tokens(self) -> "ProxyTokens":
+        """Tokens that open machines."""
+        from hermesops.app.services.proxy_tokens import ProxyTokens
 
-        return Rollouts(self)
+        return ProxyTokens(self.app.registry, self.client, self.agents)
+
+    @cached_property
+    def model_tokens(self) -> "ModelTokens":
+        """Agents' tokens for the model router."""
+        from hermesops.app.services.model_tokens import ModelTokens
+
+        app = self.app
+        return ModelTokens(app.registry, self.instance_client, app.hold_lease, app.model_token_life)
+
+    @cached_property
+    def drift(self) -> "Drift":
+        """Finds what differs, and repairs machines by their roles."""
+        from hermesops.app.services.fleet import Drift
+
+        app = self.app
+        return Drift(
+            env=app.env,
+            registry=app.registry,
+            client=self.client,
+            cells=app.cells,
+            instance_client=self.instance_client,
+            converger=self.converger,
+            recipe=self.recipe,
+            verify=self.verify,
+            hold_lease=app.hold_lease,
+            program=app.program,
+            tell=app.tell,
+        )
 
     @cached_property
     def operations(self) -> "Operations":
-        """Brings operations to their end."""
-        from hermesops.app.handlers.operations import OperationHandlers
-        from hermesops.operations.runner import Operations
+        """Runs operations."""
+        return self.app.make_operations(self.handlers())
 
-        return Operations(self.app.registry, OperationHandlers(self).handlers(), self.app.tell)
+    @abstractmethod
+    def handlers(self) -> "Mapping[OperationKind, Handler]":
+        """What makes the workflow of each kind of operation."""
+
+    async def _run_operation(self, operation: "Operation") -> str:
+        return await self.operations.run(operation)
+
+    @cached_property
+    def quiet_operations(self) -> "Operations":
+        """Runs operations without narration: a rollout runs many at once."""
+        return self.app.make_operations(self.handlers(), tell=lambda _: None)
 
     @cached_property
     def image_builder(self) -> "Builder":
         """Builds images."""
-        from hermesops.image.build import Builder
         from hermesops.image.download import Pip
-        from hermesops.image.simulated import SimulatedBuilder
-        from hermesops.localcloud.world.files import is_simulated
 
         env = self.app.env
-        builder = SimulatedBuilder if env.is_local and is_simulated(env.world) else Builder
-        return builder(
+        return self.app.adapters.image_builder(
             vendor=self.client,
             channel_to=self.instance_client.channel,
             converge=self.converger.apply,
@@ -208,31 +307,66 @@ class Connected:
 
     @cached_property
     def instance_requests(self) -> "InstanceRequests":
-        """Turns what operators ask of an agent's life into rows."""
-        from hermesops.app.handlers.instances import LifecycleHandlers
+        """Opens operations that change an instance's state, size or machine."""
+        from hermesops.instances.requests.changes import InstanceRequests, Policy
+        from hermesops.operations.kinds import Keep
 
-        return LifecycleHandlers(self).requests()
+        settings, reach = self.app.env.settings, self.instance_client
+        policy = Policy(
+            settings.server_types,
+            settings.data_gb,
+            timedelta(days=settings.grace_days),
+            Keep(settings.suspended_machines),
+            keeps_former=settings.former_days > 0,
+        )
+        return InstanceRequests(
+            self.app.registry,
+            reach,
+            self.copies(reach),
+            self.placement,
+            policy,
+            self.app.hold_lease,
+            admit=self.app.mass_changes.admit,
+        )
+
+    @cached_property
+    def placement(self) -> "MachinePlacement":
+        """Where machines of instances can be, and what they boot from."""
+        from hermesops.cells.scheduling import choose_cell
+        from hermesops.instances.requests.placement import MachinePlacement
+
+        settings = self.app.env.settings
+        size, apart = settings.cell_size, settings.plans_apart
+        return MachinePlacement(self.app.registry, self.instance_client, choose_cell, settings.image, size, apart)
 
     @cached_property
     def upkeep(self) -> "Upkeep":
-        """Does what has fallen due."""
-        from hermesops.app.handlers.instances import LifecycleHandlers
+        """Ends agents whose days of grace are over, and gives left machines back."""
+        from hermesops.instances.expiry import Upkeep
 
-        return LifecycleHandlers(self).upkeep()
+        settings = self.app.env.settings
+
+        async def end(instance: "Instance") -> str:
+            keeps = settings.last_backup == "required"
+            reason = "its days of grace are over"
+            request = self.instance_requests.terminate(instance.id, keeps_backup=keeps, reason=reason)
+            return await self.operations.run(await request)
+
+        return Upkeep(self.app.registry, self.app.cells, end, timedelta(days=settings.former_days))
 
     def copies(self, reach: "PowerControl") -> "ProvedCopies":
-        """Backups, made and put back by hermes-node as that reach may."""
+        """Backups, made and restored by hermes-node under that client's lease."""
         return self.backups.copies(reach)
 
     @cached_property
     def audited_access(self) -> "AuditedAccess":
-        """Lets operators in, with a reason."""
+        """Records why an operator enters a machine."""
         from hermesops.identity.audited_access import AuditedAccess
 
         return AuditedAccess(self.app.registry)
 
     async def verify(self, instance: "Instance") -> "Verification":
-        """Check on an instance's machine what the roles promise."""
+        """Run all checks on an instance's machine."""
         from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import verify
 
@@ -240,7 +374,7 @@ class Connected:
         return await verify(await self.instance_client.channel_to(instance), Expected.of(instance, api_server_key=key))
 
     async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
-        """What a machine without a user should promise, and does not."""
+        """Run the checks of a machine without an instance; the failed ones."""
         from hermesops.model.check import Verdict
         from hermesops.verify.checks.catalog import WITHOUT_USER
         from hermesops.verify.checks.promise import Expected

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def api_url_of(env: Environment) -> str:
-    """Where an environment's vendor is, for what uses no key of it.
+    """URL of the vendor's API, for callers that need no key.
 
     Raises:
         UnavailableError: It is the local world, which is not up.

@@ -1,4 +1,4 @@
-"""How what happens is told."""
+"""Narration and the log."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
@@ -13,7 +13,7 @@ Tell = Callable[[str], None]
 
 
 class Warn(Protocol):
-    """Takes what went wrong without stopping the work; for the log."""
+    """Logs a problem that does not stop the work."""
 
     def __call__(self, event: str, **fields: object) -> None:
         """Log it."""

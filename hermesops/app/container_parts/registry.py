@@ -18,6 +18,7 @@ from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.maintenance.backup import Copies
 from hermesops.registry.open import migrate_registry
 from hermesops.settings import Environment
+from hermesops.web_address import with_verified_tls
 
 if TYPE_CHECKING:
     from hermesops.registry.maintenance.restore import Restored
@@ -140,6 +141,12 @@ def registry_url(env: Environment) -> str:
     """SQLAlchemy's URL of an environment's registry."""
     given = env.settings.registry_url
     return given.get_secret_value() if given else f"sqlite:///{_folder_of(env) / 'registry.db'}"
+
+
+def queue_url(env: Environment) -> str:
+    """URL of the workers' queue: in the registry's PostgreSQL, which many computers reach; else a file of this one."""
+    url = env.settings.registry_url.get_secret_value() if env.settings.registry_url else ""
+    return with_verified_tls(url) if url.startswith("postgresql") else f"sqlite:///{env.folder / 'worker.db'}"
 
 
 def _ring_in(file: Path, is_new: bool) -> KeyRing:  # noqa: FBT001 - as the registry calls it

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def secrets_of(env: Environment) -> "Secrets":
-    """An environment's secrets, as its settings say; nothing is read.
+    """An environment's secrets; nothing is read yet.
 
     Raises:
         RefusedError: The setting ``secrets_home`` names no home.

@@ -1,1 +1,1 @@
-"""What commands and workers call: each composes its part of the rules with the registry, the vendor and machines."""
+"""What commands and workers call: rules of the packages, applied with the registry, the vendor and machines."""

@@ -1,4 +1,4 @@
-"""Approvals of an environment: who gives them, and what needs one."""
+"""Signs and checks approvals by a second operator."""
 
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -34,11 +34,11 @@ class Approvals:
 
     @property
     def are_required(self) -> bool:
-        """Whether what goes beyond a run's limits needs one here."""
+        """Whether this environment requires them."""
         return self._env.settings.approvals == "required"
 
     def sign(self, asked: Asked) -> tuple[str, str]:
-        """Approve something with the operator's key; the file, and who that was.
+        """Sign an approval with the operator's key; its file and the signer.
 
         Raises:
             RefusedError: The key does not sign, counts for nobody here, or is that of who asked.
@@ -49,7 +49,7 @@ class Approvals:
         return text, signer
 
     def read(self, text: str) -> tuple[Approval, str]:
-        """An approval, and who gave it.
+        """Read an approval; its content and the signer.
 
         Raises:
             UsageError: It is none.
@@ -58,7 +58,7 @@ class Approvals:
         return self._signers.verify_file(FILE, text)
 
     def require(self, asked: Asked, text: str) -> str:
-        """Let something happen that was approved, or that needs no approval; who gave it, empty for nobody.
+        """Refuse what needs an approval and has none; the signer, empty if none is needed.
 
         Raises:
             UsageError: What was given is no approval.
@@ -77,15 +77,15 @@ class Approvals:
         return signer
 
     def age_of(self, approval: Approval) -> str:
-        """Why an approval counts no more here, as a sentence; empty when it counts."""
+        """Why an approval has expired, as a sentence; empty if it has not."""
         return age_of(approval, now=datetime.now(UTC), life=self.life)
 
     @property
     def life(self) -> timedelta:
-        """For how long an approval counts here."""
+        """How long an approval is valid."""
         return timedelta(hours=self._env.settings.preview_life_h)
 
 
 def asked_by_preview(preview: "SavedPreview", signer: str) -> Asked:
-    """What a saved preview asks for."""
+    """The subject of an approval of a saved preview."""
     return Asked(f"preview of {preview.cell}", preview.environment, digest_of(preview.to_bytes()), signer)

@@ -1,133 +1,130 @@
-"""Work on one, several or all cells."""
+"""Previews and runs of the stacks of one, several or all cells."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hermesops.app.container import Container
+from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.stack_runs import StackUps
-from hermesops.cells.changes.guard import Overrides
+from hermesops.cells.bulk import CellRun, run_cells
+from hermesops.cells.changes.guard import Cost, Overrides
+from hermesops.cells.selection import select_cells
+from hermesops.cells.stack.apply import CellStacks
 from hermesops.cells.workflow import UpRequest
 from hermesops.errors import UsageError
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.stack import Preview
+from hermesops.model.stack import Preview, UpResult
+from hermesops.registry import Registry
 
 if TYPE_CHECKING:
-    from hermesops.cells.bulk import CellRun
-    from hermesops.cells.changes.guard import Cost
     from hermesops.cells.changes.preview import ChangePreview
-    from hermesops.model.stack import UpResult
 
 
+@dataclass(frozen=True)
 class Cells:
-    """Some cells of an environment.
+    """The cells of an environment.
 
-    Args:
-        app: The environment.
-        chosen: Which.
+    Attributes:
+        guards: What judges runs, and signs and reads previews.
+        parallel: Cells that are worked on at once.
     """
 
-    def __init__(self, app: Container, chosen: Sequence[Cell]) -> None:
-        self.chosen = tuple(chosen)
-        self._app = app
+    registry: Registry
+    stacks: CellStacks
+    guards: Guards
+    ups: StackUps
+    parallel: int
 
-    @classmethod
-    def select(cls, app: Container, *, names: Sequence[str], where: str, everything: bool) -> "Cells":
+    def select(self, *, names: Sequence[str], where: str, everything: bool) -> "ChosenCells":
         """The cells that an operator means.
 
         Raises:
             UsageError: None is meant, or one that is not there.
         """
-        from hermesops.cells.selection import select_cells
+        chosen = select_cells(self.registry.cells.list(), names=names, where=where, everything=everything)
+        return ChosenCells(self, tuple(chosen))
 
-        cells = app.registry.cells.list()
-        return cls(app, select_cells(cells, names=names, where=where, everything=everything))
-
-    @classmethod
-    def previewed(cls, app: Container, saved: str) -> "Cells":
+    def previewed(self, saved: str) -> "ChosenCells":
         """The cell that a saved preview is of.
 
         Raises:
             UsageError: It is none, or there is no such cell.
             RefusedError: Its signature does not hold, or it is too old or another environment's.
         """
-        preview, _ = app.guards.open(saved)
-        return cls.select(app, names=[preview.cell], where="", everything=False)
+        preview, _ = self.guards.open(saved)
+        return self.select(names=[preview.cell], where="", everything=False)
 
-    async def preview(self, only: Collection[str]) -> "tuple[tuple[CellRun, ...], Cost]":
-        """What bringing each to its rows would change, and what everything would cost."""
+
+@dataclass(frozen=True)
+class ChosenCells:
+    """Some cells of an environment."""
+
+    cells: Cells
+    chosen: tuple[Cell, ...]
+
+    async def preview(self, only: Collection[str]) -> tuple[tuple[CellRun, ...], Cost]:
+        """Preview ``up`` of each, and what the fleet would cost then."""
         seen: list[ChangePreview] = []
 
         async def see(cell: CellName) -> Preview:
-            seen.append(await self._app.cell_stacks.change_preview(cell, only=_machines(only)))
+            seen.append(await self.cells.stacks.change_preview(cell, only=_machines(only)))
             return seen[-1].preview
 
-        return await self._look(see), await self._app.guards.cost(*seen)
+        return await self._look(see), await self.cells.guards.cost(*seen)
 
-    async def save_preview(self) -> "tuple[tuple[CellRun, ...], Cost, str]":
-        """The same of one cell, its machines asked for as well, and the signed file of it.
+    async def save_preview(self) -> tuple[tuple[CellRun, ...], Cost, str]:
+        """Preview ``up`` of one cell against its real machines, and sign that preview; its file is the last result.
 
         Raises:
             UsageError: Several cells are meant.
             RefusedError: The operator's key does not sign.
         """
-        from hermesops.cells.bulk import CellRun
-
         if len(self.chosen) != 1:
             raise UsageError("a saved preview is of one cell; name that cell", hint="hermesops cell list")
-        cell = self.chosen[0].name
-        outlook = await self._app.cell_stacks.change_preview(cell, with_drift=True)
-        cost = await self._app.guards.cost(outlook)
-        return (CellRun(cell, outlook.preview.changes),), cost, self._app.guards.sign(outlook, cost)
+        cell, guards = self.chosen[0].name, self.cells.guards
+        seen = await self.cells.stacks.change_preview(cell, with_drift=True)
+        cost = await guards.cost(seen)
+        return (CellRun(cell, seen.preview.changes),), cost, guards.sign(seen, cost)
 
-    async def up_as(self, saved: str, approval: str = "") -> "tuple[CellRun, ...]":
-        """Let the saved preview of a cell happen, and nothing else; another operator's approval may go with it."""
-        ups = StackUps(self._app)
-        return await self._look(lambda cell: ups.run(UpRequest(cell, saved=saved, approval=approval)))
+    async def up_as(self, saved: str, approval: str = "") -> tuple[CellRun, ...]:
+        """Apply the saved preview of a cell, and nothing else; another operator's approval may go with it."""
+        return await self._look(lambda cell: self.cells.ups.run(UpRequest(cell, saved=saved, approval=approval)))
 
-    async def preview_refresh(self, only: Collection[str]) -> "tuple[CellRun, ...]":
-        """What refreshing each would write into its state."""
-        return await self._look(partial(self._app.cell_stacks.preview_refresh, only=_machines(only)))
+    async def preview_refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:
+        """Preview ``refresh`` of each."""
+        return await self._look(partial(self.cells.stacks.preview_refresh, only=_machines(only)))
 
-    async def refresh(self, only: Collection[str]) -> "tuple[CellRun, ...]":
-        """Bring the state of each to what the vendor has."""
-        return await self._look(partial(self._app.cell_stacks.refresh, only=_machines(only)))
+    async def refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:
+        """Refresh the state of each from the vendor."""
+        return await self._look(partial(self.cells.stacks.refresh, only=_machines(only)))
 
-    async def destroy(self) -> "tuple[CellRun, ...]":
-        """Remove what is left of each; those that hold a machine refuse."""
-        return await self._look(self._app.cell_stacks.destroy)
+    async def destroy(self) -> tuple[CellRun, ...]:
+        """Remove each stack; one that holds a machine refuses."""
+        return await self._look(self.cells.stacks.destroy)
 
-    async def up(self, only: Collection[str], *, named: Overrides) -> "tuple[CellRun, ...]":
-        """Bring each to its rows, as operations."""
-        ups = StackUps(self._app)
-        return await self._look(lambda cell: ups.run(UpRequest(cell, _machines(only), named)))
+    async def up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
+        """Run ``up`` of each as an operation."""
+        return await self._look(lambda cell: self.cells.ups.run(UpRequest(cell, _machines(only), named)))
 
-    async def leave_up(self, only: Collection[str], *, named: Overrides) -> "tuple[CellRun, ...]":
-        """Leave it to the workers to bring each to its rows."""
-        from hermesops.cells.bulk import CellRun
-
-        ups = StackUps(self._app)
+    async def leave_up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
+        """Leave ``up`` of each to the workers."""
 
         async def work(cell: CellName) -> CellRun:
-            operation = await ups.leave(UpRequest(cell, _machines(only), named))
+            operation = await self.cells.ups.leave(UpRequest(cell, _machines(only), named))
             return CellRun(cell, operation_id=operation.id)
 
         return await self._run(work)
 
-    async def _look(self, see: "Callable[[CellName], Awaitable[Preview | UpResult]]") -> "tuple[CellRun, ...]":
-        from hermesops.cells.bulk import CellRun
-
+    async def _look(self, see: Callable[[CellName], Awaitable[Preview | UpResult]]) -> tuple[CellRun, ...]:
         async def work(cell: CellName) -> CellRun:
             return CellRun(cell, (await see(cell)).changes)
 
         return await self._run(work)
 
-    async def _run(self, work: "Callable[[CellName], Awaitable[CellRun]]") -> "tuple[CellRun, ...]":
-        from hermesops.cells.bulk import run_cells
-
-        names = [cell.name for cell in self.chosen]
-        return await run_cells(names, work, parallel=self._app.env.settings.parallel_cells)
+    async def _run(self, work: Callable[[CellName], Awaitable[CellRun]]) -> tuple[CellRun, ...]:
+        return await run_cells([cell.name for cell in self.chosen], work, parallel=self.cells.parallel)
 
 
 def _machines(names: Collection[str]) -> frozenset[MachineName]:

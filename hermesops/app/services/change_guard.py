@@ -1,15 +1,16 @@
-"""What stands before every run of a cell: the environment's limits, or a preview that somebody signed."""
+"""Checks every run of a cell's stack beforehand: against the environment's limits, or against a signed preview."""
 
 import hashlib
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hermesops
-from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge
+from hermesops.app.services.operators import signers_of
+from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge, refuse_over_budget
+from hermesops.cells.changes.preview import ChangePreview
 from hermesops.cells.changes.saved_preview import (
     FILE,
     SavedPreview,
@@ -17,41 +18,48 @@ from hermesops.cells.changes.saved_preview import (
     refuse_stale,
     saved,
 )
-from hermesops.cells.pricing.bill import PriceList, bill_of
+from hermesops.cells.pricing.bill import PriceList, Rentable, bill_of
 from hermesops.cells.pricing.lookup import prices_of
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import UnavailableError
+from hermesops.justavps import Client
 from hermesops.model.cell import CellMachine
-from hermesops.model.ids import MachineName
-
-if TYPE_CHECKING:
-    from hermesops.app.container import Container
-    from hermesops.cells.changes.preview import ChangePreview
-    from hermesops.cells.pricing.bill import Rentable
-    from hermesops.identity.signatures import Signers
-    from hermesops.model.ids import CellName
+from hermesops.model.ids import CellName, MachineName
+from hermesops.registry import Registry
+from hermesops.settings import Environment
 
 
 class Guards:
-    """Makes what judges runs.
+    """Checks runs.
 
     Args:
-        app: The environment.
+        env: Its limits, and who signs in it.
+        registry: The machines that are ordered.
+        vendor: Connects to JustAVPS, for prices.
+        engine_name: Name of the engine that makes previews; the engine itself takes long to load.
     """
 
-    def __init__(self, app: "Container") -> None:
-        self._app = app
-        settings = app.env.settings
-        self._limits = Limits(settings.changed_share, settings.monthly_budget)
+    def __init__(
+        self,
+        env: Environment,
+        registry: Registry,
+        vendor: Callable[[], AbstractAsyncContextManager[Client]],
+        engine_name: Callable[[], str],
+    ) -> None:
+        self._env = env
+        self._registry = registry
+        self._vendor = vendor
+        self._engine_name = engine_name
+        self._limits = Limits(env.settings.changed_share, env.settings.monthly_budget)
 
     async def judge(
-        self, change_preview: "ChangePreview", named: Overrides = NO_OVERRIDES, *, began: bool = False
+        self, change_preview: ChangePreview, named: Overrides = NO_OVERRIDES, *, began: bool = False
     ) -> None:
-        """Let a run begin within the limits and what was named; see ``cells.changes.guard.judge``."""
+        """Refuse a run beyond the limits and overrides; see ``cells.changes.guard.judge``."""
         cost = await self.cost(change_preview) if self._limits.budget is not None else None
         judge(change_preview, limits=self._limits, named=named, cost=cost, began=began)
 
     async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
-        """Let more machines be wished for only while the budget allows all of them.
+        """Refuse more machines than the budget allows.
 
         Args:
             rented: Server type and region of each.
@@ -64,20 +72,13 @@ class Guards:
             return
         new = [CellMachine(MachineName(""), server_type, region, None, None) for server_type, region in rented]
         machines: list[Rentable] = [*self._ordered(), *new]
-        bill = bill_of(machines, await self._prices(machines))
-        if bill.unpriced or bill.monthly > budget:
-            kinds = Counter(f"{server_type} in {region}" for server_type, region in rented)
-            wished = ", ".join(f"{count} more {kind}" for kind, count in kinds.items())
-            raise RefusedError(
-                f"{wished}: that passes the budget of ${budget:.2f} a month: {bill}",
-                hint="hermesops fleet cost shows what is spent; the setting monthly_budget is what may be",
-            )
+        refuse_over_budget(rented, bill_of(machines, await self._prices(machines)), budget)
 
-    async def refuse_moved(self, change_preview: "ChangePreview", preview: SavedPreview) -> None:
-        """Let a run begin that is the one somebody signed."""
+    async def refuse_moved(self, change_preview: ChangePreview, preview: SavedPreview) -> None:
+        """Refuse a run that differs from the signed preview."""
         refuse_moved(preview, change_preview, self.versions())
 
-    async def cost(self, *change_previews: "ChangePreview") -> Cost:
+    async def cost(self, *change_previews: ChangePreview) -> Cost:
         """What all machines of the environment cost a month, before and after runs of some cells."""
         others = self._ordered(but={change_preview.cell for change_preview in change_previews})
         held = [machine for change_preview in change_previews for machine in change_preview.held]
@@ -86,15 +87,15 @@ class Guards:
         rest = bill_of(others, prices)
         return Cost(rest + bill_of(held, prices), rest + bill_of(wanted, prices))
 
-    async def _prices(self, machines: "Collection[Rentable]") -> PriceList:
-        """Today's prices where these machines are; none where the vendor is silent."""
+    async def _prices(self, machines: Collection[Rentable]) -> PriceList:
+        """Today's prices in these machines' regions; none if the vendor does not answer."""
         try:
-            async with self._app.vendor() as client:
+            async with self._vendor() as client:
                 return await prices_of(client, machines)
         except UnavailableError:
             return PriceList({})
 
-    def sign(self, change_preview: "ChangePreview", cost: Cost) -> str:
+    def sign(self, change_preview: ChangePreview, cost: Cost) -> str:
         """The file of a saved preview, signed by the operator.
 
         Raises:
@@ -102,46 +103,34 @@ class Guards:
         """
         preview = saved(
             change_preview,
-            environment=self._app.env.name,
+            environment=self._env.name,
             versions=self.versions(),
             cost=str(cost.after),
             now=datetime.now(UTC),
         )
-        return self._signers.sign_file(FILE, preview)
+        return signers_of(self._env).sign_file(FILE, preview)
 
     def open(self, text: str) -> tuple[SavedPreview, str]:
-        """A saved preview that counts here and now, and who signed it.
+        """Read a saved preview that is still valid; its content and the signer.
 
         Raises:
             UsageError: It is none.
             RefusedError: Its signature does not hold, or it is too old or another environment's.
         """
-        preview, signer = self._signers.verify_file(FILE, text)
-        env = self._app.env
-        refuse_stale(
-            preview,
-            environment=env.name,
-            now=datetime.now(UTC),
-            life=timedelta(hours=env.settings.preview_life_h),
-        )
+        preview, signer = signers_of(self._env).verify_file(FILE, text)
+        life = timedelta(hours=self._env.settings.preview_life_h)
+        refuse_stale(preview, environment=self._env.name, now=datetime.now(UTC), life=life)
         return preview, signer
 
     def versions(self) -> Mapping[str, str]:
-        """What makes previews here."""
-        return {"hermesops": hermesops.__version__, "engine": self._app.engine.name, "program": _program_digest()}
+        """Versions of everything that makes previews."""
+        return {"hermesops": hermesops.__version__, "engine": self._engine_name(), "program": _program_digest()}
 
-    @property
-    def _signers(self) -> "Signers":
-        from hermesops.app.services.operators import signers_of
-
-        return signers_of(self._app.env)
-
-    def _ordered(self, *, but: "Collection[CellName]" = ()) -> "list[Rentable]":
-        """The machines that rows order, those of some cells left out."""
-        registry = self._app.registry
+    def _ordered(self, *, but: Collection[CellName] = ()) -> list[Rentable]:
+        """All ordered machines but those of some cells."""
         return [
-            *(one for one in registry.fleet.list_ordered() if one.wanted and one.instance.cell not in but),
-            *(one for one in registry.spares.list() if one.wanted and one.cell not in but),
+            *(one for one in self._registry.fleet.list_ordered() if one.wanted and one.instance.cell not in but),
+            *(one for one in self._registry.spares.list() if one.wanted and one.cell not in but),
         ]
 
 

@@ -1,17 +1,15 @@
-"""What an environment's machines cost, twice: by our rows, and by the vendor's account."""
+"""What an environment's machines cost: by the registry's rows, and by the vendor's account."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-from hermesops.cells.pricing.bill import Bill, bill_of
+from hermesops.cells.pricing.bill import Bill, Rentable, bill_of
 from hermesops.cells.pricing.lookup import prices_of
-
-if TYPE_CHECKING:
-    from hermesops.app.container import Container
-    from hermesops.cells.pricing.bill import Rentable
+from hermesops.justavps import Client
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -41,24 +39,28 @@ class Costs:
         return None if self.actual is None else self.actual - self.total.monthly
 
 
-async def costs_of(app: "Container") -> Costs:
+async def costs_of(registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]]) -> Costs:
     """Ask registry and vendor.
+
+    Args:
+        registry: The machines that are ordered.
+        vendor: Connects to JustAVPS.
 
     Raises:
         UnavailableError: The vendor does not answer.
     """
-    cells: dict[str, list[Rentable]] = {cell.name: [] for cell in app.registry.cells.list()}
+    cells: dict[str, list[Rentable]] = {cell.name: [] for cell in registry.cells.list()}
     plans: defaultdict[str, list[Rentable]] = defaultdict(list)
-    for one in app.registry.fleet.list_ordered():
+    for one in registry.fleet.list_ordered():
         if one.wanted:
             cells[one.instance.cell].append(one)
             plans[one.instance.plan.value].append(one)
-    for spare in app.registry.spares.list():
+    for spare in registry.spares.list():
         if spare.wanted:
             cells[spare.cell].append(spare)
             plans[spare.plan.value].append(spare)
     wanted = [machine for these in cells.values() for machine in these]
-    async with app.vendor() as client:
+    async with vendor() as client:
         prices = await prices_of(client, wanted)
         usage = await client.get_usage()
     return Costs(

@@ -2,17 +2,10 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hermesops.errors import UsageError
 from hermesops.model.unknown_name import unknown_name
 from hermesops.settings import LOCAL, Environment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hermesops.app.container import Container
-    from hermesops.model.check import Check
 
 
 @dataclass(frozen=True)
@@ -41,7 +34,7 @@ def list_environments(chosen: Environment) -> tuple[EnvironmentState, ...]:
 
 
 def require_known(env: Environment) -> None:
-    """Go on when an environment is there: nobody's registry begins with a name that was mistyped.
+    """Refuse an environment that does not exist: a mistyped name must not make a new registry.
 
     Raises:
         UsageError: It has no folder, and no variable says where its vendor, its registry or its secrets are.
@@ -57,17 +50,6 @@ def require_known(env: Environment) -> None:
 def _names(home: Path) -> set[str]:
     folders = home.iterdir() if home.is_dir() else iter(())
     return {folder.name for folder in folders if folder.is_dir() and _is_name(folder.name)}
-
-
-async def check_environment(app: "Container") -> "Sequence[Check]":
-    """Whether the chosen environment can be worked with: its registry, vendor and secrets."""
-    from hermesops.app.services.secret_checks import check_secrets
-    from hermesops.doctor.environment import check_all
-    from hermesops.secrets.catalog import API_KEY, CATALOG
-
-    own = await check_all({"registry": app.registry_opens, "vendor": app.vendor_answers})
-    others = tuple(one.name for one in CATALOG if one != API_KEY)  # the vendor's answer is its check
-    return (*own, *await check_secrets(app, others))
 
 
 def _seen(name: str, home: Path, chosen: Environment) -> EnvironmentState:

@@ -1,49 +1,68 @@
-"""Composes what holds the accounts of a fleet against each other, and what repairs machines by their roles."""
+"""What differs between registry, stacks, vendor and machines, and what repairs machines by their roles."""
 
 import asyncio
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from hermesops import child_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from hermesops.app.container import Container
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.converge import Converged
-    from hermesops.drift.changes import Happening
-    from hermesops.drift.collect import Survey
-    from hermesops.drift.finding import Finding
-    from hermesops.drift.inspection import Asked, RolesReport
-    from hermesops.image.build import Recipe
-    from hermesops.justavps import Machine
-    from hermesops.model.check import Check
-    from hermesops.model.ids import InstanceId
-    from hermesops.model.instance import Instance
-    from hermesops.model.selector import Selector
+from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.services.selection import refuse_unknown
+from hermesops.cells.naming import PROJECT, stack_of
+from hermesops.cells.stack.state import machines_in
+from hermesops.converge import Converged, Converger, hosts_of
+from hermesops.drift import changes
+from hermesops.drift.collect import Survey, listing
+from hermesops.drift.compare import compare
+from hermesops.drift.finding import Finding
+from hermesops.drift.inspection import Asked, RolesReport, inspect
+from hermesops.drift.repairs import RepairAdvisor
+from hermesops.drift.selection import machines_asked, narrowed
+from hermesops.engine.interface import Engine
+from hermesops.errors import HermesError, UnavailableError
+from hermesops.image import agent_bundle, machine_facts
+from hermesops.image.build import Recipe
+from hermesops.image.download import Pip
+from hermesops.image.names import is_build_under_way
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.justavps import Client, Machine
+from hermesops.model.check import Check
+from hermesops.model.ids import InstanceId, instance_subject
+from hermesops.model.instance import Instance
+from hermesops.model.selector import Selector
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.registry import Registry
+from hermesops.settings import Environment
+from hermesops.verify.verification import Verification
 
 _ENTRIES = 10_000
 
-_BUILD_LASTS = timedelta(hours=2)
-"""A build's machines that are older were left behind by a killed one."""
 
-
+@dataclass(frozen=True)
 class Drift:
     """Finds what differs in one environment.
 
-    Args:
-        session: Connections to vendor and machines.
+    Attributes:
+        recipe: What an image of a name is made of here.
+        program: The command as an operator of this environment types it.
     """
 
-    def __init__(self, session: "Connected") -> None:
-        self._session = session
-        self._app = session.app
+    env: Environment
+    registry: Registry
+    client: Client
+    cells: LazyCells
+    instance_client: PowerControl
+    converger: Converger
+    recipe: Callable[[str], Recipe]
+    verify: Callable[[Instance], Awaitable[Verification]]
+    hold_lease: Callable[[str], LeaseKeeper]
+    program: str
+    tell: Callable[[str], None]
 
-    async def findings(self, selector: "Selector", *, deep: bool) -> "tuple[Finding, ...]":
-        """Everything that differs among what is selected, the worst first; notes how machines look.
+    async def findings(self, selector: Selector, *, deep: bool) -> tuple[Finding, ...]:
+        """All differences among the selected instances, the worst first; records the state of machines.
 
         Args:
             selector: By ``plan``, ``cell``, ``status`` and ``user``.
@@ -52,92 +71,64 @@ class Drift:
         Raises:
             UsageError: It names a user or a cell that is not there.
         """
-        from hermesops.app.services.selection import refuse_unknown
-        from hermesops.drift.compare import compare
-        from hermesops.drift.inspection import inspect
-        from hermesops.drift.repairs import RepairAdvisor
-        from hermesops.drift.selection import machines_asked, narrowed
-
-        refuse_unknown(self._app.registry, selector)
+        refuse_unknown(self.registry, selector)
         survey = self._survey()
         snapshot = await survey.observe()
         if deep:
-            told = await inspect(self._asked(), machines_asked(snapshot, selector), tell=self._app.tell)
+            told = await inspect(self._asked(), machines_asked(snapshot, selector), tell=self.tell)
             snapshot = replace(snapshot, told=told)
         snapshot = survey.remember(snapshot)
-        return narrowed(compare(snapshot, RepairAdvisor(self._app.program)), snapshot.rows, selector)
+        return narrowed(compare(snapshot, RepairAdvisor(self.program)), snapshot.rows, selector)
 
-    async def converge(self, instances: "Sequence[Instance]", *, check: bool = False) -> "Converged":
-        """Bring machines to what the roles say: every managed file as it should be, every unit too.
+    async def converge(self, instances: Sequence[Instance], *, check: bool = False) -> Converged:
+        """Apply the roles to machines.
 
         Args:
             instances: Whose machines; they have some.
             check: Only find out what would change.
         """
-        from hermesops.converge import hosts_of
-
-        recipe = self._session.recipe(self._app.env.settings.image)
+        recipe = self.recipe(self.env.settings.image)
         variables = {**recipe.variables, "hermes_agent_bundle": await self._bundle(recipe, instances[0])}
-        run, tell = self._session.converger.run, self._app.tell
-        return await run(
-            "instance", hosts_of(instances), variables=variables, check=check, tell=None if check else tell
-        )
+        tell = None if check else self.tell
+        return await self.converger.run("instance", hosts_of(instances), variables=variables, check=check, tell=tell)
 
-    async def accept_size(self, instance: "Instance", *, reason: str) -> tuple[str, str]:
-        """Order from now on the size that an instance's machine was given behind our back; the sizes before and now.
+    async def accept_size(self, instance: Instance, *, reason: str) -> tuple[str, str]:
+        """Accept the size that a machine was given at JustAVPS as the ordered one; the sizes before and now.
 
         Raises:
             UnavailableError: JustAVPS lists no machine of it.
         """
-        from hermesops.errors import UnavailableError
-        from hermesops.model.ids import instance_subject
-
-        async with self._app.hold_lease(instance_subject(instance.id)):
-            machine = await self._session.instance_client.machine(instance)
+        async with self.hold_lease(instance_subject(instance.id)):
+            machine = await self.instance_client.machine(instance)
             if machine is None or not machine.server_type:
                 raise UnavailableError(f"JustAVPS does not say how large {instance.machine_name} is")
-            before = self._app.registry.recovery.accept_server_type(instance.id, machine.server_type, why=reason)
+            before = self.registry.recovery.accept_server_type(instance.id, machine.server_type, why=reason)
         return before, machine.server_type
 
-    async def _bundle(self, recipe: "Recipe", instance: "Instance") -> str:
+    async def _bundle(self, recipe: Recipe, instance: Instance) -> str:
         """The folder of the agent's wheels, for the Python that an instance's machine has."""
-        from hermesops.image import agent_bundle
-        from hermesops.image import machine_facts as survey
-        from hermesops.image.download import Pip
-
-        env, tell = self._app.env, self._app.tell
-        python = (await survey.survey(await self._session.instance_client.channel_to(instance))).python
+        env = self.env
+        python = (await machine_facts.survey(await self.instance_client.channel_to(instance))).python
         downloads = Pip(env.for_child(child_environment.PACKAGES))
-        make = partial(agent_bundle.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, tell=tell)
+        make = partial(
+            agent_bundle.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, tell=self.tell
+        )
         return str((await asyncio.to_thread(make)).folder)
 
-    def _survey(self) -> "Survey":
-        from hermesops.cells.stack.state import machines_in
-        from hermesops.drift.collect import Survey
+    def _survey(self) -> Survey:
+        return Survey(self.env.name, self.registry, self.client, self.cells, machines_in, self._is_passing)
 
-        app = self._app
-        return Survey(app.env.name, app.registry, self._session.client, app.cell_stacks, machines_in, self._is_passing)
+    def _is_passing(self, machine: Machine) -> bool:
+        return is_build_under_way(machine, self.env.name, datetime.now(UTC))
 
-    def _is_passing(self, machine: "Machine") -> bool:
-        from hermesops.image.names import is_build_machine
+    def _asked(self) -> Asked:
+        client = self.instance_client
+        return Asked(client.channel, client.node, client.payload_digest, self._verified, self._roles)
 
-        age = datetime.now(UTC) - machine.created_at if machine.created_at else timedelta()
-        return is_build_machine(machine.name, self._app.env.name) and age < _BUILD_LASTS
+    async def _verified(self, instance: Instance) -> Sequence[Check]:
+        return (await self.verify(instance)).for_user(instance.title)
 
-    def _asked(self) -> "Asked":
-        from hermesops.drift.inspection import Asked
-
-        reach = self._session.instance_client
-        return Asked(reach.channel, reach.node, reach.payload_digest, self._verified, self._roles)
-
-    async def _verified(self, instance: "Instance") -> "Sequence[Check]":
-        verification = await self._session.verify(instance)
-        return verification.for_user(instance.title)
-
-    async def _roles(self, instances: "Sequence[Instance]") -> "Mapping[InstanceId, RolesReport]":
-        from hermesops.drift.inspection import RolesReport
-        from hermesops.errors import HermesError
-
+    async def _roles(self, instances: Sequence[Instance]) -> Mapping[InstanceId, RolesReport]:
         try:
             ran = await self.converge(instances, check=True)
         except HermesError as error:
@@ -150,31 +141,29 @@ class Drift:
         return said
 
 
-async def list_machines(app: "Container") -> None:
-    """Ask the vendor for its list of machines, and note what it says: one call, and nothing else is compared."""
-    from hermesops.drift.collect import listing
+async def list_machines(
+    registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]], environment: str
+) -> None:
+    """Ask the vendor for its list of machines, and record it: one call."""
+    rows = registry.fleet.list_ordered()
+    async with vendor() as client:
+        seen, missing = listing(await client.list_machines(), rows, environment, {})
+    registry.observations.record(seen, missing=missing)
 
-    rows = app.registry.fleet.list_ordered()
-    async with app.vendor() as client:
-        seen, missing = listing(await client.list_machines(), rows, app.env.name, {})
-    app.registry.observations.record(seen, missing=missing)
 
-
-async def happenings(app: "Container", since: datetime) -> "tuple[Happening, ...]":
+async def happenings(
+    registry: Registry, engine: Engine, since: datetime, tell: Callable[[str], None]
+) -> tuple[changes.Happening, ...]:
     """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
-    from hermesops.cells.naming import PROJECT, stack_of
-    from hermesops.drift import changes
-    from hermesops.errors import HermesError
-
     runs = {}
-    there = set(await app.engine.stacks(PROJECT))
-    for cell in app.registry.cells.list():
+    there = set(await engine.stacks(PROJECT))
+    for cell in registry.cells.list():
         if stack_of(cell.name) in there:
             try:
-                runs[cell.name] = await app.engine.history(stack_of(cell.name))
+                runs[cell.name] = await engine.history(stack_of(cell.name))
             except HermesError as error:
-                app.tell(f"the history of {cell.name} cannot be read: {error.message}")
-    entries = app.registry.audit.list(since=since, limit=_ENTRIES)
+                tell(f"the history of {cell.name} cannot be read: {error.message}")
+    entries = registry.audit.list(since=since, limit=_ENTRIES)
     if len(entries) == _ENTRIES:
-        app.tell(f"only the newest {_ENTRIES} entries of the audit are shown")
+        tell(f"only the newest {_ENTRIES} entries of the audit are shown")
     return changes.happenings(entries, runs, since=since)

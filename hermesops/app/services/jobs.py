@@ -1,24 +1,26 @@
-"""Composes jobs: what falls due in one environment without anybody asking."""
+"""The scheduled jobs of an environment."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
+from hermesops.app.services.backups import Backups
 from hermesops.app.services.model_tokens import ModelTokens
-from hermesops.app.services.outdated import can_be_updated, outdated, requests, usual_spec
-from hermesops.app.services.proxy_tokens import Tokens
+from hermesops.app.services.outdated import OutdatedInstance, can_be_updated, outdated, requests, usual_spec
+from hermesops.app.services.pools import Pools
+from hermesops.app.services.proxy_tokens import ProxyTokens
 from hermesops.app.services.restore_drills import Drills
+from hermesops.app.services.rollout_requests import RolloutRequest
+from hermesops.app.services.rollouts import Rollouts
 from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
-from hermesops.jobs.runner import Job, Report
+from hermesops.instances.expiry import Upkeep
+from hermesops.jobs.runner import Job, JobScheduler, Report
+from hermesops.model.ids import CellName
 from hermesops.model.unknown_name import unknown_name
-
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.app.services.outdated import OutdatedInstance
-    from hermesops.app.services.rollout_requests import RolloutRequest
-    from hermesops.jobs.runner import JobScheduler
-    from hermesops.model.ids import CellName
+from hermesops.operations.runner import Operations
+from hermesops.registry import Registry
+from hermesops.settings import Settings
 
 ALL = "all"
 
@@ -28,26 +30,28 @@ _ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
 """Of repositories: forgetting and pruning is the object store's work."""
 
 
-def make_job_scheduler(session: "Connected", *, grace_s: float) -> "JobScheduler":
-    """What a worker does beside operations."""
-    from hermesops.jobs.runner import JobScheduler
-
-    return JobScheduler(Jobs(session).chosen(), session.app.registry, grace_s=grace_s)
-
-
+@dataclass(frozen=True)
 class Jobs:
-    """The jobs of one session's environment.
+    """The jobs of one environment."""
 
-    Args:
-        session: What they are done with.
-    """
+    settings: Settings
+    registry: Registry
+    operations: Operations
+    backups: Backups
+    drills: Drills
+    rollouts: Rollouts
+    pools: Pools
+    upkeep: Upkeep
+    proxy_tokens: ProxyTokens
+    model_tokens: ModelTokens
 
-    def __init__(self, session: "Connected") -> None:
-        self._session = session
-        self._app = session.app
-        self._tokens = Tokens(session)
-        self._model_tokens = ModelTokens(session)
-        self._drills = Drills(session)
+    def scheduler(self, *, grace_s: float) -> JobScheduler:
+        """Runs the jobs of a worker.
+
+        Args:
+            grace_s: Seconds that jobs have to end once it was told to stop.
+        """
+        return JobScheduler(self.chosen(), self.registry, grace_s=grace_s)
 
     def all(self) -> dict[str, Job]:
         """Every job, by name."""
@@ -118,12 +122,12 @@ class Jobs:
         return jobs[name]
 
     def chosen(self) -> list[Job]:
-        """Those that this environment's workers do.
+        """The jobs that this environment's workers run.
 
         Raises:
             UsageError: The setting ``without_jobs`` names one that there is not.
         """
-        without = self._app.env.settings.without_jobs
+        without = self.settings.without_jobs
         left_out = {name.strip() for name in without.split(",") if name.strip()}
         if ALL in left_out:
             return []
@@ -134,16 +138,16 @@ class Jobs:
     # Backups
 
     def _unbacked(self) -> list[str]:
-        return [instance.title for instance in self._session.backups.nightly.due()]
+        return [instance.title for instance in self.backups.nightly.due()]
 
     async def _back_up(self) -> Report:
-        return _report(await self._session.backups.nightly.run(), "{} agents backed up")
+        return _report(await self.backups.nightly.run(), "{} agents backed up")
 
     def _prunable(self) -> list[str]:
-        return [instance.title for instance in self._session.backups.pruning.due()]
+        return [instance.title for instance in self.backups.pruning.due()]
 
     async def _prune(self) -> Report:
-        pruning = self._session.backups.pruning
+        pruning = self.backups.pruning
         due = pruning.due()
         told = await problems([instance.id for instance in due], pruning.prune, _ONE_BY_ONE)
         return _report(
@@ -151,10 +155,10 @@ class Jobs:
         )
 
     def _ended(self) -> list[str]:
-        return [instance.id for instance in self._session.backups.ended.due()]
+        return [instance.id for instance in self.backups.ended.due()]
 
     async def _erase(self) -> Report:
-        ended = self._session.backups.ended
+        ended = self.backups.ended
         due = ended.due()
         told = await problems(due, ended.erase, _ONE_BY_ONE)
         return _report(
@@ -168,66 +172,66 @@ class Jobs:
 
     async def _deploy_outdated(self) -> Report:
         told = {}
-        for request in requests(self._outdated_and_ready(), "outdated", usual_spec(self._app.env.settings)):
+        for request in requests(self._outdated_and_ready(), "outdated", usual_spec(self.settings)):
             told[f"{request.release} to {request.where}"] = await problem_of(self._begin(request))
         return _report(told, "{} rollouts are left to the workers")
 
-    async def _begin(self, request: "RolloutRequest") -> None:
-        self._session.rollouts.leave(await self._session.rollouts.start(request))
+    async def _begin(self, request: RolloutRequest) -> None:
+        self.rollouts.leave(await self.rollouts.start(request))
 
-    def _outdated_and_ready(self) -> "tuple[OutdatedInstance, ...]":
-        return can_be_updated(self._app.registry, outdated(self._app.registry))
+    def _outdated_and_ready(self) -> tuple[OutdatedInstance, ...]:
+        return can_be_updated(self.registry, outdated(self.registry))
 
     # Drills
 
     def _undrilled(self) -> list[str]:
-        instance = self._drills.due()
+        instance = self.drills.due()
         return [instance.title] if instance else []
 
     async def _drill(self) -> Report:
-        instance = self._drills.due()
+        instance = self.drills.due()
         if instance is None:
             return Report("no drill is due")
-        self._session.operations.leave(await self._drills.open(instance, why="weekly"))
+        self.operations.leave(await self.drills.open(instance, why="weekly"))
         return Report(f"a drill of the newest backup of {instance.title} is left to the workers")
 
     # Tokens
 
     def _old_tokens(self) -> list[str]:
-        due = self._tokens.due()
+        due = self.proxy_tokens.due()
         return [*due.renew, *(f"{token.purpose} of {token.machine_id}" for token in due.drop)]
 
     async def _renew(self) -> Report:
-        return _report(await self._tokens.renew_due(), "{} tokens renewed")
+        return _report(await self.proxy_tokens.renew_due(), "{} tokens renewed")
 
     def _old_model_tokens(self) -> list[str]:
-        return [instance.title for instance in self._model_tokens.due()]
+        return [instance.title for instance in self.model_tokens.due()]
 
     async def _renew_model_tokens(self) -> Report:
-        return _report(await self._model_tokens.renew_due(), "{} agents were handed a model token")
+        return _report(await self.model_tokens.renew_due(), "{} agents were handed a model token")
 
     # Lives
 
     def _ends(self) -> list[str]:
-        due = self._session.upkeep.due()
+        due = self.upkeep.due()
         return [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
 
     async def _end(self) -> Report:
-        upkeep = self._session.upkeep
+        upkeep = self.upkeep
         done = await upkeep.apply(upkeep.due())
         return _report({one.what: one.problem for one in done}, "{} agents ended or machines given back")
 
     # Pools
 
-    def _short_pools(self) -> "Sequence[CellName]":
-        return self._session.pools.short()
+    def _short_pools(self) -> Sequence[CellName]:
+        return self.pools.short()
 
     async def _refill(self) -> Report:
-        pools = self._session.pools
+        pools = self.pools
         cells = pools.short()
         for cell in cells:
             # What is wanted is left to the workers: making machines takes minutes, and other jobs need none of them.
-            self._session.operations.leave(pools.open(cell))
+            self.operations.leave(pools.open(cell))
         return Report(f"{len(cells)} pools are being filled: {', '.join(cells)}")
 
 

@@ -16,9 +16,10 @@ from hermesops.identity.mass_change import (
     APPROVED,
     FILE,
     HINT,
+    KINDS,
     MassChange,
     asked_by,
-    unapproved_before,
+    refuse_many,
 )
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.operations.kinds import ApprovedList
@@ -37,7 +38,7 @@ class MassChanges:
     Args:
         env: The environment.
         registry: Where operations are.
-        given: The list and the approval that an operator brings along; ``None`` for none.
+        given: The list and the approval that an operator passed; ``None`` for none.
     """
 
     def __init__(self, env: "Environment", registry: "Registry", given: ApprovedList | None = None) -> None:
@@ -130,20 +131,8 @@ class MassChanges:
             raise RefusedError(f"the approval is not about instance {instance_id}", hint=HINT)
 
     def _refuse_many(self, instance_id: "InstanceId", at: datetime) -> None:
-        kinds = (
-            OperationKind.TERMINATE,
-            OperationKind.SCHEDULE_TERMINATION,
-            OperationKind.RESIZE,
-            OperationKind.RELOCATE,
-        )
-        rows = (one for kind in kinds for one in self._registry.operations.list(kind=kind))
-        others = unapproved_before(rows, instance_id, at)
-        if len(others) >= self.limit:
-            raise RefusedError(
-                f"{len(others)} other agents end or change their plan within 24 hours: in {self._env.name} more than "
-                f"{self.limit} need another operator's approval",
-                hint=HINT,
-            )
+        rows = (one for kind in KINDS for one in self._registry.operations.list(kind=kind))
+        refuse_many(rows, instance_id, at, limit=self.limit, environment=self._env.name)
 
 
 def _held(intent: Mapping[str, Any]) -> ApprovedList | None:

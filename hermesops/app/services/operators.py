@@ -1,4 +1,4 @@
-"""Who acts in an environment."""
+"""The operator who acts, and whose signatures count."""
 
 import getpass
 import os
@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.identity import operators
+from hermesops.identity.signatures import Signers
+from hermesops.private_file import read_secret
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.identity.oidc import KeySet, Pipelines
-    from hermesops.identity.signatures import Signers
 
 
-def signers_of(env: Environment) -> "Signers":
+def signers_of(env: Environment) -> Signers:
     """Who signs here, and whose signatures count."""
-    from hermesops.identity.signatures import Signers
-
     settings = env.settings
     return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
 
@@ -30,13 +30,12 @@ def who_acts(env: Environment) -> str:
         RefusedError: Nothing is proved.
         UnavailableError: Whoever signs the pipeline's tokens does not answer.
     """
-    from hermesops.identity import operators
-
     host, settings = socket.gethostname(), env.settings
     if settings.operators == "named":
         return operators.named(_user(), host)
     if settings.oidc_token_file is not None:
-        return operators.by_token(_pipelines(env), _read(settings.oidc_token_file), host)
+        token = read_secret(settings.oidc_token_file, what="pipeline's token, which oidc_token_file names,")
+        return operators.by_token(_pipelines(env), token, host)
     if settings.operator_key is None:
         raise RefusedError(
             f"environment {env.name} lets only those act whom a key or a token proves",
@@ -46,7 +45,7 @@ def who_acts(env: Environment) -> str:
 
 
 def _pipelines(env: Environment) -> "Pipelines":
-    from hermesops.identity.oidc import Pipelines, published_keys
+    from hermesops.identity.oidc import Pipelines, published_keys  # noqa: PLC0415  only pipelines need it
 
     settings = env.settings
     subjects = [pattern.strip() for pattern in settings.oidc_subjects.split(",") if pattern.strip()]
@@ -56,18 +55,12 @@ def _pipelines(env: Environment) -> "Pipelines":
 
 
 def _keys_in(file: Path) -> dict[str, Any]:
-    from hermesops.identity.oidc import keys_in
+    from hermesops.identity.oidc import keys_in  # noqa: PLC0415  as above
 
     try:
         return dict(keys_in(file.read_text()))
     except (OSError, ValueError, UnavailableError) as error:
         raise RefusedError(f"no keys of the pipelines' issuer can be read from {file}") from error
-
-
-def _read(file: Path) -> str:
-    from hermesops.private_file import read_secret
-
-    return read_secret(file, what="pipeline's token, which oidc_token_file names,")
 
 
 def _user() -> str:

@@ -1,102 +1,107 @@
-"""Composes warm pools: who fills them, who takes machines out of them."""
+"""Warm pools: filled, drained, and claimed from."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
-from hermesops.model.ids import CellName, MachineName
-from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.cells.coalescing import StillWanted
+from hermesops.cells.scheduling import choose_cell
+from hermesops.cells.stack.state import machines_in
+from hermesops.instances.observation import NodeState
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.remote.prewarm import WarmUp
+from hermesops.justavps import Client, Machine
+from hermesops.justavps.errors import NotFoundError
+from hermesops.justavps.ordering import newest_named
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.cell import Cell, parse_cell
+from hermesops.model.ids import CellName, ImageId, MachineId, MachineName
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spare_subject
+from hermesops.model.user import User
 from hermesops.operations.kinds import PoolFillIntent
-
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.cells.coalescing import StillWanted
-    from hermesops.instances.observation import NodeState
-    from hermesops.justavps import Machine
-    from hermesops.model.cell import Cell
-    from hermesops.model.ids import ImageId, MachineId
-    from hermesops.model.instance import Instance
-    from hermesops.model.user import User
-    from hermesops.operations.lease import LeaseKeeper
-    from hermesops.pool.decide import Target
-    from hermesops.pool.workflow import PoolFill
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.operations.runner import QUEUED
+from hermesops.pool.claims import Claims
+from hermesops.pool.decide import Target
+from hermesops.pool.sizes import PoolSizes
+from hermesops.pool.workflow import PoolFill
+from hermesops.registry import Registry
+from hermesops.settings import Settings
 
 _SHORTLY_S = 20.0
-"""Seconds to wait for whoever takes the very machine that a pool is about to give up."""
+"""Seconds to wait for a claim of the machine that a pool is about to give up."""
 
 
+@dataclass(frozen=True)
 class Pools:
     """The warm pools of an environment.
 
-    Args:
-        session: Connections to vendor and machines.
+    Attributes:
+        settings: Their sizes.
+        registry: Machines without an instance, cells, images, operations.
+        checks: What a machine without a user should be and is not.
     """
 
-    def __init__(self, session: "Connected") -> None:
-        self._session = session
-        self._app = session.app
-        self._settings = session.app.env.settings
+    settings: Settings
+    registry: Registry
+    client: Client
+    instance_client: PowerControl
+    stacks: LazyCells
+    checks: Callable[[MachineId], Awaitable[Sequence[str]]]
+    router_url: str
+    tell: Callable[[str], None]
 
-    # Who comes
+    # Claims
 
     async def claim(
-        self, user: "Callable[[], User]", plan: Plan, *, server_type: str, image_id: "ImageId", region: str
-    ) -> "Instance | None":
-        """Give a newcomer a machine of a pool; ``None`` when none is ready, and a word about it where a pool is wanted.
+        self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
+    ) -> Instance | None:
+        """Give a new instance a machine of a pool; ``None`` if none is ready.
 
         What was taken is replaced by a worker.
         """
-        from hermesops.pool.claims import Claims
-        from hermesops.pool.decide import Target
-
-        size = self._settings.pool_size.get(plan, 0)
-        claims = Claims(self._app.registry, self.is_up, self._app.hold_lease)
+        size = self.settings.pool_size.get(plan, 0)
+        claims = Claims(self.registry, self.is_up, partial(LeaseKeeper, self.registry))
         instance = await claims.claim(user, Target(plan, size, server_type, image_id), region=region)
         if instance is None:
             if size:
-                self._app.tell(
-                    f"no {plan} machine is ready in the warm pools of {region}: one is made, which takes longer"
-                )
+                self.tell(f"no {plan} machine is ready in the warm pools of {region}: one is made, which takes longer")
             return None
-        self._app.tell(f"took {instance.machine_name} out of the warm pool of {instance.cell}")
+        self.tell(f"took {instance.machine_name} out of the warm pool of {instance.cell}")
         if size:
-            self._session.operations.leave(self.open(instance.cell))
+            self.registry.operations.record_step(self.open(instance.cell).id, QUEUED)
         return instance
 
     def ready(self, plan: Plan | None = None) -> list[Spare]:
         """The machines that could be taken, of a plan or of any; the one that has waited longest first."""
-        spares = self._app.registry.spares.list(purpose=Purpose.POOL)
+        spares = self.registry.spares.list(purpose=Purpose.POOL)
         return [one for one in spares if one.wanted and one.status is SpareStatus.READY and plan in {None, one.plan}]
 
     async def is_up(self, spare: Spare) -> bool:
-        """Whether the vendor has it and calls it ready; what it says itself is asked by whoever hands it over."""
-        from hermesops.justavps.errors import NotFoundError
-        from hermesops.justavps.wire import MachineStatus
-
+        """Whether the vendor lists it as ready; the machine itself is not asked."""
         try:
-            machine = await self._session.client.get_machine(spare.machine_id or "")
+            machine = await self.client.get_machine(spare.machine_id or "")
         except NotFoundError:
             return False
         return machine.name == spare.name and machine.status is MachineStatus.READY
 
-    # Who fills
+    # Filling
 
-    def cells(self, names: Sequence[str], *, opening: bool) -> "list[Cell]":
+    def cells(self, names: Sequence[str], *, opening: bool) -> list[Cell]:
         """The cells whose pools are meant: those named, else all.
 
         Args:
             names: As typed.
-            opening: Whether the cells that newcomers would open are opened for their pools.
+            opening: Whether cells that new instances would open are opened for their pools.
 
         Raises:
             UsageError: There is none of a name.
         """
-        from hermesops.cells.scheduling import choose_cell
-        from hermesops.model.cell import parse_cell
-
-        registry, settings = self._app.registry, self._settings
+        registry, settings = self.registry, self.settings
         if names:
             return [registry.cells.get(parse_cell(name)) for name in names]
         for plan, size in settings.pool_size.items():
@@ -108,124 +113,89 @@ class Pools:
                 registry.cells.open(choose(registry.cells.list()))
         return list(registry.cells.list())
 
-    def short(self) -> "list[CellName]":
-        """The cells whose pools are not what settings say, as far as rows tell, and that nobody is at."""
-        from hermesops.pool.shortage import is_at_rest, is_short
-
-        registry = self._app.registry
-        if not any(self._settings.pool_size.values()) and not registry.spares.list(purpose=Purpose.POOL):
-            return []
+    def short(self) -> list[CellName]:
+        """The cells whose pools have to be filled or shrunk, by the rows alone."""
+        registry = self.registry
         fills = registry.operations.list(kind=OperationKind.POOL_FILL)
-        found = []
-        for cell in registry.cells.list():
-            of_cell = [one for one in fills if one.subject == pool_subject(cell.name)]
-            room = max(0, self._settings.cell_size - cell.machines)
-            spares = registry.spares.list(cell=cell.name)
-            if is_at_rest(of_cell, registry.now()) and is_short(self._targets(cell.name), spares, room=room):
-                found.append(cell.name)
-        return found
+        return self._sizes.short_cells(registry.cells.list(), registry.spares.list(), fills, registry.now())
 
     def open(self, cell: CellName) -> Operation:
-        """Write down that a cell's pool shall be filled, or find the row that says so."""
+        """Open the operation that fills a cell's pool, or find the unfinished one."""
         return self._open(cell, grow=True)
 
     async def drain(self, cell: CellName, *, reason: str) -> Operation:
-        """Give up every machine of a cell's pool, and write down that the cell shall be rid of them.
+        """Give up every machine of a cell's pool, and open the operation that destroys them.
 
         One that somebody takes at this very moment is theirs.
         """
-        from hermesops.model.operation import LeaseHeldError
-
-        registry = self._app.registry
+        registry = self.registry
         for spare in registry.spares.list(cell=cell, purpose=Purpose.POOL):
             try:
                 async with self._shortly_alone(spare_subject(spare.name)):
                     registry.spares.retire(spare.name, why=reason)
             except LeaseHeldError:
-                self._app.tell(f"{spare.name} is being worked on and stays")
+                self.tell(f"{spare.name} is being worked on and stays")
         return self._open(cell, grow=False)
 
     def _open(self, cell: CellName, *, grow: bool) -> Operation:
         intent = PoolFillIntent(cell=cell, grow=grow).to_json()
-        return self._app.registry.operations.open(OperationKind.POOL_FILL, pool_subject(cell), intent=intent)
+        return self.registry.operations.open(OperationKind.POOL_FILL, pool_subject(cell), intent=intent)
 
-    def work_of(self, operation: Operation, _lease: Lease) -> "PoolFill":
-        """What fills a pool, from its row."""
-        from hermesops.pool.workflow import PoolFill
+    def work_of(self, operation: Operation, _lease: Lease) -> PoolFill:
+        """The workflow of filling a pool, from its row."""
+        intent = PoolFillIntent.of(operation)
+        cell = intent.cell
+        targets = self._sizes.targets(self.registry.cells.get(cell)) if intent.grow else []
+        return PoolFill(cell, targets, self.settings.cell_size, self.registry, self, self, self._shortly_alone)
 
-        app, intent = self._app, PoolFillIntent.of(operation)
-        targets = self._targets(intent.cell) if intent.grow else []
-        return PoolFill(intent.cell, targets, self._settings.cell_size, app.registry, self, self, self._shortly_alone)
+    @property
+    def _sizes(self) -> PoolSizes:
+        settings, image = self.settings, self.registry.images.latest(self.settings.image)
+        return PoolSizes(settings.pool_size, settings.server_types, image.id if image else None, settings.cell_size)
 
-    def _targets(self, cell: CellName) -> "list[Target]":
-        """What the cell's pool should hold; without an image nothing can be made, and nothing is given up."""
-        from hermesops.pool.decide import Target
+    def _shortly_alone(self, subject: str) -> LeaseKeeper:
+        return LeaseKeeper(self.registry, subject, wait_s=_SHORTLY_S)
 
-        settings, registry = self._settings, self._app.registry
-        image = registry.images.latest(settings.image)
-        only = registry.cells.get(cell).only_plan
-        return [
-            Target(plan, size, settings.server_types[plan], image.id if image else None)
-            for plan, size in sorted(settings.pool_size.items())
-            if size and only in {None, plan}
-        ]
+    # What filling needs of the world
 
-    def _shortly_alone(self, subject: str) -> "LeaseKeeper":
-        from hermesops.operations.lease import LeaseKeeper
-
-        return LeaseKeeper(self._app.registry, subject, wait_s=_SHORTLY_S)
-
-    # The world, as filling sees it
-
-    async def listed(self) -> "Mapping[MachineName, Machine]":
+    async def listed(self) -> Mapping[MachineName, Machine]:
         """The vendor's list, by name; of several of a name the newest."""
-        from hermesops.justavps.ordering import newest_named
-
-        machines = await self._session.client.list_machines()
+        machines = await self.client.list_machines()
         names = {machine.name for machine in machines}
         found = {MachineName(name): newest_named([one for one in machines if one.name == name], name) for name in names}
         return {name: machine for name, machine in found.items() if machine}
 
-    async def node(self, machine_id: "MachineId") -> "NodeState | None":
+    async def node(self, machine_id: MachineId) -> NodeState | None:
         """What hermes-node says."""
-        return await self._session.instance_client.node(machine_id)
+        return await self.instance_client.node(machine_id)
 
     async def await_machine(self, spare: Spare) -> None:
         """Return once it is ready and hermes-node answers."""
-        reach = self._session.instance_client
+        reach = self.instance_client
         if spare.machine_id:
             await reach.await_named(spare.name, spare.machine_id)
 
-    async def faults(self, machine_id: "MachineId") -> Sequence[str]:
-        """What a machine without a user should promise, and does not."""
-        from hermesops.localcloud.world.files import is_simulated
+    async def faults(self, machine_id: MachineId) -> Sequence[str]:
+        """The checks that a machine without an instance fails."""
+        return await self.checks(machine_id)
 
-        env = self._app.env
-        if env.is_local and is_simulated(env.world):
-            return ()  # it has none of what the roles put on machines
-        return await self._session.verify_nobodys(machine_id, tell=lambda _: None)
-
-    async def warm(self, machine_id: "MachineId", lease: Lease) -> str:
+    async def warm(self, machine_id: MachineId, lease: Lease) -> str:
         """Start its gateway with a placeholder."""
-        from hermesops.instances.remote.prewarm import WarmUp
-
         warm_up = WarmUp(
-            self._session.instance_client.channel,
-            router_url=self._app.endpoint.router_url,
-            gateway_timeout_s=self._settings.gateway_timeout_s,
+            self.instance_client.channel,
+            router_url=self.router_url,
+            gateway_timeout_s=self.settings.gateway_timeout_s,
         )
         key = await warm_up.warm(machine_id, lease)
         # Not of the way to its user: who comes finds a key that is known, and a certificate in the payload.
-        if certifying := self._session.instance_client.with_lease(lease).certifying:
-            await certifying.certify(self._session.instance_client.channel(machine_id), machine_id)
+        if certifying := self.instance_client.with_lease(lease).certifying:
+            await certifying.certify(self.instance_client.channel(machine_id), machine_id)
         return key
 
     async def held(self, cell: CellName) -> frozenset[MachineName]:
         """The machines in the cell's state."""
-        from hermesops.cells.stack.state import machines_in
+        return frozenset(machines_in(await self.stacks.state(cell)))
 
-        return frozenset(machines_in(await self._app.cell_stacks.state(cell)))
-
-    async def apply(self, cell: CellName, *, still_wanted: "StillWanted") -> object:
+    async def apply(self, cell: CellName, *, still_wanted: StillWanted) -> object:
         """Run the cell's stack."""
-        return await self._app.cell_stacks.apply(cell, still_wanted=still_wanted)
+        return await self.stacks.apply(cell, still_wanted=still_wanted)

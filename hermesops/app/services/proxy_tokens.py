@@ -1,75 +1,65 @@
-"""Composes the tokens that open machines, the relay's among them: who has one, who needs another."""
+"""Tokens that open machines through JustAVPS's proxy: listed, renewed and revoked."""
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from hermesops.channel.agent import AgentApi
 from hermesops.errors import UnavailableError
 from hermesops.fan_out import Limits, problems
-from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.spare import Purpose
+from hermesops.justavps import Client
+from hermesops.model.ids import MachineId, instance_subject
+from hermesops.model.instance import Instance
 from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
 from hermesops.model.unknown_name import unknown_name
-
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.proxy_tokens.renewal import Due, TokenRenewal
+from hermesops.proxy_tokens.renewal import Due, TokenRenewal, due_of, machines_in_use, renew_each
+from hermesops.registry import Registry
 
 _AT_ONCE = 8
 _DROPS = Limits(_AT_ONCE, slow_after_s=10.0, within_s=120.0)
 
 
-class Tokens:
-    """Proxy tokens of one session's instances.
+class ProxyTokens:
+    """Tokens that are kept in the registry.
 
     Args:
-        session: What reaches the vendor and its proxy.
+        client: JustAVPS, which makes and revokes them.
+        agents: Tries them.
     """
 
-    def __init__(self, session: "Connected") -> None:
-        self._session = session
-        self._registry = session.app.registry
+    def __init__(self, registry: Registry, client: Client, agents: AgentApi) -> None:
+        self._registry = registry
+        self._client = client
+        self._agents = agents
 
     @cached_property
-    def renewal(self) -> "TokenRenewal":
+    def renewal(self) -> TokenRenewal:
         """Renews and revokes."""
-        from hermesops.proxy_tokens.renewal import TokenRenewal
-
-        return TokenRenewal(self._session.client, self._registry, self._opens, self._address)
+        return TokenRenewal(self._client, self._registry, self._opens, self._address)
 
     async def _address(self, machine_id: MachineId) -> str:
-        address = (await self._session.client.get_machine(machine_id)).address_of_ports
+        address = (await self._client.get_machine(machine_id)).address_of_ports
         if not 0 < len(address) <= LONGEST_ADDRESS:
             raise UnavailableError(f"JustAVPS does not say how ports of machine {machine_id} are reached")
         return address
 
     async def _opens(self, machine_id: MachineId, token: str) -> bool:
-        return await self._session.agents.opens(await self._session.client.get_machine(machine_id), token)
+        return await self._agents.opens(await self._client.get_machine(machine_id), token)
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
-        """The tokens that are remembered, of one instance or of all, with whose machine they open."""
+        """The tokens of one instance or of all, each with its instance."""
         owners = {one.machine_id: one for one in self._registry.instances.list()}
         kept = self._registry.proxy_tokens.kept()
         return [
             (owners.get(one.machine_id), one) for one in kept if not instance or one.machine_id == instance.machine_id
         ]
 
-    def due(self) -> "Due":
-        """What has fallen due."""
-        from hermesops.proxy_tokens.renewal import due_of
-
-        living = self._registry.instances.list()
-        running = [one.machine_id for one in living if one.status is InstanceStatus.RUNNING and one.machine_id]
-        spares = self._registry.spares.list()
-        beside = [one.machine_id for one in spares if one.wanted and one.purpose is not Purpose.FORMER]
-        used = {one for one in (*(each.machine_id for each in living), *beside) if one}
+    def due(self) -> Due:
+        """Tokens to renew and to drop now."""
+        running, used = machines_in_use(self._registry.instances.list(), self._registry.spares.list())
         return due_of(running, used, self._registry.proxy_tokens.kept(), self._registry.now())
 
     async def renew_due(self) -> dict[str, str]:
-        """Do what has fallen due; why not, by user or machine, empty for done."""
-        from hermesops.proxy_tokens.renewal import renew_each
-
+        """Renew and drop what is due; the problem of each by user or machine, empty for none."""
         due = self.due()
         titles = {one.machine_id: one.title for one in self._registry.instances.list()}
         told: dict[str, str] = {}
@@ -80,7 +70,7 @@ class Tokens:
         return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
 
     async def revoke(self, instance: Instance, purpose: str, *, reason: str) -> Sequence[KeptToken]:
-        """Revoke an instance's tokens, of one purpose or of all, and write down who did; those that were.
+        """Revoke an instance's tokens, of one purpose or of all, with a line in the audit; those that were revoked.
 
         Raises:
             UsageError: No token is for that.
@@ -93,7 +83,7 @@ class Tokens:
         return found
 
     async def renew(self, instance: Instance, purpose: str, *, reason: str) -> None:
-        """Replace an instance's token of a purpose, and write down who did.
+        """Replace an instance's token of a purpose, with a line in the audit.
 
         Raises:
             UsageError: No token is for that.
@@ -106,8 +96,6 @@ class Tokens:
         self._note(instance, "token_renewed", reason, [purpose])
 
     def _note(self, instance: Instance, action: str, reason: str, purposes: list[str]) -> None:
-        from hermesops.model.ids import instance_subject
-
         self._registry.audit.append(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
 
 

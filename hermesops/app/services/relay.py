@@ -1,54 +1,59 @@
-"""Composes the relay, and what admits the platform's services to it."""
+"""The relay, and what admits the platform's services to it."""
 
+import socket
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-if TYPE_CHECKING:
-    import socket
-
-    from hermesops.app.container import Container
-    from hermesops.pki.callers import Callers
-    from hermesops.pki.server import Bounds
+from hermesops.app.services.certificate_authority import CertificateAuthority
+from hermesops.justavps.proxy import ProxyClient
+from hermesops.pki.callers import Callers
+from hermesops.pki.server import Bounds, MutualTlsListener
+from hermesops.registry import Registry
+from hermesops.relay.service import Relay
 
 _AT_ONCE, _PER_HOST = 400, 300
 _WHOLE_S = 3700.0
 """Seconds of a connection: the longest turn, and what comes before and after it."""
 
 
-def callers_of(app: "Container") -> "Callers":
-    """Services that may call the relay."""
-    from hermesops.app.services.machine_certificates import authority_of, life_of
-    from hermesops.pki.callers import Callers
+@dataclass(frozen=True)
+class RelayService:
+    """The relay of one environment.
 
-    return Callers(app.registry, lambda: authority_of(app), environment=app.env.name, life=life_of(app))
-
-
-async def serve(app: "Container", listener: "socket.socket", hosts: Sequence[str], *, grace_s: float) -> None:
-    """Carry requests of the platform's services to agents until cancelled; no key of the vendor's is used for it.
-
-    Args:
-        app: The environment.
-        listener: Listens, and does not block.
-        hosts: Names or addresses under which services find it.
-        grace_s: Seconds that requests under way have to end by themselves once it is cancelled.
+    Attributes:
+        api_url: Of JustAVPS; no key of it is used.
+        proxy_domain: Of JustAVPS's proxy.
+        authority: Signs certificates of services and of the relay itself.
     """
-    from hermesops.app.container_parts.endpoint import api_url_of
-    from hermesops.app.services.machine_certificates import own_certificate
-    from hermesops.justavps.proxy import ProxyClient
-    from hermesops.pki.server import MutualTlsListener
-    from hermesops.relay.service import Relay
 
-    own = await own_certificate(app, hosts)
-    async with ProxyClient(api_url_of(app.env), domain=app.env.settings.proxy_domain, alone=True) as proxy:
-        relay = Relay(app.registry, callers_of(app), proxy)
-        server = MutualTlsListener(
-            lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)
-        )
-        await server.serve(listener)
+    environment: str
+    registry: Registry
+    authority: CertificateAuthority
+    api_url: str
+    proxy_domain: str
+
+    async def serve(self, listener: socket.socket, hosts: Sequence[str], *, grace_s: float) -> None:
+        """Carry requests of the platform's services to agents until cancelled.
+
+        Args:
+            listener: Listens, and does not block.
+            hosts: Names or addresses under which services find it.
+            grace_s: Seconds that requests under way have to end by themselves once it is cancelled.
+        """
+        own = await self.authority.service_certificate(hosts)
+        async with ProxyClient(self.api_url, domain=self.proxy_domain, alone=True) as proxy:
+            relay = Relay(self.registry, callers_of(self.registry, self.authority, self.environment), proxy)
+            server = MutualTlsListener(
+                lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)
+            )
+            await server.serve(listener)
 
 
-def bounds_of(grace_s: float) -> "Bounds":
+def callers_of(registry: Registry, authority: CertificateAuthority, environment: str) -> Callers:
+    """Services that may call the relay."""
+    return Callers(registry, authority.load, environment=environment, life=authority.life)
+
+
+def bounds_of(grace_s: float) -> Bounds:
     """What connections to the relay may cost."""
-    from hermesops.pki.server import Bounds
-
     return Bounds(at_once=_AT_ONCE, per_host=_PER_HOST, time_s=_WHOLE_S, stop_s=grace_s)

@@ -1,27 +1,25 @@
-"""Composes who signs releases here, and whose signatures count."""
+"""Who signs releases here, and whose signatures count."""
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from hermesops.errors import RefusedError
+from hermesops.identity.signatures import Signers, check
 from hermesops.node.release.documents.signers import NAMESPACES
 from hermesops.release.index import REVOCATIONS
-from hermesops.release.trust import NAME
+from hermesops.release.ports import Store
+from hermesops.release.trust import NAME, Trust
+from hermesops.secrets.catalog import RELEASE_KEY
+from hermesops.secrets.files import replace_secret
+from hermesops.secrets.release_key import as_file, fresh_key
+from hermesops.secrets.store import Secrets
+from hermesops.settings import Environment
 
-if TYPE_CHECKING:
-    from hermesops.app.container import Container
-    from hermesops.identity.signatures import Signers
-    from hermesops.release.ports import Store
-    from hermesops.release.trust import Trust
-    from hermesops.settings import Environment
 
-
-def trust_of(env: "Environment", store: "Store") -> "Trust":
+def trust_of(env: Environment, store: Store) -> Trust:
     """Whose signatures count for the releases of a store; nothing is read but whom the environment allows."""
-    from hermesops.identity.signatures import check
-    from hermesops.release.trust import Trust
-
     allowed = env.settings.allowed_signers
     return Trust(
         store,
@@ -33,7 +31,7 @@ def trust_of(env: "Environment", store: "Store") -> "Trust":
 
 
 class KeptMemory:
-    """What this computer knows of the store of releases, in the environment's folder of keys.
+    """What this computer remembers of the store of releases, in the environment's folder of keys.
 
     Args:
         folder: Which.
@@ -45,76 +43,64 @@ class KeptMemory:
         self._folder = folder
 
     def read(self, name: str) -> bytes | None:
-        """What it knows; ``None`` for nothing."""
+        """The remembered document; ``None`` for none."""
         try:
             return (self._folder / self._NAMES[name]).read_bytes()
         except FileNotFoundError:
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Know something from now on."""
-        from hermesops.secrets.files import replace_secret
-
+        """Remember a document."""
         replace_secret(self._folder / self._NAMES[name], content.decode())
 
 
-def first_signers(app: "Container") -> str:
-    """Who is to sign where nothing was ever signed: whom the environment allows, or else the key at hand."""
-    if allowed := app.env.settings.allowed_signers:
-        return _text(allowed)
-    return f'releases@{app.env.name} namespaces="{NAMESPACES}" {_made_signer(app).public()}\n'
+@dataclass(frozen=True)
+class ReleaseKey:
+    """The key that signs releases: one that settings name, or a secret that the first release makes."""
 
-
-def can_sign(app: "Container") -> bool:
-    """Whether releases can be signed here, be it with a key that the first one makes."""
-    from hermesops.secrets.catalog import RELEASE_KEY
-
-    settings = app.env.settings
-    given = settings.release_key_file or settings.operator_key
-    return bool(given or app.env.is_local) or app.secrets.find(RELEASE_KEY) is not None
-
-
-def signer_of(app: "Container") -> "Signers | None":
-    """Who signs releases here, with a key that is there already; ``None`` where the first release makes one.
-
-    Raises:
-        RefusedError: There is nobody.
-    """
-    from hermesops.identity.signatures import Signers
-    from hermesops.secrets.catalog import RELEASE_KEY
-    from hermesops.secrets.release_key import as_file
-
-    settings, secrets = app.env.settings, app.secrets
-    if key := settings.release_key_file or settings.operator_key:
-        return Signers(key)
-    text = secrets.find(RELEASE_KEY)
-    if text is not None:
-        return Signers(secrets.lend(RELEASE_KEY, as_file(text)))
-    if app.env.is_local:
-        return None
-    raise RefusedError(
-        f"nobody signs releases in environment {app.env.name}",
-        hint="set operator_key or release_key_file, or hermesops secrets set release.key --from FILE",
-    )
-
-
-class KeyAtHand:
-    """Signs with a key that is made or looked for when something is signed."""
-
-    def __init__(self, app: "Container") -> None:
-        self._app = app
+    env: Environment
+    secrets: Secrets
 
     def sign(self, data: bytes, *, namespace: str) -> str:
-        """Sign some bytes; the signature, armored."""
-        return _made_signer(self._app).sign(data, namespace=namespace)
+        """Sign some bytes; the signature, armored. Where there is no key yet, one is made."""
+        return self._make().sign(data, namespace=namespace)
 
+    def first_signers(self) -> str:
+        """The first signers of a store: those the environment allows, else this key."""
+        if allowed := self.env.settings.allowed_signers:
+            return _text(allowed)
+        return f'releases@{self.env.name} namespaces="{NAMESPACES}" {self._make().public()}\n'
 
-def _made_signer(app: "Container") -> "Signers":
-    from hermesops.identity.signatures import Signers
-    from hermesops.secrets.catalog import RELEASE_KEY
-    from hermesops.secrets.release_key import as_file, fresh_key
+    @property
+    def is_available(self) -> bool:
+        """Whether releases can be signed here; the local environment makes a key with its first release."""
+        return bool(self._given or self.env.is_local) or self.secrets.find(RELEASE_KEY) is not None
 
-    return signer_of(app) or Signers(app.secrets.lend(RELEASE_KEY, as_file(app.secrets.made(RELEASE_KEY, fresh_key()))))
+    def find(self) -> Signers | None:
+        """Who signs releases here, with a key that is there already; ``None`` where the first release makes one.
+
+        Raises:
+            RefusedError: There is nobody.
+        """
+        if key := self._given:
+            return Signers(key)
+        text = self.secrets.find(RELEASE_KEY)
+        if text is not None:
+            return Signers(self.secrets.lend(RELEASE_KEY, as_file(text)))
+        if self.env.is_local:
+            return None
+        raise RefusedError(
+            f"nobody signs releases in environment {self.env.name}",
+            hint="set operator_key or release_key_file, or hermesops secrets set release.key --from FILE",
+        )
+
+    @property
+    def _given(self) -> Path | None:
+        return self.env.settings.release_key_file or self.env.settings.operator_key
+
+    def _make(self) -> Signers:
+        found = self.find()
+        return found or Signers(self.secrets.lend(RELEASE_KEY, as_file(self.secrets.made(RELEASE_KEY, fresh_key()))))
 
 
 def _text(file: Path) -> str:

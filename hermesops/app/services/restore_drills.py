@@ -1,52 +1,66 @@
-"""Composes restore drills: whose backup, on which machine, and what does it."""
+"""Restore drills: whose backup is restored for proof, on which machine, and what does it."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
 
+from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.services.backups import Backups
+from hermesops.app.services.change_guard import Guards
+from hermesops.app.services.pools import Pools
+from hermesops.backup.drills import is_due, next_of
 from hermesops.errors import RefusedError
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.requests.placement import MachinePlacement
+from hermesops.instances.workflows.restore_drill import Drill
+from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.model.spare import Purpose, drill_subject, spare_subject
 from hermesops.operations.kinds import DrillIntent
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.operations.runner import QUEUED
+from hermesops.registry import Registry
+from hermesops.settings import Settings
 
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.instances.workflows.restore_drill import Drill
-    from hermesops.model.instance import Instance
 
-
+@dataclass(frozen=True)
 class Drills:
-    """Restore drills of one session's instances.
+    """Restore drills of an environment's instances.
 
-    Args:
-        session: What they are made of.
+    Attributes:
+        settings: How often, and on which server types.
+        placement: Says where a machine can be that no pool has.
+        guards: Know the budget.
     """
 
-    def __init__(self, session: "Connected") -> None:
-        self._session = session
-        self._app = session.app
-        self._registry = session.app.registry
+    settings: Settings
+    registry: Registry
+    instance_client: PowerControl
+    backups: Backups
+    pools: Pools
+    placement: MachinePlacement
+    guards: Guards
+    cells: LazyCells
+    hold_lease: Callable[[str], LeaseKeeper]
+    tell: Callable[[str], None]
 
-    def due(self) -> "Instance | None":
-        """Whose backup should be restored by now; ``None`` when none is known."""
-        from hermesops.backup.drills import is_due
-
-        days = self._app.env.settings.drill_days
-        drills = self._registry.operations.list(kind=OperationKind.DRILL)
-        first = self._registry.backups.first_at()
-        if not days or not is_due(drills, first, timedelta(days=days), self._registry.now()):
+    def due(self) -> Instance | None:
+        """The instance whose backup is due for a drill; ``None`` if none is."""
+        days = self.settings.drill_days
+        drills = self.registry.operations.list(kind=OperationKind.DRILL)
+        first = self.registry.backups.first_at()
+        if not days or not is_due(drills, first, timedelta(days=days), self.registry.now()):
             return None
         return self.candidate()
 
-    def candidate(self) -> "Instance | None":
+    def candidate(self) -> Instance | None:
         """The instance whose last proof is oldest."""
-        from hermesops.backup.drills import next_of
+        chosen = next_of(self.registry.backups.newest_checks())
+        return self.registry.instances.get(chosen) if chosen else None
 
-        chosen = next_of(self._registry.backups.newest_checks())
-        return self._registry.instances.get(chosen) if chosen else None
-
-    async def open(self, instance: "Instance | None", *, why: str) -> Operation:
-        """Write down that an instance's newest backup shall be restored; ``None``: of the one that needs it most.
+    async def open(self, instance: Instance | None, *, why: str) -> Operation:
+        """Open the drill of an instance's newest backup; ``None`` takes the instance whose last proof is oldest.
 
         Raises:
             RefusedError: Nobody has a backup.
@@ -56,57 +70,52 @@ class Drills:
         chosen = instance or self.candidate()
         if chosen is None:
             raise RefusedError("no agent has a backup", hint="hermesops backup create USER makes one")
-        newest = self._registry.backups.get(chosen.id, "")
-        await self._session.backups.keys.reach()
+        newest = self.registry.backups.get(chosen.id, "")
+        await self.backups.keys.reach()
         intent = DrillIntent(user=chosen.title, instance=chosen.id, snapshot=newest.id, why=why).to_json()
-        return self._registry.operations.open(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
+        return self.registry.operations.open(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
 
-    def work_of(self, operation: Operation, lease: Lease) -> "Drill":
-        """What does one, from its row."""
-        from hermesops.instances.workflows.restore_drill import Drill
-
-        reach = self._session.instance_client.with_lease(lease)
+    def work_of(self, operation: Operation, lease: Lease) -> Drill:
+        """The workflow of a drill, from its row."""
+        reach = self.instance_client.with_lease(lease)
         return Drill(
             operation,
-            registry=self._registry,
+            registry=self.registry,
             client=reach,
-            backups=self._session.copies(reach),
-            cells=self._app.cell_stacks,
+            backups=self.backups.copies(reach),
+            cells=self.cells,
             take=partial(self._take, why=f"drill {operation.id}"),
         )
 
-    async def _take(self, instance: "Instance", *, why: str) -> None:
+    async def _take(self, instance: Instance, *, why: str) -> None:
         if await self._lend(instance, why=why):
             return
-        from hermesops.app.handlers.instances import LifecycleHandlers
-
-        machine_placement = LifecycleHandlers(self._session).machine_placement()
-        server_type = self._app.env.settings.server_types[instance.plan]
-        place = machine_placement.here(instance)
-        await self._app.guards.refuse_unaffordable((server_type, place.region))
-        await machine_placement.refuse_unsold(server_type, place.region)
-        self._app.tell("no machine is ready in the warm pools: one is made for the drill, which takes longer")
-        self._registry.spares.place(
+        server_type = self.settings.server_types[instance.plan]
+        place = self.placement.here(instance)
+        await self.guards.refuse_unaffordable((server_type, place.region))
+        await self.placement.refuse_unsold(server_type, place.region)
+        self.tell("no machine is ready in the warm pools: one is made for the drill, which takes longer")
+        self.registry.spares.place(
             Purpose.DRILL,
             plan=instance.plan,
             server_type=server_type,
-            image_id=machine_placement.image(),
+            image_id=self.placement.image(),
             choose=lambda _: place,
             instance_id=instance.id,
             why=why,
         )
 
-    async def _lend(self, instance: "Instance", *, why: str) -> bool:
+    async def _lend(self, instance: Instance, *, why: str) -> bool:
         """Take a ready machine of the instance's plan out of a warm pool, in any region; whether there was one."""
-        pools = self._session.pools
+        pools = self.pools
         for spare in pools.ready(instance.plan):
             try:
-                async with self._app.hold_lease(spare_subject(spare.name)) as turn:
-                    if await pools.is_up(spare) and self._registry.assignments.lend(
+                async with self.hold_lease(spare_subject(spare.name)) as turn:
+                    if await pools.is_up(spare) and self.registry.assignments.lend(
                         spare.name, instance.id, lease=turn.lease, why=why
                     ):
-                        self._app.tell(f"took {spare.name} out of the warm pool of {spare.cell}")
-                        self._session.operations.leave(pools.open(spare.cell))
+                        self.tell(f"took {spare.name} out of the warm pool of {spare.cell}")
+                        self.registry.operations.record_step(pools.open(spare.cell).id, QUEUED)
                         return True
             except LeaseHeldError:
                 continue

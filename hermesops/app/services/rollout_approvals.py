@@ -17,12 +17,12 @@ from hermesops.model.rollout import Rollout
 from hermesops.rollout.ports import ApprovalState, Records
 
 if TYPE_CHECKING:
-    from hermesops.app.container import Container
+    from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.rollout.commands import OperatorCommand, Transition
     from hermesops.settings import Environment
 
 
-def approve(app: "Container", text: str, stage: int, *, why: str) -> tuple[Rollout, str]:
+def approve(app: "Unconnected", text: str, stage: int, *, why: str) -> tuple[Rollout, str]:
     """Approve stages with the operator's key; the rollout, and who that was.
 
     Raises:

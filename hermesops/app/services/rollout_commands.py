@@ -14,8 +14,8 @@ from hermesops.rollout.commands import OperatorCommand, Transition
 from hermesops.waiting import cancel
 
 if TYPE_CHECKING:
-    from hermesops.app.container import Container
     from hermesops.app.container_parts.connected import Connected
+    from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.rollout.ports import Records
 
 Word = Callable[["Records", OperatorCommand], Transition]
@@ -28,7 +28,7 @@ _TRIES = 10
 _LOOK_S = 1.0
 
 
-def steer(app: "Container", rollout_id: RolloutId, word: Word, *, why: str) -> Rollout:
+def steer(app: "Unconnected", rollout_id: RolloutId, word: Word, *, why: str) -> Rollout:
     """Say something to a rollout.
 
     Raises:
@@ -64,7 +64,7 @@ async def follow(session: "Connected", rollout_id: RolloutId, show: Show) -> Rol
     return (await _look(app, rollout_id, show)).rollout
 
 
-async def watch(app: "Container", rollout_id: RolloutId, show: Show) -> Rollout:
+async def watch(app: "Unconnected", rollout_id: RolloutId, show: Show) -> Rollout:
     """Look at a rollout until it ends or halts, whoever brings it forward."""
     while True:
         seen = await _look(app, rollout_id, show)
@@ -73,7 +73,7 @@ async def watch(app: "Container", rollout_id: RolloutId, show: Show) -> Rollout:
         await waiting.pause(_LOOK_S)
 
 
-async def _look(app: "Container", rollout_id: RolloutId, show: Show) -> "Records":
+async def _look(app: "Unconnected", rollout_id: RolloutId, show: Show) -> "Records":
     """Read a rollout whole, in the registry's thread, and show it."""
     seen = await in_db_thread(records_of, app.registry, rollout_id)
     show(seen)

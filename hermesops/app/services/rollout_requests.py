@@ -16,7 +16,7 @@ from hermesops.model.unknown_name import unknown_name
 from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
-    from hermesops.app.container import Container
+    from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.registry import Registry
     from hermesops.rollout.plan.preview import RolloutPreview
 
@@ -43,7 +43,7 @@ class RolloutRequest:
     reason: str
 
 
-def check_wanted(app: "Container", request: RolloutRequest) -> ReleaseId:
+def check_wanted(app: "Unconnected", request: RolloutRequest) -> ReleaseId:
     """The release that is meant, or the image for whole machines, if it may be rolled out.
 
     Raises:
@@ -55,7 +55,7 @@ def check_wanted(app: "Container", request: RolloutRequest) -> ReleaseId:
     )
 
 
-def check_release(app: "Container", text: str) -> ReleaseId:
+def check_release(app: "Unconnected", text: str) -> ReleaseId:
     """The release that is meant, if it may be rolled out.
 
     Raises:
@@ -75,7 +75,7 @@ def check_release(app: "Container", text: str) -> ReleaseId:
     return ReleaseId(lock.id)
 
 
-def refuse_damaged(app: "Container", release: ReleaseId) -> None:
+def refuse_damaged(app: "Unconnected", release: ReleaseId) -> None:
     """Go on when every file of a release is in the store as its lock says; reads them all.
 
     Raises:
@@ -117,7 +117,7 @@ def meant(registry: "Registry", request: RolloutRequest) -> tuple[Target, ...]:
     return targets
 
 
-def preview(app: "Container", request: RolloutRequest) -> "tuple[RolloutPreview, str]":
+def preview(app: "Unconnected", request: RolloutRequest) -> "tuple[RolloutPreview, str]":
     """What a request would lead to, from the registry alone; and what forbids it now, empty for nothing.
 
     Raises:

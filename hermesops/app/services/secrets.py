@@ -1,49 +1,111 @@
-"""Secrets that an operator gives, or has made anew."""
+"""Changes of an environment's secrets: one that an operator gives, and the registry's key, rotated."""
 
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
+from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.errors import RefusedError, UsageError
+from hermesops.keyring.key_ring import parse_ring
+from hermesops.keyring.ring import Ring
+from hermesops.keyring.rotation import KeyRotation
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.registry import Registry
 from hermesops.secrets.catalog import REGISTRY_KEY, SecretSpec
+from hermesops.secrets.store import Secrets
 
-if TYPE_CHECKING:
-    from hermesops.app.container import Container
+_SUBJECT = "registry/key"
+_FOREIGN_COPIES = timedelta(days=90)
+"""How long somebody may want back a copy that the database's own backups hold; nobody tells us of those."""
 
 
-def set_secret(app: "Container", needed: SecretSpec, text: str, *, why: str) -> str:
-    """Keep a new text of a secret; where it is now. That it was done is in the audit, never what.
+@dataclass(frozen=True)
+class SecretChanges:
+    """Changes the secrets of one environment.
 
-    Raises:
-        UsageError: The text is none, or no ring of keys where one is needed.
-        RefusedError: It would lose keys that the registry may need, or its home takes nothing.
+    Attributes:
+        registry: Opens the registry: its own key may have to be set before.
+        place: Where copies of the registry are: they need older keys.
     """
-    text = text.strip()
-    if not text:
-        raise UsageError(f"{needed.name}: nothing was given", hint=f"hermesops secrets set {needed.name} --from FILE")
-    if needed == REGISTRY_KEY:
-        _refuse_lost_keys(app, text)
-    else:
-        app.registry.now()  # what cannot be written down is not done; a lost key of its own it gets first
-    app.secrets.write(needed, text)
-    app.registry.audit.append("secret_set", f"secret/{needed.name}", why=why)
-    return app.secrets.where(needed)
 
+    secrets: Secrets
+    registry: Callable[[], Registry]
+    place: Callable[[], RegistryPlace]
+    hold_lease: Callable[[str], LeaseKeeper]
+    tell: Callable[[str], None]
 
-def _refuse_lost_keys(app: "Container", text: str) -> None:
-    from hermesops.keyring.key_ring import parse_ring
-    from hermesops.keyring.ring import Ring
+    def set(self, needed: SecretSpec, text: str, *, why: str) -> str:
+        """Keep a new text of a secret; where it is now. That it was done is in the audit, never what.
 
-    try:
-        given = Ring.parse(text)
-    except ValueError:
-        raise UsageError(
-            "that is no ring of the registry's keys", hint="hermesops secrets rotate registry.key makes new keys"
-        ) from None
-    held = app.secrets.find(REGISTRY_KEY) if app.secrets.held(REGISTRY_KEY).is_there else None
-    if held is None:
-        return
-    lost = parse_ring(held, app.secrets.where(REGISTRY_KEY)).keys.keys() - given.keys.keys()
-    if lost:
-        raise RefusedError(
-            f"that ring lacks {', '.join(sorted(lost))}, which {app.secrets.where(REGISTRY_KEY)} has",
-            hint="move the old one aside first if nothing needs these keys; hermesops registry check tells",
+        Raises:
+            UsageError: The text is none, or no ring of keys where one is needed.
+            RefusedError: It would lose keys that the registry may need, or its home takes nothing.
+        """
+        text = text.strip()
+        if not text:
+            raise UsageError(
+                f"{needed.name}: nothing was given", hint=f"hermesops secrets set {needed.name} --from FILE"
+            )
+        if needed == REGISTRY_KEY:
+            self._refuse_lost_keys(text)
+        else:
+            self.registry().now()  # what cannot be written down is not done; a lost key of its own it gets first
+        self.secrets.write(needed, text)
+        self.registry().audit.append("secret_set", f"secret/{needed.name}", why=why)
+        return self.secrets.where(needed)
+
+    async def rotate_registry_key(self, *, why: str) -> str:
+        """Rotate it, or end a rotation that was cut short; id of the key that seals now.
+
+        Raises:
+            RefusedError: Somebody else rotates it right now, its home takes nothing, or something does not open.
+        """
+        async with self.hold_lease(_SUBJECT):
+            return await asyncio.to_thread(self._rotation().run, why=why)  # it may take longer than a lease lives
+
+    async def prepare_registry_key(self) -> str:
+        """Only add a key that other computers can be given before it is used; its id.
+
+        Raises:
+            RefusedError: Somebody else rotates it right now, or its home takes nothing.
+        """
+        async with self.hold_lease(_SUBJECT):
+            return self._rotation().prepare()
+
+    def _refuse_lost_keys(self, text: str) -> None:
+        secrets = self.secrets
+        try:
+            given = Ring.parse(text)
+        except ValueError:
+            raise UsageError(
+                "that is no ring of the registry's keys", hint="hermesops secrets rotate registry.key makes new keys"
+            ) from None
+        held = secrets.find(REGISTRY_KEY) if secrets.held(REGISTRY_KEY).is_there else None
+        if held is None:
+            return
+        lost = parse_ring(held, secrets.where(REGISTRY_KEY)).keys.keys() - given.keys.keys()
+        if lost:
+            raise RefusedError(
+                f"that ring lacks {', '.join(sorted(lost))}, which {secrets.where(REGISTRY_KEY)} has",
+                hint="move the old one aside first if nothing needs these keys; hermesops registry check tells",
+            )
+
+    def _rotation(self) -> KeyRotation:
+        return KeyRotation(
+            self.registry(),
+            partial(self.secrets.read, REGISTRY_KEY),
+            partial(self.secrets.write, REGISTRY_KEY),
+            source=self.secrets.where(REGISTRY_KEY),
+            now=self.registry().now,
+            needed_since=self._oldest_copy,
+            tell=self.tell,
         )
+
+    def _oldest_copy(self) -> datetime | None:
+        try:
+            taken = self.place().copies.list()
+        except RefusedError:  # PostgreSQL's backups are its own
+            return datetime.now(UTC) - _FOREIGN_COPIES
+        return min((one.taken_at for one in taken), default=None)

@@ -1,4 +1,4 @@
-"""What ``--where`` names, held against what there is."""
+"""Checks that users and cells named in ``--where`` exist."""
 
 from typing import TYPE_CHECKING
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def refuse_unknown(registry: "Registry", selector: "Selector") -> None:
-    """Go on when every user and every cell that a selector names is there.
+    """Refuse a selector that names a user or a cell that does not exist.
 
     Raises:
-        UsageError: One is not: nothing would be found about it, which reads like good news.
+        UsageError: One does not: nothing would be found about it, which reads like good news.
     """
     for user in sorted(selector.values("user")):
         registry.instances.find(user)

@@ -1,20 +1,17 @@
-"""The purge of a local world, with what its environment's registry and stacks know of it."""
+"""Purges a local world, with its instances in the registry and its stacks."""
 
 import shutil
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from hermesops.app.container_parts.local_world import world_of
+from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-
-    from hermesops.app.container import Container
-    from hermesops.registry import Registry
-    from hermesops.registry.transactions.purge import Fleet
+from hermesops.localcloud.world.local_world import World
+from hermesops.registry import Registry
+from hermesops.registry.transactions.purge import Fleet
+from hermesops.settings import Environment
 
 _WHY = "the local world was purged"
 _PURGE = "hermesops local down --purge"
@@ -22,7 +19,7 @@ _PURGE = "hermesops local down --purge"
 
 @dataclass(frozen=True)
 class Losses:
-    """What a purge removes for good; ``None`` for a number that nobody can tell.
+    """What a purge removes for good; ``None`` for a number that is not known.
 
     Attributes:
         users: With an agent that is not terminated.
@@ -45,20 +42,21 @@ class Losses:
 
 
 class WorldPurge:
-    """Removes the local world, then ends what is left of it in the registry.
+    """Removes the local world, then its instances from the registry.
 
     Killed anywhere, the same once more finishes: rows end last, and all at once.
 
     Args:
-        app: The environment.
-
-    Raises:
-        RefusedError: Its machines are rented.
+        env: The environment that has it.
+        world: The local world.
+        place: Where the environment's registry is.
     """
 
-    def __init__(self, app: "Container") -> None:
-        self._app = app
-        self._world = world_of(app.env)
+    def __init__(self, env: Environment, world: World, place: RegistryPlace, tell: Callable[[str], None]) -> None:
+        self._env = env
+        self._world = world
+        self._place = place
+        self._tell = tell
 
     async def losses(self) -> Losses:
         """What the purge would remove.
@@ -74,7 +72,7 @@ class WorldPurge:
         try:
             known = self._known()
         except HermesError as problem:
-            self._app.tell(f"the registry cannot be read: {problem.message}")
+            self._tell(f"the registry cannot be read: {problem.message}")
             return Losses(None, machines, images, None)
         users, backups = (known.instances, known.backups) if known else (0, 0)
         return Losses(users, machines, images, backups if self._are_backups_local else 0)
@@ -86,7 +84,7 @@ class WorldPurge:
             RefusedError: Not root.
             PartlyDoneError: The world is gone, and the registry could not be told.
         """
-        await self._world.down(purge=True, tell=self._app.tell)
+        await self._world.down(purge=True, tell=self._tell)
         if self._is_shared:
             return
         try:
@@ -98,8 +96,8 @@ class WorldPurge:
                 hint=f"{problem.hint or 'hermesops registry check'}; then again: {_PURGE}",
             ) from problem
 
-    def left_over(self, machines: "Collection[object]") -> str:
-        """What a registry says of a world that is gone, for whoever has just started another; empty for nothing.
+    def left_over(self, machines: Collection[object]) -> str:
+        """A hint for a new world if the registry still has instances of one that is gone; empty if not.
 
         Args:
             machines: Ids of the machines of the world that is up.
@@ -118,22 +116,22 @@ class WorldPurge:
 
     @property
     def _is_shared(self) -> bool:
-        """Whether the registry may be others' too: then nothing in it ends because of this world."""
-        return self._app.env.settings.registry_url is not None
+        """Whether other computers may use the registry too: then the purge changes nothing in it."""
+        return self._env.settings.registry_url is not None
 
     @property
     def _are_backups_local(self) -> bool:
-        return not self._app.env.settings.backup_bucket
+        return not self._env.settings.backup_bucket
 
     @property
     def _has_registry(self) -> bool:
-        file = self._app.registry_place.file
+        file = self._place.file
         return file is not None and file.exists() and file.stat().st_size > 0
 
-    def _open(self) -> "Registry":
-        return self._app.registry_place.open()
+    def _open(self) -> Registry:
+        return self._place.open()
 
-    def _known(self) -> "Fleet | None":
+    def _known(self) -> Fleet | None:
         if not self._has_registry:
             return None
         with closing(self._open()) as registry:
@@ -157,19 +155,19 @@ class WorldPurge:
         with closing(self._open()) as registry:
             ended = registry.world.purge(with_backups=self._are_backups_local, why=_WHY)
         if ended:
-            self._app.tell(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
+            self._tell(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
 
     def _remove_files(self) -> None:
-        """Stacks' states name machines that are gone, and manifests such images."""
-        env = self._app.env
+        """Remove states of stacks and manifests of images: they name machines and images that are gone."""
+        env = self._env
         _remove(env.folder / "manifests")
         if env.settings.pulumi_backend:
-            self._app.tell(f"stacks in {env.settings.pulumi_backend} are not this world's alone, and stay")
+            self._tell(f"stacks in {env.settings.pulumi_backend} are not this world's alone, and stay")
         else:
             _remove(env.folder / "pulumi")
 
 
-def _remove(folder: "Path") -> None:
+def _remove(folder: Path) -> None:
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:

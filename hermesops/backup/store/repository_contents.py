@@ -1,7 +1,6 @@
 """What lies in repositories, as the platform itself sees it and takes it away; machines may do neither."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -9,7 +8,6 @@ from hermesops.backup.repository import Repository
 from hermesops.backup.store.calls import call
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic
-from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 
 _ERASE_S = 1800.0
@@ -64,28 +62,3 @@ class ResticContents:
         """Take everything of an instance away, for good; safe to call twice."""
         repository, _ = await self._keys.observe(instance_id)
         await call((await self._store()).erase, repository, within_s=_ERASE_S)
-
-
-class SimulatedContents:
-    """Copies in a simulated world's own memory.
-
-    Args:
-        rows: The registry's backups of an instance.
-        drop: Takes copies out of the world, by their ids.
-    """
-
-    def __init__(self, rows: Callable[[InstanceId], Collection[Backup]], drop: Callable[[Sequence[str]], None]) -> None:
-        self._rows = rows
-        self._drop = drop
-
-    async def made(self, instance_id: InstanceId) -> Mapping[str, datetime]:
-        """When each copy of an instance was made, by id."""
-        return {backup.id: backup.at for backup in self._rows(instance_id)}
-
-    async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:  # noqa: ARG002 - ids are the world's
-        """Take copies away."""
-        await asyncio.to_thread(self._drop, ids)
-
-    async def erase(self, instance_id: InstanceId) -> None:
-        """Take everything of an instance away, for good; safe to call twice."""
-        await self.remove(instance_id, [backup.id for backup in self._rows(instance_id)])

@@ -1,5 +1,7 @@
 """Whether a cell's run may begin: what would hurt, cost too much or touch too many has to be named. Pure."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -89,6 +91,27 @@ def judge(
             f"{change_preview.cell}: {'; '.join(words)}",
             hint=f"hermesops stack up {change_preview.cell} {' '.join(options)} names exactly that",
         )
+
+
+def refuse_over_budget(rented: Sequence[tuple[str, str]], bill: Bill, budget: Decimal) -> None:
+    """Let more machines be rented only while the budget allows all of them.
+
+    Args:
+        rented: Server type and region of each new one.
+        bill: Of all machines, the new ones included.
+        budget: US dollars a month.
+
+    Raises:
+        RefusedError: It does not, or the price of one is not known.
+    """
+    if not bill.unpriced and bill.monthly <= budget:
+        return
+    kinds = Counter(f"{server_type} in {region}" for server_type, region in rented)
+    asked = ", ".join(f"{count} more {kind}" for kind, count in kinds.items())
+    raise RefusedError(
+        f"{asked}: that passes the budget of ${budget:.2f} a month: {bill}",
+        hint="hermesops fleet cost shows what is spent; the setting monthly_budget is what may be",
+    )
 
 
 def _names(change_preview: ChangePreview) -> set[MachineName]:

@@ -10,7 +10,7 @@ def doctor() -> int:
     """Check programs, rights, disk space, keys, registry and the vendor's API; name what repairs each."""
     from hermesops.model.check import Verdict
 
-    checks = context.run(context.compose().doctor())
+    checks = context.run(context.compose().checks.doctor())
     table(
         "doctor", "checks", ("check", "verdict", "seen", "hint"), [shapes.check(check) for check in checks], "no checks"
     )

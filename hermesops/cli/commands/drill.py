@@ -33,10 +33,8 @@ def restore(
     instance = composed.registry.instances.find(user) if user else None
 
     async def work() -> tuple[str, str]:
-        from hermesops.app.services.restore_drills import Drills
-
         async with composed.session() as session:
-            operation = await Drills(session).open(instance, why="by hand")
+            operation = await session.drills.open(instance, why="by hand")
             outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
             return str(operation.intent["snapshot"]), outcome
 

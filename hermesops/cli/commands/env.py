@@ -39,10 +39,9 @@ def show() -> None:
 @app.command()
 def check() -> int:
     """Check that this environment can be worked with: registry, vendor and every secret."""
-    from hermesops.app.services.environments import check_environment
     from hermesops.model.check import Verdict
 
-    checks = context.run(check_environment(context.compose()))
+    checks = context.run(context.compose().checks.all())
     rows = [shapes.check(one) for one in checks]
     table("env-check", "checks", ("check", "verdict", "seen", "hint"), rows, "")
     failed = sum(one.verdict is Verdict.FAILED for one in checks)

@@ -13,9 +13,12 @@ from hermesops.cli.views import identity
 from hermesops.errors import PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Awaitable, Callable
+    from typing import TypeVar
 
-    from hermesops.app.services.machine_certificates import Identities
+    from hermesops.app.services.machine_certificates import CertificateRenewal
+
+    T = TypeVar("T")
 
 app = Noun(no_args_is_help=True)
 
@@ -30,8 +33,11 @@ def group() -> None:
 @app.command("list")
 def list_() -> None:
     """List every machine's newest certificate."""
-    identities, now = _identities()
-    rows = [identity.certificate(title, one, now) for title, one in identities.newest()]
+    from hermesops.app.services.machine_certificates import newest_certificates
+
+    registry = context.compose().registry
+    now = registry.now()
+    rows = [identity.certificate(title, one, now) for title, one in newest_certificates(registry)]
     columns = ("machine", "cell", "state", "not_after", "serial")
     table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
 
@@ -39,12 +45,11 @@ def list_() -> None:
 @app.command()
 def show(who: Who) -> None:
     """Show the certificates of one machine, newest first."""
-    identities, now = _identities()
-    holder = identities.find(who)
-    rows = [
-        identity.certificate(holder.title, one, now)
-        for one in context.compose().registry.certificates.list(holder.machine_id)
-    ]
+    from hermesops.app.services.machine_certificates import find_holder
+
+    registry = context.compose().registry
+    now, holder = registry.now(), find_holder(registry, who)
+    rows = [identity.certificate(holder.title, one, now) for one in registry.certificates.list(holder.machine_id)]
     columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
     table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
 
@@ -52,9 +57,10 @@ def show(who: Who) -> None:
 @app.command()
 def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     """Revoke a machine's certificate: no key for its data, no renewal. Its agent runs on until it restarts."""
+    from hermesops.app.services.machine_certificates import find_holder
+
     composed = context.compose()
-    identities, _ = _identities()
-    holder = identities.find(who)
+    holder = find_holder(composed.registry, who)
     agree(
         f"This revokes the identity of the machine of {holder.title} in environment {composed.env.name}.",
         expect=who,
@@ -78,12 +84,19 @@ def renew(
     """Give a machine a fresh certificate through the toolbox, also one whose last was revoked or has run out."""
     if bool(who) == everything:
         raise UsageError("name a user or a machine, or --all", hint="hermesops identity list")
-    identities, _ = _identities()
+    from hermesops.app.services.machine_certificates import find_holder
+
+    composed = context.compose()
+
+    async def connected(work: "Callable[[CertificateRenewal], Awaitable[T]]") -> "T":
+        async with composed.session() as session:
+            return await work(session.certificate_renewal)
+
     if everything:
-        _tell_all(context.run(identities.renew_all()))
+        _tell_all(context.run(connected(lambda renewal: renewal.renew_all())))
         return
-    holder = identities.find(who)
-    made = context.run(identities.renew(holder))
+    holder = find_holder(composed.registry, who)
+    made = context.run(connected(lambda renewal: renewal.renew(holder)))
     data = {"machine": holder.title, "serial": made.serial, "names": list(made.names), "not_after": made.not_after}
     result("identity-renewed", data, [f"{holder.title}: certificate {made.serial}", *made.names])
 
@@ -101,9 +114,9 @@ def trust(
     file: Annotated[Path, typer.Argument(dir_okay=False, help="Takes the new key; one that is there is taken.")],
 ) -> None:
     """Create the key of another authority, trusted beside the current one; secrets set authority.key then uses it."""
-    identities, _ = _identities()
-    identities.trust(file)
-    count = len(context.compose().registry.certificates.list_authorities())
+    composed = context.compose()
+    composed.authority.trust(file)
+    count = len(composed.registry.certificates.list_authorities())
     lines = [f"{count} authorities are trusted; machines learn of it with their next certificate"]
     result("identity-trusted", {"file": str(file), "authorities": count}, lines)
 
@@ -117,15 +130,8 @@ def serve(
 
     It needs the registry and the authority's key, and no controller.
     """
-    from hermesops.app.services import machine_certificates as identities
-
     composed = context.compose(logs_all=True)
     server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, example="hermesops identity serve")
-    context.run(serve_until_told(server, identities.serve(composed, server), "answering machines"))
-
-
-def _identities() -> "tuple[Identities, datetime]":
-    from hermesops.app.services.machine_certificates import Identities
-
-    composed = context.compose()
-    return Identities(composed), composed.registry.now()
+    context.run(
+        serve_until_told(server, composed.authority.serve(server, composed.endpoint.platform_url), "answering machines")
+    )

@@ -27,10 +27,8 @@ def list_() -> None:
     composed = context.compose()
 
     async def work() -> list[dict[str, object]]:
-        from hermesops.app.services.jobs import Jobs
-
         async with composed.session() as session:
-            jobs = Jobs(session)
+            jobs = session.jobs
             chosen = {job.name for job in jobs.chosen()}
             leases = {lease.subject: lease.holder for lease in composed.registry.leases.list()}
             return [
@@ -57,11 +55,10 @@ def run(
     composed = context.compose()
 
     async def work() -> "Report":
-        from hermesops.app.services.jobs import Jobs
         from hermesops.jobs.runner import do_now
 
         async with composed.session() as session:
-            return await do_now(Jobs(session).named(name), composed.registry)
+            return await do_now(session.jobs.named(name), composed.registry)
 
     report = context.run(work())
     result("job", {"job": name, "done": report.done, "problem": report.problem or None}, [report.done])

@@ -152,9 +152,7 @@ def clear() -> None:
 
 
 def _purge() -> "WorldPurge":
-    from hermesops.app.services.world_purge import WorldPurge
-
-    return WorldPurge(context.compose())
+    return context.compose().world_purge
 
 
 def _world(driver: str = "") -> "World":

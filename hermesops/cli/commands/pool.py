@@ -14,7 +14,7 @@ from hermesops.errors import HermesError, PartlyDoneError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hermesops.app.container_parts.connected import Connected
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.ids import CellName
     from hermesops.model.operation import Operation
 
@@ -56,7 +56,7 @@ def list_(cells: Cells = None) -> None:
 def refill(cells: Cells = None, no_wait: NoWait = False) -> None:
     """Refill the warm pools of cells to the size and image of the settings, and remove machines beyond it."""
 
-    async def opened(session: "Connected", cell: "CellName") -> "Operation":
+    async def opened(session: "Runtime", cell: "CellName") -> "Operation":
         return session.pools.open(cell)
 
     _fill("pool-refill", cells, opened, opening=True, no_wait=no_wait)
@@ -87,7 +87,7 @@ def drain(
         yes=yes,
     )
 
-    async def drained(session: "Connected", cell: "CellName") -> "Operation":
+    async def drained(session: "Runtime", cell: "CellName") -> "Operation":
         return await session.pools.drain(cell, reason=reason or "drained by hand")
 
     _fill("pool-drain", cells, drained, opening=False, no_wait=no_wait)
@@ -96,7 +96,7 @@ def drain(
 def _fill(
     kind: str,
     cells: list[str] | None,
-    begin: "Callable[[Connected, CellName], Awaitable[Operation]]",
+    begin: "Callable[[Runtime, CellName], Awaitable[Operation]]",
     *,
     opening: bool,
     no_wait: bool,

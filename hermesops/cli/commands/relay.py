@@ -42,12 +42,10 @@ def serve(
     It needs the registry and the authority's key, a worker that renews tokens, and no key of JustAVPS's.
     SIGTERM ends it after the answers under way; a second one cuts them short.
     """
-    from hermesops.app.services import relay
-
     composed = context.compose(logs_all=True)
     server = listen(listen_at, example="hermesops relay serve")
     hosts = name or [str(server.getsockname()[0])]
-    context.run(serve_until_told(server, relay.serve(composed, server, hosts, grace_s=grace), "relaying"))
+    context.run(serve_until_told(server, composed.relay.serve(server, hosts, grace_s=grace), "relaying"))
 
 
 @app.command()
@@ -61,11 +59,9 @@ def admit(
 
     The service renews it by itself, with POST /certificate to the relay, before it runs out.
     """
-    from hermesops.app.services.relay import callers_of
-
     require_reason(reason, f"hermesops relay admit {service} …")
     text = input_file.read(request)
-    made = callers_of(context.compose()).admit(service, text, why=reason)
+    made = context.compose().callers.admit(service, text, why=reason)
     try:
         to.mkdir(parents=True, exist_ok=True)
         (to / "certificate.pem").write_text(made.certificate)

@@ -26,10 +26,8 @@ def list_() -> None:
     """List the secrets that are needed, where each is and how old; never its value."""
     from datetime import UTC, datetime
 
-    from hermesops.app.services.secret_checks import held_secrets
-
     now = datetime.now(UTC)
-    rows = [shapes.held_secret(one, now) for one in held_secrets(context.compose())]
+    rows = [shapes.held_secret(one, now) for one in context.compose().checks.held_secrets()]
     table("secrets-list", "secrets", ("name", "home", "is_there", "age", "purpose"), rows, "")
 
 
@@ -41,7 +39,6 @@ def set_(
     yes: Yes = False,
 ) -> None:
     """Store a secret; it is read from a file or standard input, never from an argument."""
-    from hermesops.app.services.secrets import set_secret
     from hermesops.secrets.catalog import needed
 
     which, composed = needed(name), context.compose()
@@ -52,7 +49,7 @@ def set_(
             spared=f"{name} is as it was",
             yes=yes,
         )
-    where = set_secret(composed, which, input_file.read(source), why=reason)
+    where = composed.secret_changes.set(which, input_file.read(source), why=reason)
     result("secret-set", {"name": name, "home": where}, [f"{name} is kept in {where}"])
 
 
@@ -65,7 +62,6 @@ def rotate(
     ] = False,
 ) -> int:
     """Rotate a secret; where only a person can, print the steps (exit 7). After a kill, run it again."""
-    from hermesops.app.services.key_rotation import prepare_registry_key, rotate_registry_key
     from hermesops.secrets.catalog import REGISTRY_KEY, needed
 
     which, composed = needed(name), context.compose()
@@ -82,13 +78,13 @@ def rotate(
             "rotating the registry's key needs a reason", hint=f'hermesops secrets rotate {name} --reason "…"'
         )
     if prepare:
-        key = context.run(prepare_registry_key(composed))
+        key = context.run(composed.secret_changes.prepare_registry_key())
         say(f"give {composed.secrets.where(which)} to every computer of this environment, then rotate")
         result(
             "secret-rotation", {"name": name, "key": key, "steps": []}, [f"key {key} is ready and seals nothing yet"]
         )
         return 0
-    key = context.run(rotate_registry_key(composed, why=reason))
+    key = context.run(composed.secret_changes.rotate_registry_key(why=reason))
     result("secret-rotation", {"name": name, "key": key, "steps": []}, [f"everything is sealed with key {key}"])
     return 0
 
@@ -96,17 +92,16 @@ def rotate(
 @app.command()
 def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None) -> int:
     """Use each secret for something harmless: is it there, may only we read it, does it open what it should."""
-    from hermesops.app.services.secret_checks import check_secrets, unneeded
     from hermesops.model.check import Verdict
     from hermesops.secrets.catalog import needed
 
     for name in names or ():
         needed(name)
     composed = context.compose()
-    checks = context.run(check_secrets(composed, tuple(names or ())))
+    checks = context.run(composed.checks.check_secrets(tuple(names or ())))
     rows = [shapes.check(one) for one in checks]
     table("secrets-check", "checks", ("check", "verdict", "seen", "hint"), rows, "no secrets")
-    if strangers := unneeded(composed):
+    if strangers := composed.checks.unneeded_secrets():
         say(f"{composed.secrets.home.title} also holds {', '.join(strangers)}, which hermesops does not need")
     failed = sum(one.verdict is Verdict.FAILED for one in checks)
     if failed:

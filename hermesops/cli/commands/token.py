@@ -42,13 +42,11 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
     now = composed.registry.now()
 
     async def work() -> "list[dict[str, object]]":
-        from hermesops.app.services.model_tokens import ModelTokens
-        from hermesops.app.services.proxy_tokens import Tokens
 
         instance = composed.registry.instances.find(user) if user else None
         async with composed.session() as session:
-            proxy = [shape(owner, token, now) for owner, token in Tokens(session).of(instance)]
-            return proxy + [model_shape(owner, token, now) for owner, token in ModelTokens(session).of(instance)]
+            proxy = [shape(owner, token, now) for owner, token in session.proxy_tokens.of(instance)]
+            return proxy + [model_shape(owner, token, now) for owner, token in session.model_tokens.of(instance)]
 
     rows = context.run(work())
     empty = "no tokens; workers make those that the relay needs, commands those that they need"
@@ -67,10 +65,8 @@ def renew(
     instance = composed.registry.instances.find(user)
 
     async def work() -> None:
-        from hermesops.app.services.proxy_tokens import Tokens
-
         async with composed.session() as session:
-            await Tokens(session).renew(instance, purpose, reason=reason or "renewed by hand")
+            await session.proxy_tokens.renew(instance, purpose, reason=reason or "renewed by hand")
 
     context.run(work())
     words = f"the token {purpose} of {user} is another one now, and opens the proxy; the old one is revoked"
@@ -96,10 +92,10 @@ def revoke(
         return
 
     async def work() -> list[str]:
-        from hermesops.app.services.proxy_tokens import Tokens
-
         async with composed.session() as session:
-            return [one.purpose for one in await Tokens(session).revoke(instance, purpose, reason=reason or "revoked")]
+            return [
+                one.purpose for one in await session.proxy_tokens.revoke(instance, purpose, reason=reason or "revoked")
+            ]
 
     gone = context.run(work())
     result("token-revoke", {"user": user, "revoked": gone}, [f"revoked {len(gone)} tokens of {user}"])
@@ -108,7 +104,9 @@ def revoke(
 def _revoke_models(composed: "Container", user: str, instance: "Instance", reason: str) -> None:
     from hermesops.app.services.model_tokens import revoke_model_tokens
 
-    generation, problem = context.run(revoke_model_tokens(composed, instance, reason=reason))
+    generation, problem = context.run(
+        revoke_model_tokens(composed.registry, instance, composed.hand_model_token, reason=reason)
+    )
     words = [f"no model token of {user} counts that was made before now; the router knows within 10 seconds"]
     result("token-revoke", {"user": user, "revoked": [], "models_from_generation": generation}, words)
     if problem:

@@ -38,15 +38,12 @@ def worker(
     app = context.compose(tell=lambda line: log.info("step", words=line), logs_all=True)
 
     async def work() -> "Tally":
-        from hermesops.app.services.jobs import make_job_scheduler
-        from hermesops.app.services.worker import make_worker
-
         async with app.session() as session:
-            made = make_worker(session, concurrency=concurrency, grace_s=grace)
+            made = session.make_worker(concurrency=concurrency, grace_s=grace)
             if once or without_jobs:
                 _listen(made.stop)
                 return await made.run(once=once)
-            jobs = make_job_scheduler(session, grace_s=grace)
+            jobs = session.jobs.scheduler(grace_s=grace)
             _listen(made.stop, jobs.stop)
             doing = asyncio.create_task(jobs.run())
             try:

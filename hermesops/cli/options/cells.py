@@ -8,7 +8,7 @@ from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
     from hermesops.app import Container
-    from hermesops.app.services.cells import Cells as ChosenCells
+    from hermesops.app.services.cells import ChosenCells
 
 Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells.", show_default=False)]
 Where = Annotated[str, typer.Option(help="Cells with region=…,plan=…,cell=…", show_default=False)]
@@ -28,9 +28,7 @@ def choose(
     Raises:
         UsageError: None is meant, one is not there, or machines of several cells are.
     """
-    from hermesops.app.services.cells import Cells
-
-    chosen = Cells.select(composed, names=names or (), where=where, everything=everything)
+    chosen = composed.cell_services.select(names=names or (), where=where, everything=everything)
     if targets and len(chosen.chosen) > 1:
         raise UsageError("--target is about machines of one cell; name that cell", hint="hermesops cell show CELL")
     return chosen

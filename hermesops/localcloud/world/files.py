@@ -53,9 +53,14 @@ def base_of(folder: Path) -> str:
         return ""
 
 
-def is_simulated(folder: Path) -> bool:
-    """Whether a world's machines are simulated."""
-    return base_of(folder) == SIMULATED
+def is_simulated(folder: Path, driver: str = "") -> bool:
+    """Whether a world's machines are simulated; of one that was never up, whether they would be.
+
+    Args:
+        folder: The world's.
+        driver: The driver that is set for it; empty for none.
+    """
+    return (base_of(folder) or (SIMULATED if driver == "sim" else "")) == SIMULATED
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.drift.machine_identity import Forgotten
-from hermesops.drift.orphans import Holder, Recover, Take, adoption, chosen, refuse_removal
+from hermesops.drift.orphans import Holder, Recover, Take, adoption, chosen, doubt_of, refuse_removal, rivals_of
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceStatus
@@ -139,3 +139,19 @@ def test_an_orphan_is_meant_by_its_name_and_by_its_id_where_two_have_it() -> Non
 
 def test_an_older_memory_is_told_by_its_epoch_only() -> None:
     assert isinstance(adoption(replace(recovered(0), epoch=3), holder(epoch=2)), Take)
+
+
+def test_orphans_that_claim_the_same_instance_or_user_are_rivals_of_each_other() -> None:
+    told, twin, other = recovered(0), replace(recovered(0), machine_id=MachineId("m-9")), recovered(1)
+    same_user = replace(other, user_id=told.user_id)
+    assert rivals_of(told, [told, twin, other, SILENT]) == [twin]
+    assert rivals_of(told, [same_user]) == [same_user]
+
+
+def test_a_machine_is_doubted_that_is_silent_proves_nothing_or_is_another_instance() -> None:
+    told = recovered(0)
+    assert doubt_of(told, told.id) == ""
+    assert doubt_of(replace(told, doubt="its token is forged"), told.id) == "its token is forged"
+    assert doubt_of(told, recovered(1).id) == f"it says that it is instance {told.id}"
+    assert isinstance(SILENT, Forgotten)
+    assert doubt_of(SILENT, told.id) == SILENT.why

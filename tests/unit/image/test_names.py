@@ -1,6 +1,9 @@
+from datetime import timedelta
+
 import pytest
 
-from hermesops.image.names import is_build_machine, names_of
+from hermesops.image.names import is_build_machine, is_build_under_way, names_of
+from tests.support.fleets import AT, machine_for, ordered
 
 
 def test_names_follow_from_the_inputs_alone() -> None:
@@ -23,3 +26,10 @@ def test_names_follow_from_the_inputs_alone() -> None:
 )
 def test_only_build_machines_of_the_environment_are_ours_to_remove(name: str, ours: bool) -> None:  # noqa: FBT001 - a table
     assert is_build_machine(name, "local") is ours
+
+
+def test_a_build_machine_that_is_old_belongs_to_no_build_that_goes_on() -> None:
+    machine = machine_for(ordered(0), name="hermes-local-build-0123456789ab", created_at=AT)
+    assert is_build_under_way(machine, "local", AT + timedelta(minutes=119))
+    assert not is_build_under_way(machine, "local", AT + timedelta(hours=2))
+    assert not is_build_under_way(machine_for(ordered(0)), "local", AT)

@@ -168,4 +168,4 @@ def test_program_and_plugin_agree_on_the_resource() -> None:
 def test_the_project_folder_is_of_the_project() -> None:
     folder = assets.folder("pulumi") / "fleet"
     assert yaml.safe_load((folder / "Pulumi.yaml").read_text())["name"] == PROJECT
-    assert "app.fleet_program()()" in (folder / "__main__.py").read_text()
+    assert "fleet_program()()" in (folder / "__main__.py").read_text()

@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 def cost() -> None:
     """Show what the fleet costs a month: estimated from rows and prices, and as JustAVPS estimates it."""
-    from hermesops.app.services.costs import costs_of
-
-    costs = context.run(costs_of(context.compose()))
+    costs = context.run(context.compose().costs())
     result("fleet-cost", _shape(costs), _lines(costs))
 
 

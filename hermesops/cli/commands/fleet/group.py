@@ -46,7 +46,7 @@ def status(
     if live:
         from hermesops.app.services.fleet import list_machines
 
-        context.run(list_machines(composed))
+        context.run(list_machines(composed.registry, composed.vendor, composed.env.name))
     registry = composed.registry
     cells, loss = registry.fleet.tally_cells(), registry.backups.loss(RPO)
     crowded = registry.storage_pressure.list({plan: size * GB for plan, size in composed.env.settings.data_gb.items()})
@@ -81,7 +81,6 @@ def drift(
 
     Changes nothing. Leaves out what an operation is working on.
     """
-    from hermesops.app.services.fleet import Drift
     from hermesops.drift.selection import FIELDS
     from hermesops.model.selector import Selector
 
@@ -90,7 +89,7 @@ def drift(
 
     async def work() -> "tuple[Finding, ...]":
         async with composed.session() as session:
-            return await Drift(session).findings(selector, deep=deep)
+            return await session.drift.findings(selector, deep=deep)
 
     findings = context.run(work())
     result("fleet-drift", fleet.drift(findings), fleet.drift_lines(findings))
@@ -105,6 +104,7 @@ def changes(
     from hermesops.app.services.fleet import happenings
     from hermesops.cli.options.durations import since as moment_of
 
-    found = context.run(happenings(context.compose(), moment_of(since)))
+    composed = context.compose()
+    found = context.run(happenings(composed.registry, composed.engine, moment_of(since), composed.tell))
     rows = fleet.changes(found)
     table("fleet-changes", "changes", ("at", "who", "what", "subject", "detail"), rows, "nothing happened")

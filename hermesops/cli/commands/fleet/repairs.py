@@ -27,13 +27,11 @@ def adopt(
     reason: Why = "",
 ) -> None:
     """Assign a machine without an instance to the instance that it reports."""
-    from hermesops.app.services.recovery import Orphans
-
     composed = context.compose()
 
     async def work() -> str:
         async with composed.vendor() as client:
-            orphans = Orphans(composed, client)
+            orphans = composed.orphans(client)
             found = await orphans.find(machine, machine_id)
             return await orphans.adopt(found, reason=reason, contested=contested)
 
@@ -49,13 +47,11 @@ def remove_orphan(
     reason: Why = "",
 ) -> None:
     """Destroy a machine without an instance; refused when it holds the only copy of a user's state."""
-    from hermesops.app.services.recovery import Orphans
-
     composed = context.compose()
 
     async def work() -> None:
         async with composed.vendor() as client:
-            orphans = Orphans(composed, client)
+            orphans = composed.orphans(client)
             found = await orphans.find(machine, machine_id)
             what = f"This destroys machine {machine} ({found.id}) of environment {composed.env.name} for good."
             agree(what, expect=machine, spared=f"{machine} is untouched", yes=yes)
@@ -70,14 +66,12 @@ def accept_size(
     reason: Why = "",
 ) -> None:
     """Accept the size that somebody gave a machine at JustAVPS as the ordered one: disks cannot shrink."""
-    from hermesops.app.services.fleet import Drift
-
     composed = context.compose()
     instance = composed.registry.instances.find(user)
 
     async def work() -> tuple[str, str]:
         async with composed.session() as session:
-            return await Drift(session).accept_size(instance, reason=reason)
+            return await session.drift.accept_size(instance, reason=reason)
 
     before, now = context.run(work())
     words = f"{user} has a {now}" + (f", ordered as {before} before" if before != now else ", as ordered")
@@ -88,7 +82,6 @@ def converge(
     users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")],
 ) -> int:
     """Apply the roles to instances' machines: managed files and units become as they should be. Safe to repeat."""
-    from hermesops.app.services.fleet import Drift
     from hermesops.errors import PartlyDoneError
 
     composed = context.compose()
@@ -96,7 +89,7 @@ def converge(
 
     async def work() -> "Converged":
         async with composed.session() as session:
-            return await Drift(session).converge(instances)
+            return await session.drift.converge(instances)
 
     ran = context.run(work())
     table(

@@ -14,7 +14,7 @@ from hermesops.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hermesops.app.container_parts.connected import Connected
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.operation import Operation
     from hermesops.operations.kinds import ApprovedList, Keep
 
@@ -154,7 +154,7 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
 def _run(
     name: str,
     user: str,
-    ask: "Callable[[Connected], Awaitable[Operation]]",
+    ask: "Callable[[Runtime], Awaitable[Operation]]",
     *,
     no_wait: bool,
     approved: "ApprovedList | None" = None,

@@ -36,10 +36,8 @@ def rebuild(
 
     A copy knows more: try `hermesops registry restore --latest` first.
     """
-    from hermesops.app.services.recovery import Rebuilding
-
     composed = context.compose()
-    work = Rebuilding(composed)
+    work = composed.registry_rebuild
     work.require_loss()
     planned: Rebuild = context.run(work.plan(alias or ()))
     if dry_run:

@@ -61,10 +61,7 @@ def build(
     composed = context.compose()
 
     async def work() -> "Built":
-        from hermesops.app.services.release_builds import usual_order
-        from hermesops.app.services.releases import Releasing
-
-        releasing, usual = Releasing(composed), usual_order(composed)
+        releasing, usual = composed.release_changes, composed.usual_release
         if lock is not None:
             given = [file for file in (wheel, source) if file]
             return await releasing.rebuild(_lock_in(lock), given, note=note)
@@ -143,14 +140,12 @@ def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason
 
     This cannot be undone: build another release of the same agent.
     """
-    from hermesops.app.services.releases import Releasing
-
     composed = context.compose()
-    Releasing(composed).require_known(release)
+    composed.release_changes.require_known(release)
     agree(f"No machine will take in {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
 
     async def work() -> int:
-        return (await Releasing(composed).revoke(release, reason=reason)).number
+        return (await composed.release_changes.revoke(release, reason=reason)).number
 
     number = context.run(work())
     line = f"{release} is revoked; machines that run it: hermesops instance list --where release={release}"
@@ -170,9 +165,7 @@ def floor(
             raise UsageError("a floor is set for a reason", hint="--reason WHY")
 
         async def work() -> "Revocations":
-            from hermesops.app.services.releases import Releasing
-
-            return await Releasing(composed).set_floor("" if version == "none" else version, reason=reason)
+            return await composed.release_changes.set_floor("" if version == "none" else version, reason=reason)
 
         revocations = context.run(work())
     line = f"machines take in no agent older than {revocations.floor}" if revocations.floor else "there is no floor"

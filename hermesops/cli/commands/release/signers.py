@@ -34,12 +34,10 @@ def set_(
 
     Machines take the new signers with the next release that is brought to them.
     """
-    from hermesops.app.services.releases import Releasing
-
     composed = context.compose()
     allowed = input_file.read(file)
     agree("Whoever that file names signs releases.", expect="signers", spared="the signers are as they were", yes=yes)
-    left = context.run(Releasing(composed).set_signers(allowed, sign_again=sign_again, reason=reason))
+    left = context.run(composed.release_changes.set_signers(allowed, sign_again=sign_again, reason=reason))
     lines = [f"{len(allowed.splitlines())} lines of signers count from now on"]
     lines += [f"{release} is vouched for by none of them: machines refuse it" for release in left]
     result("release-signers-set", {"signers": allowed.splitlines(), "unsigned": list(left)}, lines)
@@ -51,8 +49,6 @@ def restore(reason: Why, yes: Yes = False) -> None:
 
     What a store says of signers and revocations only ever rises; one that says less was changed by somebody.
     """
-    from hermesops.app.services.releases import Releasing
-
     composed = context.compose()
     agree(
         "This replaces what the store says of signers and revocations by what this computer remembers.",
@@ -60,6 +56,6 @@ def restore(reason: Why, yes: Yes = False) -> None:
         spared="the store is as it was",
         yes=yes,
     )
-    written = context.run(Releasing(composed).restore(reason=reason))
+    written = context.run(composed.release_changes.restore(reason=reason))
     lines = [f"restored: {', '.join(written)}"] if written else ["the store knows all that this computer remembers"]
     result("release-signers-restored", {"restored": list(written)}, lines)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from hermesops.app.container import Container
-    from hermesops.app.container_parts.connected import Connected
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.app.services.rollout_requests import RolloutRequest
     from hermesops.cli.views.rollout.live import View
     from hermesops.errors import HermesError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def start(request: "RolloutRequest", *, queue: bool, detach: bool) -> int:
     """Begin a rollout, or go on with it."""
 
-    async def begun(session: "Connected") -> "Rollout":
+    async def begun(session: "Runtime") -> "Rollout":
         if queue:
             await session.rollouts.await_others(request)
         return await session.rollouts.start(request)
@@ -41,7 +41,7 @@ def go_on(composed: "Container", rollout_id: "RolloutId", *, wanted: str, detach
         detach: Whether workers do it.
     """
 
-    async def meant(session: "Connected") -> "Rollout":
+    async def meant(session: "Runtime") -> "Rollout":
         return session.app.registry.rollouts.get(rollout_id)
 
     return _execute(composed, meant, wanted=wanted, detach=detach)
@@ -82,7 +82,7 @@ def problem_of(rollout: "Rollout", rollout_progress: "RolloutProgress", *, wante
 
 
 def _execute(
-    composed: "Container", meant: "Callable[[Connected], Awaitable[Rollout]]", *, wanted: str, detach: bool
+    composed: "Container", meant: "Callable[[Runtime], Awaitable[Rollout]]", *, wanted: str, detach: bool
 ) -> int:
     from hermesops.cli.views.rollout.live import view
 
@@ -97,7 +97,7 @@ def _execute(
     return _ended(composed, rollout, wanted=wanted, detach=detach)
 
 
-async def _brought(session: "Connected", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
+async def _brought(session: "Runtime", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
     from hermesops.app.services.rollout_commands import follow
 
     if detach:

@@ -83,11 +83,9 @@ def up(
     if saved is not None:
         if cells or where or everything or targets or destroy or share or budget or no_wait:
             raise UsageError("--from goes alone: the saved preview says what is to happen")
-        from hermesops.app.services.cells import Cells as Chosen
-
         text = read_saved(saved)
         approval = read_saved(approved_by) if approved_by else ""
-        return report("stack-up", context.run(Chosen.previewed(composed, text).up_as(text, approval)))
+        return report("stack-up", context.run(composed.cell_services.previewed(text).up_as(text, approval)))
     if approved_by is not None:
         raise UsageError("--approved-by goes with --from: an approval is of a saved preview")
     named = parse_overrides(destroy, share, budget)

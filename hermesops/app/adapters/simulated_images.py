@@ -17,7 +17,7 @@ _OF_ONE_MACHINE = " ".join(
 
 
 class SimulatedBuilder(Builder):
-    """Builds images where there is nothing to build them of."""
+    """Builds images of simulated machines."""
 
     async def _make(self, recipe: Recipe, image_name: str, clock: Stopwatch) -> tuple[justavps.Image, Survey | None]:
         self.tell("a simulated world: the image is saved of a machine as it comes, without Ansible")

@@ -1,12 +1,14 @@
-"""Proofs of backups in a simulated world, whose machines keep their copies in that world: nothing is restored here."""
+"""Backups of simulated machines: their copies are in the world itself, so nothing is restored here to prove them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 
 from hermesops.backup.restore_check import NotProvedError, Proof
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic
 from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
 from hermesops.registry import Registry
 
@@ -15,11 +17,9 @@ class SimulatedProof(Proof):
     """Proves backups of simulated machines.
 
     Args:
-        registry: The registry.
         keys: Opens repositories.
         restic: The platform's.
         count: Counts what is in a copy anew; ``None`` for one that is not there.
-        tell: Narration.
     """
 
     def __init__(
@@ -42,3 +42,28 @@ class SimulatedProof(Proof):
         if counted is None:
             raise NotProvedError(f"the repository has no snapshot {backup.id}")
         return State.from_json(counted), ""
+
+
+class SimulatedContents:
+    """Copies in a simulated world's own memory.
+
+    Args:
+        rows: The registry's backups of an instance.
+        drop: Takes copies out of the world, by their ids.
+    """
+
+    def __init__(self, rows: Callable[[InstanceId], Collection[Backup]], drop: Callable[[Sequence[str]], None]) -> None:
+        self._rows = rows
+        self._drop = drop
+
+    async def made(self, instance_id: InstanceId) -> Mapping[str, datetime]:
+        """When each copy of an instance was made, by id."""
+        return {backup.id: backup.at for backup in self._rows(instance_id)}
+
+    async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:  # noqa: ARG002 - ids are the world's
+        """Take copies away."""
+        await asyncio.to_thread(self._drop, ids)
+
+    async def erase(self, instance_id: InstanceId) -> None:
+        """Take everything of an instance away, for good; safe to call twice."""
+        await self.remove(instance_id, [backup.id for backup in self._rows(instance_id)])

@@ -15,7 +15,7 @@ _NOTHING = b"simulated\n"
 
 @dataclass(frozen=True)
 class SimulatedBuilder(Builder):
-    """Builds releases where there is nothing to build them of."""
+    """Builds releases without wheels."""
 
     def _lock(self, order: BuildRequest, scratch: Path) -> Lock:
         del scratch

@@ -1,0 +1,283 @@
+"""The parts of one environment that are made without a connection to the vendor or to machines."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesops import child_environment
+from hermesops.app.container_parts.endpoint import endpoint_of
+from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.container_parts.narration import Tell, Warn, tell_problem, tell_progress, warn
+from hermesops.app.container_parts.programs import CellPrograms
+from hermesops.model.ids import CellName
+from hermesops.settings import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hermesops.app.container_parts.registry import RegistryPlace
+    from hermesops.app.container_parts.world_adapters import WorldAdapters
+    from hermesops.app.services.certificate_authority import CertificateAuthority
+    from hermesops.app.services.change_guard import Guards
+    from hermesops.app.services.mass_changes import MassChanges
+    from hermesops.app.services.release_signing import ReleaseKey
+    from hermesops.app.services.stack_runs import StackUps
+    from hermesops.cells.stack.apply import CellStacks
+    from hermesops.cells.stack.imports import CellImports
+    from hermesops.cells.stack.state_repair import CellStates
+    from hermesops.engine.interface import Engine
+    from hermesops.justavps import Client
+    from hermesops.model.contradiction import Contradiction
+    from hermesops.model.operation import OperationKind
+    from hermesops.model.stack import StackRef
+    from hermesops.operations.kinds import ApprovedList
+    from hermesops.operations.lease import LeaseKeeper
+    from hermesops.operations.runner import Handler, Operations
+    from hermesops.registry import Registry
+    from hermesops.release import Releases
+    from hermesops.secrets.endpoint import Endpoint
+    from hermesops.secrets.store import Secrets
+
+_TURN_S = 900.0
+"""Seconds to wait for another run of a cell's stack; a cell of new machines takes minutes."""
+
+
+class Unconnected:
+    """The parts of one environment that are made without a connection, each when it is first asked for.
+
+    Args:
+        env: The environment's settings.
+        tell: Takes narration.
+        warn: Takes what went wrong beside the work.
+    """
+
+    def __init__(self, env: Environment, tell: Tell, warn: Warn = warn) -> None:
+        self.env = env
+        self.tell = tell
+        self._warn = warn
+        self.approved_list: ApprovedList | None = None
+        """The signed list with which an operator terminates or resizes many instances."""
+
+    @cached_property
+    def endpoint(self) -> "Endpoint":
+        """The vendor's API and the model router."""
+        return endpoint_of(self.env)
+
+    @cached_property
+    def secrets(self) -> "Secrets":
+        """Keys and passwords that hermesops itself needs."""
+        from hermesops.app.container_parts.secrets import secrets_of
+
+        return secrets_of(self.env)
+
+    @property
+    def api_key_file(self) -> Path:
+        """A file with the API key, for programs that take nothing else."""
+        from hermesops.secrets.catalog import API_KEY
+
+        given = self.endpoint.api_key_file
+        return given or self.secrets.lend(API_KEY, self.endpoint.api_key)
+
+    @property
+    def router_key(self) -> bytes:
+        """What signs agents' tokens for the model router."""
+        from hermesops.app.container_parts.secrets import router_key_of
+
+        return router_key_of(self.env, self.endpoint, self.secrets)
+
+    @property
+    def model_token_life(self) -> timedelta:
+        """For how long an agent's token for the model router counts."""
+        return timedelta(days=self.env.settings.model_token_days)
+
+    @cached_property
+    def registry(self) -> "Registry":
+        """Instances, cells, images, operations, leases, audit."""
+        return self.registry_place.open()
+
+    @cached_property
+    def registry_place(self) -> "RegistryPlace":
+        """Where the registry is, with its copies and the audit's anchor."""
+        from hermesops.app.container_parts.registry import RegistryPlace
+
+        return RegistryPlace(self.env, self._warn)
+
+    @cached_property
+    def releases(self) -> "Releases":
+        """The store of releases."""
+        from hermesops.app.services.release_signing import trust_of
+        from hermesops.engine.embedded.state.storage import open_storage
+        from hermesops.release import Releases
+
+        store = open_storage(self.env.settings.releases or self.env.folder / "releases", setting="releases")
+        return Releases(store, trust_of(self.env, store), self.release_key)
+
+    @cached_property
+    def release_key(self) -> "ReleaseKey":
+        """Signs releases."""
+        from hermesops.app.services.release_signing import ReleaseKey
+
+        return ReleaseKey(self.env, self.secrets)
+
+    @cached_property
+    def authority(self) -> "CertificateAuthority":
+        """Signs certificates of machines and services."""
+        from hermesops.app.services.certificate_authority import CertificateAuthority
+
+        return CertificateAuthority(self.env, self.registry, self.secrets)
+
+    @cached_property
+    def adapters(self) -> "WorldAdapters":
+        """What differs between real and simulated machines."""
+        from hermesops.app.container_parts.world_adapters import adapters_of
+
+        return adapters_of(self.env)
+
+    @property
+    def mass_changes(self) -> "MassChanges":
+        """Limits how many instances are terminated or resized a day."""
+        from hermesops.app.services.mass_changes import MassChanges
+
+        return MassChanges(self.env, self.registry, self.approved_list)
+
+    @cached_property
+    def engine(self) -> "Engine":
+        """What runs Pulumi programs."""
+        from hermesops.engine import EngineConfig, make_engine
+
+        return make_engine(
+            self.env.settings.pulumi_engine,
+            EngineConfig(
+                backend=self.pulumi_backend,
+                passphrase=self._passphrase,
+                environment=self._plugin_environment(),
+                token_of=self._token_of,
+            ),
+            production=self.env.is_production,
+        )
+
+    def _plugin_environment(self) -> dict[str, str]:
+        """Environment of Pulumi's plugins: they order machines, so they get the vendor's key and no other secret."""
+        is_bucket = self.pulumi_backend.startswith("s3://") or self.env.settings.secrets_home.startswith("aws:")
+        names = (child_environment.PULUMI, *((child_environment.BUCKET,) if is_bucket else ()))
+        return self.env.for_hermesops(*names, secrets={"HERMESOPS_API_KEY", "HERMESOPS_SECRET_API_KEY"})
+
+    @property
+    def pulumi_backend(self) -> str:
+        """Folder or URL of Pulumi's state."""
+        return self.env.settings.pulumi_backend or str(self.env.folder / "pulumi")
+
+    def _passphrase(self) -> str:
+        from hermesops.engine.choose import read_passphrase
+        from hermesops.secrets.catalog import PULUMI_PASSPHRASE
+
+        file = self.env.settings.pulumi_passphrase_file
+        if file is not None:
+            return read_passphrase(file)
+        return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))
+
+    def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
+        from hermesops.cells.naming import lease_of
+
+        subject = lease_of(CellName(stack.stack))
+        held = (lease for lease in self.registry.leases.list() if lease.subject == subject)
+        return next(((lease.epoch, lease.counter) for lease in held), None)
+
+    @property
+    def programs(self) -> CellPrograms:
+        """Cells' Pulumi programs."""
+        return CellPrograms(self.env.settings.data_gb)
+
+    @cached_property
+    def cell_stacks(self) -> "CellStacks":
+        """Cells' Pulumi stacks."""
+        from hermesops.cells.stack.apply import CellStacks
+        from hermesops.operations.lease import LeaseKeeper
+
+        return CellStacks(
+            self.registry,
+            self.engine,
+            self.programs,
+            partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
+            self.guards.judge,
+            parallel=self.env.settings.parallel_cells,
+            tell=partial(tell_progress, self.tell),
+            warn=partial(tell_problem, self.tell),
+        )
+
+    @cached_property
+    def guards(self) -> "Guards":
+        """Checks every run of a cell's stack beforehand."""
+        from hermesops.app.services.change_guard import Guards
+
+        return Guards(self.env, self.registry, self.vendor, lambda: self.engine.name)
+
+    @cached_property
+    def cells(self) -> LazyCells:
+        """The same stacks, loaded by their first use."""
+        return LazyCells(lambda: self.cell_stacks)
+
+    @cached_property
+    def stack_ups(self) -> "StackUps":
+        """``stack up`` as an operation."""
+        from hermesops.app.services.stack_runs import StackUps
+
+        return StackUps(self.env, self.registry, lambda: self.cell_stacks, self.guards, self.make_operations, self.tell)
+
+    def make_operations(self, handlers: "Mapping[OperationKind, Handler]", *, tell: Tell | None = None) -> "Operations":
+        """Runs operations.
+
+        Args:
+            handlers: Makes the workflow of each kind.
+            tell: Takes narration; by default the container's does.
+        """
+        from hermesops.operations.runner import Operations
+
+        return Operations(self.registry, handlers, tell or self.tell)
+
+    @cached_property
+    def cell_states(self) -> "CellStates":
+        """Repairs states of cells' stacks."""
+        from hermesops.cells.stack.state_repair import CellStates
+        from hermesops.operations.lease import LeaseKeeper
+
+        return CellStates(self.engine, self.registry, partial(LeaseKeeper, self.registry, wait_s=_TURN_S))
+
+    def cell_imports(self, client: "Client") -> "CellImports":
+        """Machines taken into cells' stacks by their ids."""
+        from hermesops.cells.stack.imports import CellImports
+        from hermesops.operations.lease import LeaseKeeper
+
+        alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)
+        return CellImports(self.registry, self.engine, self.cell_stacks, self.programs, client, alone)
+
+    @property
+    def program(self) -> str:
+        """The command's name as an operator of this environment types it."""
+        return "hermesops" if self.env.name == "local" else f"hermesops --env {self.env.name}"
+
+    def contradictions(self) -> "list[Contradiction]":
+        """Contradictions in the registry, breaks of the audit's chain included."""
+        from hermesops.model.contradiction import Contradiction
+
+        broken = self.registry.audit.check().findings
+        chain = (Contradiction(f"audit/{one.id}", one.what, "hermesops audit verify") for one in broken)
+        return [*self.registry.consistency.contradictions(), *chain]
+
+    def hold_lease(self, subject: str) -> "LeaseKeeper":
+        """Hold the lease of a subject while the context lasts; refused at once if another process holds it."""
+        from hermesops.operations.lease import LeaseKeeper
+
+        return LeaseKeeper(self.registry, subject)
+
+    @asynccontextmanager
+    async def vendor(self) -> AsyncIterator["Client"]:
+        """Connect to the vendor's API alone; no registry is needed."""
+        from hermesops.justavps import Client
+
+        async with Client(self.endpoint.api_url, self.endpoint.api_key) as client:
+            yield client

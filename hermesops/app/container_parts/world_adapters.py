@@ -1,0 +1,136 @@
+"""What differs between real and simulated machines: the container picks one set of adapters, once.
+
+A simulated machine has no packages, no roles and no repository: images are saved as they come, releases have no wheels,
+and copies of states are in the world itself.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hermesops.model.ids import MachineId
+from hermesops.settings import Environment
+
+if TYPE_CHECKING:
+    from hermesops.backup.repository import Repository
+    from hermesops.backup.restore_check import Proof
+    from hermesops.backup.store.object_store import ObjectStore
+    from hermesops.backup.store.repository_contents import RepositoryContents
+    from hermesops.backup.store.repository_keys import Keys
+    from hermesops.backup.store.restic import Restic
+    from hermesops.image.build import Builder as ImageBuilder
+    from hermesops.registry import Registry
+    from hermesops.release.builder.build import Builder as ReleaseBuilder
+
+Checks = Callable[[MachineId], Awaitable[Sequence[str]]]
+"""What a machine should be and is not, a line for each."""
+
+
+def adapters_of(env: Environment) -> "WorldAdapters":
+    """The adapters for an environment's machines."""
+    from hermesops.localcloud.world.files import is_simulated
+
+    if env.is_local and is_simulated(env.world, env.settings.local_driver):
+        return SimulatedAdapters(env.world)
+    return WorldAdapters()
+
+
+class WorldAdapters:
+    """Adapters for real machines, rented or on this computer."""
+
+    is_simulated = False
+
+    @property
+    def image_builder(self) -> "type[ImageBuilder]":
+        """Builds images."""
+        from hermesops.image.build import Builder
+
+        return Builder
+
+    @property
+    def release_builder(self) -> "type[ReleaseBuilder]":
+        """Builds releases."""
+        from hermesops.release.builder.build import Builder
+
+        return Builder
+
+    def machine_checks(self, checks: Checks) -> Checks:
+        """Which checks are made of a machine without a user, given all of them."""
+        return checks
+
+    def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", tell: Callable[[str], None]) -> "Proof":
+        """Restores backups here, to compare."""
+        from hermesops.backup.restore_check import Proof
+
+        return Proof(registry, keys, restic, tell)
+
+    def contents(
+        self, registry: "Registry", keys: "Keys", restic: "Restic", store: "Callable[[], Awaitable[ObjectStore]]"
+    ) -> "RepositoryContents":
+        """What lies in repositories."""
+        del registry
+        from hermesops.backup.store.repository_contents import ResticContents
+
+        return ResticContents(keys, restic, store)
+
+    async def begin_repository(self, restic: "Restic", repository: "Repository", password: str) -> None:
+        """Make an instance's repository."""
+        await restic.begin(repository, password)
+
+
+class SimulatedAdapters(WorldAdapters):
+    """Adapters for simulated machines.
+
+    Args:
+        world: Folder of the local world that has them.
+    """
+
+    is_simulated = True
+
+    def __init__(self, world: Path) -> None:
+        self._world = world
+
+    @property
+    def image_builder(self) -> "type[ImageBuilder]":
+        """Saves machines as they come."""
+        from hermesops.app.adapters.simulated_images import SimulatedBuilder
+
+        return SimulatedBuilder
+
+    @property
+    def release_builder(self) -> "type[ReleaseBuilder]":
+        """Locks and signs releases without wheels."""
+        from hermesops.app.adapters.simulated_releases import SimulatedBuilder
+
+        return SimulatedBuilder
+
+    def machine_checks(self, checks: Checks) -> Checks:
+        """None: such a machine has none of what the roles put on machines."""
+        del checks
+
+        async def none(machine_id: MachineId) -> Sequence[str]:
+            del machine_id
+            return ()
+
+        return none
+
+    def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", tell: Callable[[str], None]) -> "Proof":
+        """Counts anew what is in a copy."""
+        from hermesops.app.adapters.simulated_backups import SimulatedProof
+        from hermesops.localcloud.drivers.sim.node.state import digest_of_copy
+
+        return SimulatedProof(registry, keys, restic, partial(digest_of_copy, self._world), tell)
+
+    def contents(
+        self, registry: "Registry", keys: "Keys", restic: "Restic", store: "Callable[[], Awaitable[ObjectStore]]"
+    ) -> "RepositoryContents":
+        """Copies in the world's own memory."""
+        del keys, restic, store
+        from hermesops.app.adapters.simulated_backups import SimulatedContents
+        from hermesops.localcloud.drivers.sim.node.state import drop_copies
+
+        return SimulatedContents(registry.backups.list, partial(drop_copies, self._world))
+
+    async def begin_repository(self, restic: "Restic", repository: "Repository", password: str) -> None:
+        """Do nothing: there are no repositories."""

@@ -1,0 +1,177 @@
+"""Builds the workflow of each kind of operation from its row and lease."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hermesops.app.adapters.release_transfer import ReleaseTransfer
+from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.operation_rows import instance_of
+from hermesops.app.services.backups import Backups
+from hermesops.app.services.mass_changes import MassChanges
+from hermesops.app.services.pools import Pools
+from hermesops.app.services.restore_drills import Drills
+from hermesops.app.services.rollouts import Rollouts
+from hermesops.app.services.snapshots import Snapshots
+from hermesops.app.services.stack_runs import StackUps
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.workflows.configure import Configure
+from hermesops.instances.workflows.provision import Provision
+from hermesops.instances.workflows.relocate.workflow import Relocate
+from hermesops.instances.workflows.resize import Resize, Size
+from hermesops.instances.workflows.restart import Restart
+from hermesops.instances.workflows.resume import Resume
+from hermesops.instances.workflows.schedule_termination import ScheduleTermination
+from hermesops.instances.workflows.suspend import Suspend
+from hermesops.instances.workflows.terminate import Terminate
+from hermesops.model.backup import BEFORE_RESTORE
+from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.plan import Plan
+from hermesops.operations.kinds import (
+    PlanSize,
+    RelocateIntent,
+    ResizeIntent,
+    RestartIntent,
+    ScheduleTerminationIntent,
+    SuspendIntent,
+    TerminateIntent,
+)
+from hermesops.operations.runner import Handler
+from hermesops.registry import Registry
+
+
+@dataclass(frozen=True)
+class OperationHandlers:
+    """Builds workflows.
+
+    Attributes:
+        mass_changes: Refuses operations beyond the daily limit.
+        data_gb: Gigabytes of the data volume of machines of each plan.
+        transfer: Gives what transfers releases, under a lease.
+    """
+
+    registry: Registry
+    instance_client: PowerControl
+    cells: LazyCells
+    backups: Backups
+    snapshots: Snapshots
+    drills: Drills
+    stack_ups: StackUps
+    pools: Pools
+    rollouts: Rollouts
+    mass_changes: MassChanges
+    data_gb: Mapping[Plan, int]
+    transfer: Callable[[Lease], ReleaseTransfer]
+
+    def handlers(self) -> dict[OperationKind, Handler]:
+        """The handler of each kind of operation."""
+        return {
+            OperationKind.PROVISION: self._provision,
+            OperationKind.SUSPEND: self._suspend,
+            OperationKind.RESUME: self._resume,
+            OperationKind.RESIZE: self._resize,
+            OperationKind.RELOCATE: self._relocate,
+            OperationKind.SCHEDULE_TERMINATION: self._schedule_termination,
+            OperationKind.TERMINATE: self._terminate,
+            OperationKind.RESTART: self._restart,
+            OperationKind.CONFIGURE: self._configure,
+            OperationKind.BACKUP: self.backups.backup_of,
+            OperationKind.RESTORE: self.backups.restore_of,
+            OperationKind.SNAPSHOT: self.snapshots.work_of,
+            OperationKind.DRILL: self.drills.work_of,
+            OperationKind.STACK_UP: self.stack_ups.work_of,
+            OperationKind.POOL_FILL: self.pools.work_of,
+            OperationKind.ROLLOUT: self.rollouts.work_of,
+        }
+
+    def _provision(self, operation: Operation, lease: Lease) -> Provision:
+        reach = self.instance_client.with_lease(lease)
+        return Provision(instance_of(operation), self.registry, reach, self.cells)
+
+    def _suspend(self, operation: Operation, lease: Lease) -> Suspend:
+        reach = self.instance_client.with_lease(lease)
+        return Suspend(
+            instance_of(operation),
+            why=_why(operation),
+            keep=SuspendIntent.of(operation).keep,
+            registry=self.registry,
+            client=reach,
+            backups=self.backups.copies(reach),
+            cells=self.cells,
+        )
+
+    def _resume(self, operation: Operation, lease: Lease) -> Resume:
+        reach = self.instance_client.with_lease(lease)
+        return Resume(instance_of(operation), self.registry, reach, self.backups.copies(reach))
+
+    def _resize(self, operation: Operation, lease: Lease) -> Resize:
+        self.mass_changes.refuse_unapproved(operation)
+        reach, intent = self.instance_client.with_lease(lease), ResizeIntent.of(operation)
+        return Resize(
+            instance_of(operation),
+            why=_why(operation),
+            before=self._size(intent.before),
+            size=self._size(intent.after),
+            registry=self.registry,
+            client=reach,
+            backups=self.backups.copies(reach),
+            cells=self.cells,
+        )
+
+    def _size(self, size: PlanSize) -> Size:
+        return Size(size.plan, size.server_type, self.data_gb[size.plan])
+
+    def _relocate(self, operation: Operation, lease: Lease) -> Relocate:
+        intent = RelocateIntent.of(operation)
+        if intent.changes_plan:
+            self.mass_changes.refuse_unapproved(operation)
+        reach = self.instance_client.with_lease(lease)
+        return Relocate(
+            instance_of(operation),
+            intent,
+            why=_why(operation),
+            registry=self.registry,
+            client=reach,
+            backups=self.backups.copies(reach),
+            cells=self.cells,
+            releases=self.transfer(lease),
+        )
+
+    def _schedule_termination(self, operation: Operation, lease: Lease) -> ScheduleTermination:
+        self.mass_changes.refuse_unapproved(operation)
+        reach = self.instance_client.with_lease(lease)
+        return ScheduleTermination(
+            instance_of(operation),
+            why=_why(operation),
+            until=ScheduleTerminationIntent.of(operation).until,
+            registry=self.registry,
+            client=reach,
+            backups=self.backups.copies(reach),
+        )
+
+    def _terminate(self, operation: Operation, lease: Lease) -> Terminate:
+        self.mass_changes.refuse_unapproved(operation)
+        reach = self.instance_client.with_lease(lease)
+        return Terminate(
+            instance_of(operation),
+            why=_why(operation),
+            keeps_backup=TerminateIntent.of(operation).keeps_backup,
+            registry=self.registry,
+            client=reach,
+            backups=self.backups.copies(reach),
+            snapshots=self.snapshots,
+            cells=self.cells,
+        )
+
+    def _restart(self, operation: Operation, lease: Lease) -> Restart:
+        reach = self.instance_client.with_lease(lease)
+        return Restart(instance_of(operation), RestartIntent.of(operation).before, reach)
+
+    def _configure(self, operation: Operation, lease: Lease) -> Configure:
+        return Configure(instance_of(operation), self.instance_client.with_lease(lease))
+
+
+def _why(operation: Operation) -> str:
+    """The reason of this operation's backup: unique, so that a continued operation makes no second one."""
+    if operation.kind is OperationKind.RELOCATE and RelocateIntent.of(operation).snapshot:
+        return f"{BEFORE_RESTORE} {operation.id}"  # what is on the old machine is replaced by that backup
+    return f"before {operation.kind} {operation.id}"

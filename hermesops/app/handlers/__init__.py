@@ -1,1 +1,0 @@
-"""What does each kind of operation, given its row and lease."""

@@ -1,0 +1,167 @@
+"""Whether an environment can be worked with: registry and vendor answer, and each secret opens what it should.
+
+Parts are opened by the check that needs them, so that one that does not open fails that check and no other.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+
+from hermesops.app.services.certificate_authority import CertificateAuthority
+from hermesops.app.services.release_signing import ReleaseKey
+from hermesops.doctor.computer import check_computer
+from hermesops.doctor.environment import Look, check_all
+from hermesops.errors import HermesError, RefusedError
+from hermesops.justavps import Client
+from hermesops.keyring.key_ring import parse_ring
+from hermesops.model.check import Check
+from hermesops.registry import Registry
+from hermesops.secrets.catalog import (
+    API_KEY,
+    AUTHORITY_KEY,
+    BACKUP_KEY,
+    CATALOG,
+    PULUMI_PASSPHRASE,
+    REGISTRY_KEY,
+    RELEASE_KEY,
+    ROUTER_KEY,
+    SecretSpec,
+)
+from hermesops.secrets.endpoint import Endpoint
+from hermesops.secrets.store import Secrets, SecretState
+from hermesops.settings import Environment
+
+LOCAL_WORLD = "the local world"
+
+
+@dataclass(frozen=True)
+class EnvironmentChecks:
+    """Checks of one environment.
+
+    Attributes:
+        runs_machines: Whether its machines run on this computer, and are no simulated ones.
+        registry: Opens the registry.
+        secrets: Finds the secrets' home.
+        endpoint: Reads where the vendor is.
+        vendor: Connects to JustAVPS.
+        router_key: Reads the model router's key.
+        authority: Gives what signs certificates.
+        release_key: Gives what signs releases.
+        room: Counts what is free for local machines.
+        bucket: Asks the object store of backups; its name.
+        program: The command as an operator of this environment types it.
+    """
+
+    env: Environment
+    runs_machines: bool
+    registry: Callable[[], Registry]
+    secrets: Callable[[], Secrets]
+    endpoint: Callable[[], Endpoint]
+    vendor: Callable[[], AbstractAsyncContextManager[Client]]
+    router_key: Callable[[], bytes]
+    authority: Callable[[], CertificateAuthority]
+    release_key: Callable[[], ReleaseKey]
+    room: Look
+    bucket: Look
+    program: str
+
+    async def doctor(self) -> list[Check]:
+        """What this computer and this environment lack."""
+        looks: dict[str, Look] = {"registry": self._registry_opens, "vendor": self._vendor_answers}
+        if self.runs_machines:
+            looks = {"room": self.room, **looks}
+        return [*check_computer(runs_machines=self.runs_machines), *await check_all(looks)]
+
+    async def all(self) -> list[Check]:
+        """Registry, vendor and every secret."""
+        own = await check_all({"registry": self._registry_opens, "vendor": self._vendor_answers})
+        others = tuple(one.name for one in CATALOG if one != API_KEY)  # the vendor's answer is its check
+        return [*own, *await self.check_secrets(others)]
+
+    async def check_secrets(self, names: tuple[str, ...] = ()) -> list[Check]:
+        """Use each secret for something harmless, one after the other, since two of them open the registry.
+
+        Args:
+            names: Only these; empty for all.
+        """
+        opens: dict[SecretSpec, Look] = {
+            API_KEY: self._vendor_answers,
+            REGISTRY_KEY: self._registry_unseals,
+            PULUMI_PASSPHRASE: self._passphrase_is_readable,
+            ROUTER_KEY: self._router_key_is_long,
+            BACKUP_KEY: self._bucket_answers,
+            AUTHORITY_KEY: self._authority_signs,
+            RELEASE_KEY: self._release_key_signs,
+        }
+        wanted = [one for one in CATALOG if not names or one.name in names]
+        return [check for one in wanted for check in await check_all({one.name: opens[one]})]
+
+    def held_secrets(self) -> tuple[SecretState, ...]:
+        """What there is of each secret that this environment needs, in the catalog's order.
+
+        Raises:
+            RefusedError: The home does not let us in.
+            UnavailableError: The home does not answer.
+        """
+        worlds_own = {API_KEY, ROUTER_KEY, BACKUP_KEY} if self.env.is_local else set()
+        found = (self.secrets().held(one) for one in CATALOG)
+        return tuple(
+            SecretState(one.needed, LOCAL_WORLD, self.env.world.exists(), None)
+            if one.needed in worlds_own and not one.is_there
+            else one
+            for one in found
+        )
+
+    def unneeded_secrets(self) -> list[str]:
+        """What the home holds that is not in the catalog: something mistyped, perhaps."""
+        try:
+            return sorted(self.secrets().home.names() - {one.name for one in CATALOG})
+        except HermesError:  # the checks say what is wrong with the home
+            return []
+
+    async def _registry_opens(self) -> str:
+        return f"{len(self.registry().instances.list())} instances"
+
+    async def _vendor_answers(self) -> str:
+        async with self.vendor() as client:
+            account = await client.get_account()
+        return f"{self.endpoint().api_url} knows {account.machines_count} machines"
+
+    async def _registry_unseals(self) -> str:
+        registry, secrets = self.registry(), self.secrets()
+        left = registry.sealing.count_otherwise()
+        if left:
+            raise RefusedError(
+                f"{left} values are sealed with an older key than {registry.sealing.key()}: a rotation was cut short",
+                hint=f"{self.program} secrets rotate {REGISTRY_KEY.name} --reason WHY",
+            )
+        ring = parse_ring(secrets.read(REGISTRY_KEY), secrets.where(REGISTRY_KEY))
+        kept = f", {len(ring.retired)} kept for older copies" if ring.retired else ""
+        return f"the registry opens; key {registry.sealing.key()} seals{kept}"
+
+    async def _passphrase_is_readable(self) -> str:
+        if self.secrets().find(PULUMI_PASSPHRASE) is None:
+            return "made when the first cell is"
+        return "readable; stack preview --all tries it on every state"
+
+    async def _router_key_is_long(self) -> str:
+        return f"{8 * len(self.router_key())} bits"
+
+    async def _authority_signs(self) -> str:
+        known = len(self.registry().certificates.list_authorities())
+        if not known:
+            return "made with the first machine's certificate"
+        self.authority().load()
+        return f"signs; machines trust {known}"
+
+    async def _release_key_signs(self) -> str:
+        key = self.release_key()
+        if not key.is_available:
+            return "nobody signs releases here; they can be brought all the same"
+        signer = key.find()
+        return f"{signer.public()} signs releases" if signer else "made with the first release"
+
+    async def _bucket_answers(self) -> str:
+        if self.env.is_local and not self.env.settings.backup_bucket:
+            return "the local world's own, made with the first backup"
+        return f"bucket {await self.bucket()} answers, and keeps versions"

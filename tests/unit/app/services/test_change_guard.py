@@ -1,0 +1,77 @@
+"""What machines cost is asked once for all of them; a silent vendor's prices are not known."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from hermesops.app.services.change_guard import Guards
+from hermesops.app.services.costs import costs_of
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.justavps.wire import ServerType
+from hermesops.settings import Environment
+from tests.support.fleets import ordered, pooled
+from tests.support.parts import part
+
+
+def registry() -> Any:  # noqa: ANN401 - stands for a registry
+    return part(
+        cells=part(list=lambda: [part(name="cell1")]),
+        fleet=part(list_ordered=lambda: [ordered(0), ordered(1)]),
+        spares=part(list=lambda: [pooled(2), pooled(3, wanted=False)]),
+    )
+
+
+class Vendor:
+    """Sells one server type."""
+
+    def __init__(self, *, is_silent: bool = False) -> None:
+        self._is_silent = is_silent
+
+    @asynccontextmanager
+    async def __call__(self) -> AsyncIterator[Any]:
+        if self._is_silent:
+            raise UnavailableError("no answer")
+        yield self
+
+    async def list_server_types(self, region: str) -> list[ServerType]:
+        assert region == "hel1"
+        return [ServerType.model_validate({"name": "starter", "price_monthly": 10})]
+
+    async def get_usage(self) -> Any:  # noqa: ANN401 - stands for the vendor's usage
+        return part(estimated_cost=31.5, total_machines=4)
+
+
+def guards(vendor: Vendor, budget: str = "") -> Guards:
+    given = {"HERMESOPS_MONTHLY_BUDGET": budget} if budget else {}
+    env = Environment.load("staging", {"HOME": "/nowhere", "HERMESOPS_HOME": "/nowhere", **given})
+    make: Any = vendor
+    return Guards(env, registry(), make, lambda: "embedded")
+
+
+async def test_all_machines_and_the_new_ones_have_to_fit_into_the_budget() -> None:
+    await guards(Vendor(), "40").refuse_unaffordable(("starter", "hel1"))
+    with pytest.raises(RefusedError, match=r"1 more starter in hel1: .* \$39\.99"):
+        await guards(Vendor(), "39.99").refuse_unaffordable(("starter", "hel1"))
+
+
+async def test_without_prices_a_budget_refuses_and_no_budget_does_not_ask() -> None:
+    await guards(Vendor(is_silent=True)).refuse_unaffordable(("starter", "hel1"))
+    with pytest.raises(RefusedError, match="unknown price"):
+        await guards(Vendor(is_silent=True), "1000").refuse_unaffordable(("starter", "hel1"))
+
+
+async def test_costs_are_told_by_cell_and_plan_and_beside_the_vendors_own_account() -> None:
+    make: Any = Vendor()
+    costs = await costs_of(registry(), make)
+    assert {name: bill.machines for name, bill in costs.cells.items()} == {"cell1": 3}
+    assert {name: bill.machines for name, bill in costs.plans.items()} == {"light": 3}
+    assert (costs.total.monthly, costs.difference, costs.rented) == (Decimal(30), Decimal("1.5"), 4)
+
+
+def test_what_made_a_preview_is_named() -> None:
+    versions = guards(Vendor()).versions()
+    assert versions["engine"] == "embedded"
+    assert set(versions) == {"hermesops", "engine", "program"}
