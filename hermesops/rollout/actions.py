@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import RolloutEvent, RolloutState, RolloutTarget
+from hermesops.model.rollout import RolloutState, RolloutTarget
 from hermesops.model.rollout_spec import HookGate
+from hermesops.rollout.events import Recorded, StateChanged
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Change:
 class Notify:
     """Somebody wants to know of a change of state."""
 
-    event: RolloutEvent
+    event: Recorded[StateChanged]
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,3 @@ class Decision:
     step: Step
     why: str
     evidence: Mapping[str, object] = field(default_factory=dict)
-
-
-def hook_kind(hook: HookGate) -> str:
-    """The kind of event that keeps a hook's answer: the gate's name, as far as the registry's column holds it."""
-    return f"hook:{hook.name}"[:32]
-
-
-def ids(targets: tuple[RolloutTarget, ...]) -> list[InstanceId]:
-    """Whose they are, as events name them."""
-    return [target.id for target in targets]

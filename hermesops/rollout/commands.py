@@ -8,14 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hermesops.errors import RefusedError
-from hermesops.model.rollout import (
-    Progress,
-    Rollout,
-    RolloutEvent,
-    RolloutState,
-    RolloutTarget,
-    TargetState,
-)
+from hermesops.model.ids import InstanceId
+from hermesops.model.rollout import Progress, Rollout, RolloutState, RolloutTarget, TargetState
+from hermesops.rollout.events import CommandGiven, Recorded, StateChanged
 
 _S = RolloutState
 
@@ -44,7 +39,7 @@ class Transition:
     """
 
     rollout: Rollout
-    event: RolloutEvent
+    event: Recorded[StateChanged | CommandGiven]
     targets: tuple[RolloutTarget, ...] = ()
 
 
@@ -80,9 +75,7 @@ def promote(
     decisions = replace(rollout.decisions, promoted=max(rollout.decisions.promoted, promoted))
     if rollout.state is not _S.RUNNING:
         decisions = replace(decisions, forgiven_at=command.now)
-    transition = _to(
-        replace(rollout, decisions=decisions), _S.RUNNING, command, "promote", {"promoted": decisions.promoted}
-    )
+    transition = _to(replace(rollout, decisions=decisions), _S.RUNNING, command, "promote", promoted=decisions.promoted)
     return replace(transition, targets=tuple(_anew(one, command.now) for one in targets if _was_well(one)))
 
 
@@ -98,7 +91,7 @@ def approve(rollout: Rollout, stage: int, command: OperatorCommand, approval: st
     _refuse_unless(rollout, "approved", _S.PENDING, _S.RUNNING, _S.PAUSED, _S.HALTED)
     decisions = replace(rollout.decisions, approved=stage, approval=approval)
     state = _S.RUNNING if rollout.state is _S.PAUSED else rollout.state
-    return _to(replace(rollout, decisions=decisions), state, command, "approve", {"approved": decisions.approved})
+    return _to(replace(rollout, decisions=decisions), state, command, "approve", approved=decisions.approved)
 
 
 def abort(rollout: Rollout, command: OperatorCommand) -> Transition:
@@ -115,7 +108,7 @@ def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], command: Operato
     again = tuple(_anew(one, command.now) for one in [*failed, *filter(_was_well, targets)])
     if not again:
         raise RefusedError(f"nobody of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")
-    return replace(_to(rollout, _S.RUNNING, command, "retry", {"targets": [one.id for one in again]}), targets=again)
+    return replace(_to(rollout, _S.RUNNING, command, "retry", again=tuple(one.id for one in again)), targets=again)
 
 
 def roll_back(
@@ -153,12 +146,22 @@ def _anew(target: RolloutTarget, now: datetime) -> RolloutTarget:
 
 
 def _to(
-    rollout: Rollout, state: RolloutState, command: OperatorCommand, verb: str, more: dict[str, object] | None = None
+    rollout: Rollout,
+    state: RolloutState,
+    command: OperatorCommand,
+    verb: str,
+    *,
+    promoted: int = 0,
+    approved: int = 0,
+    again: tuple[InstanceId, ...] = (),
 ) -> Transition:
-    decision = {"why": command.why, "who": command.who, "verb": verb, "from": rollout.state.value, "to": state.value}
+    event: StateChanged | CommandGiven
+    if state is rollout.state:
+        event = CommandGiven(state, command.why, command.who, verb, promoted, approved, again)
+    else:
+        event = StateChanged(rollout.state, state, command.why, command.who, verb, promoted, approved, again)
     changed = replace(rollout, state=state, reason=command.why, who=command.who)
-    kind = "state" if state is not rollout.state else "said"
-    return Transition(changed, RolloutEvent(command.now, kind, {**decision, **(more or {})}, {}))
+    return Transition(changed, Recorded(command.now, event))
 
 
 def _refuse_unless(rollout: Rollout, done: str, *states: RolloutState) -> None:

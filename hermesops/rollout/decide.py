@@ -10,6 +10,7 @@ from hermesops.model.operation import Done
 from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HaltRollback
 from hermesops.rollout.actions import Change, Decision, DeployTargets, Notify, RollBackTargets, UpdateTargets, Wait
+from hermesops.rollout.events import Notified, StateChanged
 from hermesops.rollout.gates.judgement import Judgement, evidence_of, judge
 from hermesops.rollout.observation import RolloutObservation, count_states
 from hermesops.rollout.plan.windows import closed_at
@@ -63,8 +64,8 @@ def decide(observation: RolloutObservation) -> Decision | Done:
 
 
 def _notify(observation: RolloutObservation) -> Decision | None:
-    changed, notified = observation.latest("state"), observation.latest("notify")
-    if changed is None or (notified and notified.decision.get("of") == changed.id):
+    changed, notified = observation.records.newest(StateChanged), observation.records.newest(Notified)
+    if changed is None or (notified and notified.event.of == changed.id):
         return None
     return Decision(Notify(changed), f"notify: the rollout is {observation.rollout.state.replace('_', ' ')}")
 

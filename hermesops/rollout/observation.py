@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from hermesops.model.freeze import Freeze
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget, TargetState
+from hermesops.model.rollout import Rollout, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
 from hermesops.rollout.gates.judgement import soaked_at
 from hermesops.rollout.ports import ApprovalState, Records, Watched
@@ -51,10 +51,6 @@ class RolloutObservation:
     def at_once(self) -> int:
         """How many may be changing at the same time."""
         return self.spec.at_once(len(self.targets))
-
-    def latest(self, kind: str) -> RolloutEvent | None:
-        """The newest event of a kind."""
-        return self.records.latest.get(kind)
 
     def in_state(self, *states: TargetState) -> tuple[RolloutTarget, ...]:
         """Targets in one of these states."""

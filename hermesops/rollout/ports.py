@@ -1,7 +1,7 @@
 """What a runner needs from others; they fail with the errors of ``hermesops.errors``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
 from typing import Protocol
@@ -13,13 +13,13 @@ from hermesops.model.rollout import (
     GateResult,
     ReleaseStatus,
     Rollout,
-    RolloutEvent,
     RolloutState,
     RolloutTarget,
     Target,
 )
 from hermesops.model.rollout_spec import HookGate, Spec
 from hermesops.model.vitals import Liveness, Vital
+from hermesops.rollout.events import E_co, Event, GateAnswered, Recorded, StateChanged
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,25 @@ class Records:
     """What is written of one rollout.
 
     Attributes:
-        targets: In the order of the course.
-        latest: The newest event of each kind.
+        targets: By position.
+        latest: The newest event of each stored name.
     """
 
     rollout: Rollout
     targets: tuple[RolloutTarget, ...]
-    latest: Mapping[str, RolloutEvent]
+    latest: tuple[Recorded[Event], ...] = ()
+
+    def newest(self, kind: type[E_co]) -> Recorded[E_co] | None:
+        """The newest event of a type."""
+        found: list[Recorded[E_co]] = [
+            Recorded(one.at, one.event, one.evidence, one.id) for one in self.latest if isinstance(one.event, kind)
+        ]
+        return max(found, key=lambda one: one.id, default=None)
+
+    def gate_answer(self, gate: str) -> Recorded[GateAnswered] | None:
+        """What a hook answered last."""
+        of_gate = [one for one in self.latest if isinstance(one.event, GateAnswered) and one.event.gate == gate]
+        return replace(self, latest=tuple(of_gate)).newest(GateAnswered)
 
 
 @dataclass(frozen=True)
@@ -72,14 +84,14 @@ class Rows(Protocol):
     async def put_targets(self, *targets: RolloutTarget) -> None:
         """Write place, state, detail, times and progress of targets, all or none."""
 
-    async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
+    async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
         """Write state, reason, who and wishes together with the event of it, in one transaction.
 
         Returns:
             Whether it was written; not where the row is no longer ``was``, as somebody said something meanwhile.
         """
 
-    async def add_event(self, event: RolloutEvent) -> None:
+    async def add_event(self, event: Recorded[Event]) -> None:
         """Append what was decided."""
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
@@ -212,7 +224,7 @@ class Asks(Protocol):
 class Notifies(Protocol):
     """Whoever wants to know."""
 
-    async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
+    async def notify(self, rollout: Rollout, event: Recorded[StateChanged]) -> None:
         """Send one message about a change of state; ``event.id`` lets a receiver drop a repeated one."""
 
 

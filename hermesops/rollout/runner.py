@@ -1,15 +1,15 @@
 """A rollout as work for the operations' loop: see it, decide, do, write down what was decided and from what."""
 
 import asyncio
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, problem_of
 from hermesops.fan_out import Limits, fan_out
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done
-from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout import GateResult, Progress, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout import decide as deciding
 from hermesops.rollout.actions import (
     AskHook,
@@ -19,11 +19,22 @@ from hermesops.rollout.actions import (
     Drill,
     Notify,
     RollBackTargets,
-    Step,
     UpdateTargets,
     Wait,
-    hook_kind,
-    ids,
+)
+from hermesops.rollout.events import (
+    BatchBegun,
+    BatchEnded,
+    DrillEnded,
+    Event,
+    GateAnswered,
+    Notified,
+    Recorded,
+    RollbackBegun,
+    StateChanged,
+    TargetOutcome,
+    TargetsUpdated,
+    WaitBegun,
 )
 from hermesops.rollout.gates.judgement import judge
 from hermesops.rollout.observation import RolloutObservation
@@ -121,22 +132,21 @@ class Runner:
             case Change(state=state):
                 await self._change(step, seen, state)
             case UpdateTargets(targets=targets):
-                await self._note(step)
+                await self._record(TargetsUpdated(step.why, _ids(targets)), step.evidence)
                 await self._rows.put_targets(*targets)
             case Notify(event=event):
                 await self._notify(seen, event)
             case DeployTargets(targets=targets):
                 await self._run_batch(step, seen, targets)
             case RollBackTargets(targets=targets, at_once=at_once):
-                await self._note(step)
+                await self._record(RollbackBegun(step.why, _ids(targets)), step.evidence)
                 await self._roll_back(seen, targets, at_once)
             case Drill(before=before):
                 result, detail = await self._drill(seen, before)
-                await self._answer("drill", step, {"result": result.value, "detail": detail})
+                await self._record(DrillEnded(result, step.why, detail), step.evidence)
             case AskHook(hook=hook, stage=stage):
                 result, detail = await self._asks.ask(hook, seen.rollout)
-                answer = {"result": result.value, "detail": detail, "stage": stage}
-                await self._answer(hook_kind(hook), step, answer)
+                await self._record(GateAnswered(hook.name, result, stage, step.why, detail), step.evidence)
             case _ as never:
                 assert_never(never)
 
@@ -172,25 +182,25 @@ class Runner:
     async def _change(self, step: Decision, seen: RolloutObservation, state: RolloutState) -> None:
         was = seen.rollout
         changed = replace(was, state=state, reason=step.why, who=WHO)
-        event = self._event("state", {"why": step.why, "from": was.state.value, "to": state.value}, step.evidence)
+        event = Recorded(self._clock.now(), StateChanged(was.state, state, step.why), step.evidence)
         await self._rows.change(was, changed, event)
 
     async def _wait(self, step: Decision, seen: RolloutObservation, seconds: float) -> None:
         """Let time pass, and end that as soon as somebody says something."""
-        said = seen.latest("wait")
-        if said is None or said.decision.get("why") != step.why:
-            await self._note(step)
+        waited = seen.records.newest(WaitBegun)
+        if waited is None or waited.event.why != step.why:
+            await self._record(WaitBegun(step.why), step.evidence)
         ends = self._clock.now().timestamp() + seconds
         while self._clock.now().timestamp() < ends and await self._rows.state() is seen.rollout.state:
             await self._clock.pause(min(POLL_S, max(0.0, ends - self._clock.now().timestamp())))
 
-    async def _notify(self, seen: RolloutObservation, event: RolloutEvent) -> None:
+    async def _notify(self, seen: RolloutObservation, event: Recorded[StateChanged]) -> None:
         # Whoever wants to know must not keep a rollout from halting.
         problem = await problem_of(self._notifies.notify(seen.rollout, event))
-        await self._rows.add_event(self._event("notify", {"of": event.id, "problem": problem}, {}))
+        await self._record(Notified(event.id, problem))
 
     async def _run_batch(self, step: Decision, seen: RolloutObservation, targets: tuple[RolloutTarget, ...]) -> None:
-        await self._note(step)
+        await self._record(BatchBegun(step.why, _ids(targets)), step.evidence)
 
         def is_enough(ended: list[RolloutTarget]) -> bool:
             now = {target.id: target for target in ended}
@@ -199,11 +209,11 @@ class Runner:
             return judgement.failures.result is GateResult.FAIL
 
         ended = await self._executor.run(seen.rollout, targets, is_enough)
-        outcomes = [
-            {"instance": one.id, "stage": one.stage, "batch": one.batch, "state": one.state.value, "detail": one.detail}
+        outcomes = (
+            TargetOutcome(one.id, one.stage, one.batch, one.state, one.detail)
             for one in sorted(ended, key=lambda each: each.position)
-        ]
-        await self._rows.add_event(self._event("deployed", {"targets": outcomes}, {}))
+        )
+        await self._record(BatchEnded(tuple(outcomes)))
 
     async def _roll_back(self, seen: RolloutObservation, targets: tuple[RolloutTarget, ...], at_once: int) -> None:
         async def one(target: RolloutTarget) -> None:
@@ -250,21 +260,9 @@ class Runner:
         except HermesError as error:
             return GateResult.INCONCLUSIVE, error.message
 
-    async def _answer(self, kind: str, step: Decision, answer: Mapping[str, object]) -> None:
-        await self._rows.add_event(self._event(kind, {"why": step.why, **answer}, step.evidence))
-
-    async def _note(self, step: Decision) -> None:
-        await self._rows.add_event(self._event(_kind(step.step), _told(step), step.evidence))
-
-    def _event(self, kind: str, decision: Mapping[str, object], evidence: Mapping[str, object]) -> RolloutEvent:
-        return RolloutEvent(self._clock.now(), kind, decision, evidence)
+    async def _record(self, event: Event, evidence: Mapping[str, object] | None = None) -> None:
+        await self._rows.add_event(Recorded(self._clock.now(), event, evidence or {}))
 
 
-def _kind(step: Step) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(step).__name__).lower()
-
-
-def _told(step: Decision) -> Mapping[str, object]:
-    if isinstance(step.step, DeployTargets | RollBackTargets | UpdateTargets):
-        return {"why": step.why, "targets": ids(step.step.targets)}
-    return {"why": step.why}
+def _ids(targets: tuple[RolloutTarget, ...]) -> tuple[InstanceId, ...]:
+    return tuple(target.id for target in targets)

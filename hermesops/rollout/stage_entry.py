@@ -7,9 +7,10 @@ operator who says ``promote`` answers for those that need more data or a person;
 from collections.abc import Iterator
 from datetime import timedelta
 
-from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillPolicy
-from hermesops.rollout.actions import AskHook, Change, Decision, Drill, Step, Wait, hook_kind
+from hermesops.rollout.actions import AskHook, Change, Decision, Drill, Step, Wait
+from hermesops.rollout.events import DrillEnded, Event, Recorded, StateChanged
 from hermesops.rollout.gates.judgement import Judgement, evidence_of, soaked_at
 from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.plan.blast_radius import blast_radius
@@ -91,35 +92,35 @@ def _may_still_come(observation: RolloutObservation) -> bool:
 def _of_the_drill(observation: RolloutObservation, *, promoted: bool) -> Iterator[tuple[Step, str]]:
     if observation.spec.drill is DrillPolicy.NO:
         return
-    drilled = observation.latest("drill")
-    if drilled is None or (_is_old(observation, drilled) and drilled.decision.get("result") != GateResult.PASS):
+    drilled = observation.records.newest(DrillEnded)
+    if drilled is None or (_is_old(observation, drilled) and drilled.event.result is not GateResult.PASS):
         yield Drill(_usual_release(observation.targets)), "rehearse the rollback on a warm-pool machine first"
         return
-    result, detail = str(drilled.decision.get("result")), str(drilled.decision.get("detail"))
-    if result == GateResult.FAIL:
+    result, detail = drilled.event.result, drilled.event.detail
+    if result is GateResult.FAIL:
         yield Change(RolloutState.HALTED), f"the rollback rehearsal failed: {detail}"
-    elif result != GateResult.PASS and observation.spec.drill is DrillPolicy.REQUIRED and not promoted:
+    elif result is not GateResult.PASS and observation.spec.drill is DrillPolicy.REQUIRED and not promoted:
         yield Change(RolloutState.PAUSED), f"the rollback was not rehearsed ({result.replace('_', ' ')}): {detail}"
 
 
 def _of_hooks(observation: RolloutObservation, stage: int, what: str) -> Iterator[tuple[Step, str]]:
     promoted = observation.rollout.decisions.promoted >= stage
     for hook in observation.spec.gates.hooks:
-        answer = observation.latest(hook_kind(hook))
-        if answer is None or answer.decision.get("stage") != stage or _is_old(observation, answer):
+        answer = observation.records.gate_answer(hook.name)
+        if answer is None or answer.event.stage != stage or _is_old(observation, answer):
             yield AskHook(hook, stage), f"ask gate {hook.name} whether {what}"
             return
-        result, detail = str(answer.decision.get("result")), str(answer.decision.get("detail"))
-        if result == GateResult.FAIL:
+        result, detail = answer.event.result, answer.event.detail
+        if result is GateResult.FAIL:
             yield Change(RolloutState.HALTED), f"gate {hook.name} fails: {detail}"
-        elif result != GateResult.PASS and not promoted:
+        elif result is not GateResult.PASS and not promoted:
             yield Change(RolloutState.PAUSED), f"gate {hook.name} is {result.replace('_', ' ')}: {detail}"
 
 
-def _is_old(observation: RolloutObservation, answer: RolloutEvent) -> bool:
-    """Whether the rollout was paused or halted since: who resumes it wants to know anew."""
-    state = observation.latest("state")
-    return state is not None and answer.at < state.at
+def _is_old(observation: RolloutObservation, answer: Recorded[Event]) -> bool:
+    """Whether the state changed since: an operator who resumes a rollout wants the gate asked again."""
+    changed = observation.records.newest(StateChanged)
+    return changed is not None and answer.at < changed.at
 
 
 def _of_two_people(observation: RolloutObservation, stage: int) -> Iterator[tuple[Step, str]]:

@@ -6,9 +6,10 @@ A receiver that does not answer holds no rollout up: it is warned of, and a gate
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from hermesops.model.rollout import GateResult, Rollout, RolloutEvent
+from hermesops.model.rollout import GateResult, Rollout
 from hermesops.node.untrusted.foreign_text import one_line, quoted
 from hermesops.node.untrusted.strict_json import MalformedJSONError, parse
+from hermesops.rollout.events import Event, Recorded, kind_of
 
 KIND, VERSION = "hermesops-rollout", 1
 """Of every message; a field never changes its meaning within a version."""
@@ -29,7 +30,7 @@ class Warn(Protocol):
         """Log it."""
 
 
-def message(rollout: Rollout, event: RolloutEvent | None, *, environment: str) -> dict[str, object]:
+def message(rollout: Rollout, event: Recorded[Event] | None, *, environment: str) -> dict[str, object]:
     """What a receiver is told; nothing of any user. Pure."""
     return {
         "kind": KIND,
@@ -42,7 +43,7 @@ def message(rollout: Rollout, event: RolloutEvent | None, *, environment: str) -
         "reason": rollout.reason,
         "who": rollout.who,
         "event": event.id if event else None,
-        "what": event.kind if event else None,
+        "what": kind_of(event.event) if event else None,
         "at": (event.at if event else rollout.updated_at).isoformat(timespec="seconds"),
     }
 
@@ -63,7 +64,7 @@ class WebHook:
         self._warn = warn
         self._refused = refuses(url) if url else ""
 
-    async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
+    async def notify(self, rollout: Rollout, event: Recorded[Event]) -> None:
         """Send one message; ``event.id`` lets a receiver drop a repeated one."""
         if not self._url:
             return

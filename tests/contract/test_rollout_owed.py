@@ -8,7 +8,7 @@ from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.registry import Registry
 from tests.support.registries import placed
-from tests.support.rollouts import NEW, STARTED, started
+from tests.support.rollouts import NEW, STARTED_ROW, started
 
 
 def test_only_who_is_awake_and_in_no_rollout_is_brought_anything(registry: Registry) -> None:
@@ -18,7 +18,7 @@ def test_only_who_is_awake_and_in_no_rollout_is_brought_anything(registry: Regis
     rollout = started(registry, *agents)
     for target in registry.rollout_targets(rollout.id):
         registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
-    registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
+    registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED_ROW)
     registry.set_status(agents[1].id, InstanceStatus.SUSPENDED)
     assert {one.user for one in outdated(registry)} == {"ada", "bob", "eve"}
     assert {one.user for one in can_be_updated(registry, outdated(registry))} == {"ada", "eve"}
@@ -35,7 +35,7 @@ def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> N
         rollout = started(registry, agent, rollout_id=f"r{number}", action=action)
         [target] = registry.rollout_targets(rollout.id)
         registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
-        registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
+        registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED_ROW)
     asked = requests(outdated(registry), "outdated", Spec())
     assert [(request.action, request.where) for request in asked] == [
         (Action.MACHINE, "user=bob"),

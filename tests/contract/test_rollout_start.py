@@ -16,7 +16,7 @@ from hermesops.operations.runner import QUEUED, Operations
 from hermesops.registry import Registry
 from hermesops.settings import Settings
 from tests.support.registries import placed
-from tests.support.rollouts import NEW, ROLLOUT, STARTED, target_of
+from tests.support.rollouts import NEW, ROLLOUT, STARTED_ROW, target_of
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
@@ -35,9 +35,8 @@ def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
 
 def begun(registry: Registry, state: RolloutState) -> Rollout:
     """A rollout to one user that came to that state, and its operation to its end."""
-    event = replace(STARTED, decision={"where": ""})
-    operation = registry.add_rollout(ROLLOUT, [target_of(placed(registry, "ada"))], event)
-    registry.change_rollout(ROLLOUT, replace(ROLLOUT, state=state), event)
+    operation = registry.add_rollout(ROLLOUT, [target_of(placed(registry, "ada"))], STARTED_ROW)
+    registry.change_rollout(ROLLOUT, replace(ROLLOUT, state=state), STARTED_ROW)
     registry.finish_operation(operation.id, OperationStatus.DONE, state.value)
     return registry.get_rollout(ROLLOUT.id)
 

@@ -19,7 +19,6 @@ from hermesops.model.rollout import (
     GateResult,
     ReleaseStatus,
     Rollout,
-    RolloutEvent,
     RolloutId,
     RolloutState,
     RolloutTarget,
@@ -30,6 +29,7 @@ from hermesops.model.rollout_spec import Action, HookGate, Spec
 from hermesops.model.vitals import Liveness, Vital
 from hermesops.rollout.actions import Decision
 from hermesops.rollout.commands import Transition
+from hermesops.rollout.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
 from hermesops.rollout.plan.batches import batches_of
 from hermesops.rollout.ports import ApprovalState, Comparison, Records, Watched
 from hermesops.rollout.runner import Runner
@@ -151,7 +151,7 @@ class World:
         self.rollout = Rollout(
             RolloutId("r1"), release, Action.SLOT, spec, RolloutState.PENDING, "because", "ada", BEGAN, BEGAN
         )
-        self.events: list[RolloutEvent] = []
+        self.events: list[Recorded[Event]] = []
         self.exposed: list[InstanceId] = []
         self.told: list[str] = []
         self.frozen: list[Freeze] = []
@@ -169,8 +169,9 @@ class World:
     # Rows
 
     async def read(self) -> Records:
-        latest = {event.kind: event for event in self.events}
-        return Records(self.rollout, tuple(sorted(self.placed.values(), key=lambda one: one.position)), latest)
+        latest = {kind_of(one.event): one for one in self.events}
+        placed = tuple(sorted(self.placed.values(), key=lambda one: one.position))
+        return Records(self.rollout, placed, tuple(latest.values()))
 
     async def state(self) -> RolloutState:
         return self.rollout.state
@@ -180,7 +181,7 @@ class World:
         self.placed.update({target.id: target for target in targets})
         self.fate.write()
 
-    async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
+    async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
         self.fate.write()
         if was != self.rollout:
             return False
@@ -189,7 +190,7 @@ class World:
         self.fate.write()
         return True
 
-    async def add_event(self, event: RolloutEvent) -> None:
+    async def add_event(self, event: Recorded[Event]) -> None:
         self.fate.write()
         self._append(event)
         self.fate.write()
@@ -201,7 +202,7 @@ class World:
             self.exposed.append(instance_id)
         self.fate.write()
 
-    def _append(self, event: RolloutEvent) -> None:
+    def _append(self, event: Recorded[Event]) -> None:
         self.events.append(replace(event, id=len(self.events) + 1))
 
     # Machines
@@ -344,10 +345,10 @@ class World:
     async def check(self, records: Records) -> ApprovalState:
         return self.approval or ApprovalState(records.rollout.decisions.approved)
 
-    async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
+    async def notify(self, rollout: Rollout, event: Recorded[StateChanged]) -> None:
         assert rollout.id == self.rollout.id
         self.fate.write()
-        self.told.append(str(event.decision["to"]))
+        self.told.append(event.event.after.value)
         self.fate.write()
 
     async def freezes(self) -> Sequence[Freeze]:
@@ -426,8 +427,8 @@ class World:
     def machine_of(self, position: int) -> Machine:
         return self.machines[self.nth(position).id]
 
-    def decisions(self, kind: str) -> list[str]:
-        return [str(event.decision["why"]) for event in self.events if event.kind == kind]
+    def reasons(self, kind: type[TargetsUpdated | WaitBegun]) -> list[str]:
+        return [one.event.why for one in self.events if isinstance(one.event, kind)]
 
 
 def fleet(size: int) -> list[Target]:

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, RolloutTarget
+from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.rollout.events import Event, Recorded, RolloutStarted, from_row, to_row
 from hermesops.rollout.ports import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hermesops.app.container import Container
     from hermesops.registry import Registry
 
@@ -42,13 +41,13 @@ class RolloutRows:
         """Write where targets stand, all or none."""
         await in_db_thread(self._registry.put_rollout_targets, self._id, targets, lease=self._lease)
 
-    async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
+    async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
         """Write a state with the event of it, or nothing where the row is another by now."""
-        return await in_db_thread(self._registry.change_rollout, was, rollout, event, lease=self._lease)
+        return await in_db_thread(self._registry.change_rollout, was, rollout, to_row(event), lease=self._lease)
 
-    async def add_event(self, event: RolloutEvent) -> None:
-        """Append what was decided."""
-        await in_db_thread(self._registry.add_rollout_event, self._id, event, lease=self._lease)
+    async def add_event(self, event: Recorded[Event]) -> None:
+        """Append an event."""
+        await in_db_thread(self._registry.add_rollout_event, self._id, to_row(event), lease=self._lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
         """Note that an instance was among the first."""
@@ -60,8 +59,13 @@ def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
     return Records(
         registry.get_rollout(rollout_id),
         registry.rollout_targets(rollout_id),
-        registry.latest_rollout_events(rollout_id),
+        tuple(map(from_row, registry.latest_rollout_events(rollout_id).values())),
     )
+
+
+def events_of(registry: "Registry", rollout_id: RolloutId) -> list[Recorded[Event]]:
+    """All events of a rollout, the oldest first."""
+    return [from_row(row) for row in registry.rollout_events(rollout_id)]
 
 
 def records(app: "Container", text: str) -> Records:
@@ -73,6 +77,7 @@ def records(app: "Container", text: str) -> Records:
     return records_of(app.registry, app.registry.find_rollout(text).id)
 
 
-def asked_of(registry: "Registry", rollout_id: RolloutId) -> "Mapping[str, object]":
-    """What was asked for when a rollout was begun: ``where``, ``who`` and the rest of its first event."""
-    return registry.latest_rollout_events(rollout_id)["start"].decision
+def start_of(registry: "Registry", rollout_id: RolloutId) -> RolloutStarted:
+    """The first event of a rollout: what was asked for, and by whom."""
+    events = (from_row(row).event for row in registry.latest_rollout_events(rollout_id).values())
+    return next(event for event in events if isinstance(event, RolloutStarted))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.app.adapters.rollout_store import asked_of
+from hermesops.app.adapters.rollout_store import start_of
 from hermesops.app.adapters.rollout_targets import FIELDS, candidates, selected
 from hermesops.app.services.rollout_requests import RolloutRequest
 from hermesops.model.ids import InstanceId
@@ -111,6 +111,5 @@ def _late(registry: "Registry") -> tuple[OutdatedInstance, ...]:
 
 def _selector(registry: "Registry", rollout: Rollout) -> Selector:
     """Whom it was meant for; what they ran before says nothing of those that come later."""
-    where = str(asked_of(registry, rollout.id).get("where") or "")
-    conditions = Selector.parse(where, fields=FIELDS).conditions
+    conditions = Selector.parse(start_of(registry, rollout.id).where, fields=FIELDS).conditions
     return Selector({name: values for name, values in conditions.items() if name != "release"})

@@ -14,6 +14,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.identity.approval import Asked, digest_of, refuse_other
 from hermesops.identity.operators import proved_identity
 from hermesops.model.rollout import Rollout
+from hermesops.rollout.events import RolloutStarted
 from hermesops.rollout.ports import ApprovalState, Records
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def asked_for(records: Records, stage: int, environment: str) -> Asked:
     """What is asked for, by its content: this release to these instances up to that stage, in this way."""
     from hermesops.registry.repositories.rollouts.encoding import to_json
 
-    rollout, who = records.rollout, str(records.latest["start"].decision.get("who") or records.rollout.who)
+    rollout, started = records.rollout, records.newest(RolloutStarted)
+    who = (started.event.who if started else "") or rollout.who
     content = {
         "rollout": rollout.id,
         "release": rollout.release,

@@ -11,6 +11,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.rollout import Rollout, RolloutId
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.rollout.commands import OperatorCommand, Transition
+from hermesops.rollout.events import to_row
 from hermesops.waiting import cancel
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def steer(app: "Container", rollout_id: RolloutId, word: Word, *, why: str) -> R
         found = records_of(registry, rollout_id)
         said = OperatorCommand(registry.actor, why, registry.now())
         transition = word(found, said)
-        if registry.change_rollout(found.rollout, transition.rollout, transition.event, targets=transition.targets):
+        event = to_row(transition.event)
+        if registry.change_rollout(found.rollout, transition.rollout, event, targets=transition.targets):
             return registry.get_rollout(rollout_id)
     raise UnavailableError(f"rollout {rollout_id} changes faster than it can be told anything", hint="say it again")
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermesops.app.adapters.rollout_store import asked_of
+from hermesops.app.adapters.rollout_store import start_of
 from hermesops.app.adapters.rollout_targets import FIELDS, candidates, selected
 from hermesops.app.services.selection import refuse_unknown
 from hermesops.errors import RefusedError, UsageError
@@ -138,7 +138,7 @@ def unfinished(registry: "Registry", release: ReleaseId, request: RolloutRequest
     """The same rollout, begun before and not ended: whoever asks again goes on with it."""
     for rollout in registry.list_rollouts(unfinished=True):
         same = (rollout.release, rollout.action) == (release, request.action)
-        if same and asked_of(registry, rollout.id).get("where") == request.where:
+        if same and start_of(registry, rollout.id).where == request.where:
             return rollout
     return None
 

@@ -21,9 +21,10 @@ from hermesops.app.services.rollout_requests import (
 )
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
+from hermesops.model.rollout import Rollout, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.rollout.events import Recorded, RolloutStarted, to_row
 from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ class Rollouts:
             updated_at=now,
         )
         placed = batches_of(release, targets, request.spec)
-        event = RolloutEvent(now, "start", _told(rollout, request), _evidence(targets))
-        self._registry.add_rollout(rollout, placed, event)
+        event = RolloutStarted(rollout.reason, rollout.who, release, request.where, rollout.action.value)
+        self._registry.add_rollout(rollout, placed, to_row(Recorded(now, event, _evidence(targets))))
         return rollout
 
     def _spec(self, request: RolloutRequest) -> Spec:
@@ -209,16 +210,6 @@ class RegistryClock:
     async def pause(self, seconds: float) -> None:
         """Let time pass."""
         await waiting.pause(seconds)
-
-
-def _told(rollout: Rollout, request: RolloutRequest) -> dict[str, object]:
-    return {
-        "why": rollout.reason,
-        "who": rollout.who,
-        "release": rollout.release,
-        "where": request.where,
-        "action": rollout.action.value,
-    }
 
 
 def _evidence(targets: Sequence[Target]) -> dict[str, object]:

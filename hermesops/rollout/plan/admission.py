@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from hermesops.errors import UsageError
 from hermesops.model.rollout_spec import Gates, Spec
 from hermesops.model.vitals import Vital
-from hermesops.rollout.actions import hook_kind
+from hermesops.rollout.events import hook_kind
 from hermesops.rollout.plan.windows import parse_window
 
 _HINT = "hermesops rollout start --help"
@@ -77,6 +77,6 @@ def _gates(gates: Gates, stages: int) -> Iterator[str]:
     for hook in gates.hooks:
         if not hook.name or hook.timeout_s <= 0:
             yield f"gate {hook.name!r} needs a name and a time limit"
-    if len({hook_kind(hook) for hook in gates.hooks}) != len(gates.hooks):
+    if len({hook_kind(hook.name) for hook in gates.hooks}) != len(gates.hooks):
         yield "two gates have the same name, as far as an event's kind holds it"
     yield from (f"there is no stage {number}" for number in gates.manual_before if not 1 <= number <= stages)

@@ -122,5 +122,5 @@ def _soak_left_s(stage: Sequence[RolloutTarget], spec: Spec, now: datetime) -> f
 
 
 def _gates(records: Records) -> Mapping[str, object]:
-    heard = [event for event in records.latest.values() if "failures" in event.evidence]
+    heard = [event for event in records.latest if "failures" in event.evidence]
     return max(heard, key=lambda event: event.id).evidence if heard else {}

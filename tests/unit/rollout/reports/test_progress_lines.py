@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.actions import (
     Change,
     Decision,
@@ -16,6 +16,7 @@ from hermesops.rollout.actions import (
     UpdateTargets,
     Wait,
 )
+from hermesops.rollout.events import Recorded, StateChanged
 from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.progress_lines import changes, names, narrate, progress
@@ -32,10 +33,11 @@ BOB = target("bob", TargetState.SOAKING, stage=1)
 EVE = target("eve", stage=1, batch=1)
 MAX = target("max", stage=1, batch=1)
 TARGETS = (ADA, BOB, EVE, MAX, *(target(f"u{number}", stage=2) for number in range(6)))
+HALTED = StateChanged(RolloutState.RUNNING, RolloutState.HALTED)
 
 
 def told(step: Step, why: str = "because") -> str:
-    return narrate(Decision(step, why), RolloutObservation(AT, Records(ROLLOUT, TARGETS, {})))
+    return narrate(Decision(step, why), RolloutObservation(AT, Records(ROLLOUT, TARGETS)))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def told(step: Step, why: str = "because") -> str:
             Change(RolloutState.ROLLING_BACK),
             "stage 2/3, batch 1/2, 1 of 10 healthy: the rollout is rolling back: because",
         ),
-        (Notify(RolloutEvent(AT, "state", {}, {})), "stage 2/3, batch 1/2, 1 of 10 healthy: because"),
+        (Notify(Recorded(AT, HALTED)), "stage 2/3, batch 1/2, 1 of 10 healthy: because"),
         (Wait(10), "stage 2/3, batch 1/2, 1 of 10 healthy: because"),
     ],
 )
