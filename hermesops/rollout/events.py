@@ -257,7 +257,7 @@ def from_row(row: RolloutEvent) -> Recorded[Event]:
     try:
         kind: Any = _TYPES[row.kind.partition(":")[0]]
         told: dict[str, Any] = {
-            one.name: _FROM_JSON.get(one.name, lambda value: value)(row.decision[key])
+            one.name: _FROM_JSON.get(one.name, _as_is)(row.decision[key])
             for one in fields(kind)
             if (key := _STORED_KEYS.get(one.name, one.name)) in row.decision
         }
@@ -276,6 +276,10 @@ def instances_of(event: Event) -> frozenset[InstanceId]:
     if isinstance(event, StateChanged | CommandGiven | TargetsUpdated | BatchBegun | RollbackBegun):
         return frozenset(event.targets)
     return frozenset()
+
+
+def _as_is(value: object) -> object:
+    return value
 
 
 def _plain(value: Any) -> object:  # noqa: ANN401 - any value of a field

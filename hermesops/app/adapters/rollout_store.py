@@ -8,6 +8,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.rollout.events import Event, Recorded, RolloutStarted, from_row, to_row
+from hermesops.rollout.plan.targets import Fleet
 from hermesops.rollout.ports import Records
 
 if TYPE_CHECKING:
@@ -75,6 +76,18 @@ def records(app: "Container", text: str) -> Records:
         UsageError: There is none of that id.
     """
     return records_of(app.registry, app.registry.find_rollout(text).id)
+
+
+def fleet_of(registry: "Registry") -> Fleet:
+    """All that rollouts have to know of instances."""
+    unfinished = registry.list_rollouts(unfinished=True)
+    return Fleet(
+        registry.list_ordered(),
+        registry.instance_releases(),
+        registry.instance_policies(),
+        registry.exposures(),
+        frozenset(target.id for row in unfinished for target in registry.rollout_targets(row.id)),
+    )
 
 
 def start_of(registry: "Registry", rollout_id: RolloutId) -> RolloutStarted:

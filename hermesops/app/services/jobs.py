@@ -5,20 +5,20 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.app.services.model_tokens import ModelTokens
-from hermesops.app.services.outdated import can_be_updated, outdated, requests, usual_spec
+from hermesops.app.services.outdated import updatable, usual_spec
 from hermesops.app.services.proxy_tokens import Tokens
 from hermesops.app.services.restore_drills import Drills
 from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
 from hermesops.jobs.runner import Job, Report
 from hermesops.model.unknown_name import unknown_name
+from hermesops.rollout.plan.backlog import requests_for
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
-    from hermesops.app.services.outdated import OutdatedInstance
-    from hermesops.app.services.rollout_requests import RolloutRequest
     from hermesops.jobs.runner import JobScheduler
     from hermesops.model.ids import CellName
+    from hermesops.rollout.plan.requests import RolloutRequest
 
 ALL = "all"
 
@@ -164,19 +164,17 @@ class Jobs:
     # Rollouts
 
     def _outdated(self) -> list[str]:
-        return [one.user for one in self._outdated_and_ready()]
+        return [one.user for one in updatable(self._app.registry)]
 
     async def _deploy_outdated(self) -> Report:
         told = {}
-        for request in requests(self._outdated_and_ready(), "outdated", usual_spec(self._app.env.settings)):
+        spec = usual_spec(self._app.env.settings)
+        for request in requests_for(updatable(self._app.registry), "outdated", spec):
             told[f"{request.release} to {request.where}"] = await problem_of(self._begin(request))
         return _report(told, "{} rollouts are left to the workers")
 
     async def _begin(self, request: "RolloutRequest") -> None:
         self._session.rollouts.leave(await self._session.rollouts.start(request))
-
-    def _outdated_and_ready(self) -> "tuple[OutdatedInstance, ...]":
-        return can_be_updated(self._app.registry, outdated(self._app.registry))
 
     # Drills
 

@@ -2,27 +2,27 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from hermesops import waiting
 from hermesops.app.adapters.rollout_health import Watching
 from hermesops.app.adapters.rollout_store import RolloutRows
-from hermesops.app.adapters.rollout_targets import look_at_unknown
 from hermesops.app.container_parts.narration import warn
 from hermesops.app.services.rollout_requests import (
-    RolloutRequest,
     ahead,
     check_wanted,
-    meant,
     refuse_damaged,
+    targets_of,
     unfinished,
 )
+from hermesops.errors import HermesError
+from hermesops.fan_out import Limits, fan_out
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, Target
-from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
+from hermesops.model.rollout_spec import Action
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.rollout.events import Recorded, RolloutStarted, to_row
 from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from hermesops.model.freeze import Freeze
     from hermesops.registry import Registry
     from hermesops.rollout.gates.hooks import AllowedHooks
+    from hermesops.rollout.plan.requests import RolloutRequest
     from hermesops.rollout.ports import Machines
     from hermesops.rollout.runner import Runner
     from hermesops.settings import Environment
 
 _ID_BYTES = 3
 """Of a rollout's id, which people type: sixteen million, and one that is taken already is refused by the database."""
+
+_ASK_RELEASE = Limits(at_once=32, slow_after_s=20.0, within_s=40.0)
 
 _LEFT_S = 20.0
 """Seconds in which the lease of a dead one runs out."""
@@ -85,7 +88,7 @@ class Rollouts:
         make = SlotMachines if self._registry.get_rollout(rollout_id).action is Action.SLOT else MachineMoves
         return make(self._session, f"rollout {rollout_id}")
 
-    async def start(self, request: RolloutRequest) -> Rollout:
+    async def start(self, request: "RolloutRequest") -> Rollout:
         """Freeze the targets and write everything down; or find the same that was begun and has not ended.
 
         Raises:
@@ -103,15 +106,35 @@ class Rollouts:
         if request.action is Action.SLOT:
             await in_db_thread(refuse_damaged, self._app, release)
         await Watching(self._session, self._registry.now).require(request.spec.gates.health.vitals)
-        targets = await in_db_thread(meant, self._registry, request)
+        targets = await in_db_thread(targets_of, self._registry, request)
         if request.action is Action.SLOT:
-            await look_at_unknown(self._session, targets)
+            await self._learn_releases(targets)
         return await in_db_thread(self._write, release, request)
 
     def leave(self, rollout: Rollout) -> None:
         """Leave a rollout to the workers; one that has ended or halted is left as it is."""
         if rollout.state.has_runner:
             self._session.operations.leave(self._registry.reopen_rollout_operation(rollout))
+
+    async def _learn_releases(self, targets: Sequence[Target]) -> None:
+        """Ask the machines of targets whose release nobody knows, and write it down; silence is no error."""
+        from hermesops.instances.remote.releases import ReleaseClient
+
+        releases = ReleaseClient(self._session.instance_client.channel)
+
+        async def ask(instance_id: InstanceId) -> ReleaseId | None:
+            instance = await in_db_thread(self._registry.get_instance, instance_id)
+            seen = await releases.observe(instance.machine_id) if instance.machine_id else None
+            return seen.current if seen else None
+
+        unknown = [target.instance_id for target in targets if not target.release_before]
+        answers = await fan_out(unknown, ask, _ASK_RELEASE)
+        told = {
+            instance_id: release
+            for instance_id, release in zip(unknown, answers, strict=True)
+            if release and not isinstance(release, HermesError)
+        }
+        await in_db_thread(self._registry.note_releases, told)
 
     async def _end_left(self) -> None:
         """End the rows of operations whose rollout is over: who brought it to its end died before saying so."""
@@ -121,7 +144,7 @@ class Rollouts:
             if not rollout.state.has_runner:
                 await self._session.operations.resume(row, wait_s=_LEFT_S)
 
-    async def await_others(self, request: RolloutRequest) -> None:
+    async def await_others(self, request: "RolloutRequest") -> None:
         """Return once no other rollout that has not ended has any of the instances that are meant.
 
         Raises:
@@ -133,21 +156,21 @@ class Rollouts:
             return
 
         async def look() -> bool | waiting.Pending[bool]:
-            other = await in_db_thread(ahead, self._registry, await in_db_thread(meant, self._registry, request))
+            other = await in_db_thread(ahead, self._registry, request)
             return waiting.Pending(f"rollout {other.id} is {other.state.value}: {other.reason}") if other else True
 
         what = "the end of the rollout ahead"
         await waiting.until(look, what=what, timeout_s=_QUEUE_S, every_s=2.0, tell=self._app.tell)
 
-    def _write(self, release: ReleaseId, request: RolloutRequest) -> Rollout:
+    def _write(self, release: ReleaseId, request: "RolloutRequest") -> Rollout:
         from hermesops.rollout.plan.batches import batches_of
 
-        targets, now = meant(self._registry, request), self._registry.now()
+        targets, now = targets_of(self._registry, request), self._registry.now()
         rollout = Rollout(
             id=RolloutId(secrets.token_hex(_ID_BYTES)),
             release=release,
             action=request.action,
-            spec=self._spec(request),
+            spec=request.spec_with(pool=any(self._app.env.settings.pool_size.values())),
             state=RolloutState.PENDING,
             reason=request.reason or "asked for",
             who=self._registry.actor,
@@ -158,16 +181,6 @@ class Rollouts:
         event = RolloutStarted(rollout.reason, rollout.who, release, request.where, rollout.action.value)
         self._registry.add_rollout(rollout, placed, to_row(Recorded(now, event, _evidence(targets))))
         return rollout
-
-    def _spec(self, request: RolloutRequest) -> Spec:
-        """Where there is a pool, the way back has to be tried on it first; where there is none, nothing can be.
-
-        A pool has machines of the image that is wanted for new ones, so of an image it can be tried only then.
-        """
-        has_pool = any(self._app.env.settings.pool_size.values()) and request.action is Action.SLOT
-        if request.spec.drill is not DrillPolicy.REQUIRED or has_pool:
-            return request.spec
-        return replace(request.spec, drill=DrillPolicy.IF_POSSIBLE)
 
 
 def allowed_hooks(env: "Environment") -> "AllowedHooks":

@@ -103,8 +103,9 @@ def _rollout(
 
 
 def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
-    from hermesops.app.services.rollout_requests import RolloutRequest, check_release
+    from hermesops.app.services.rollout_requests import check_release
     from hermesops.model.rollout_spec import Action
+    from hermesops.rollout.plan.requests import RolloutRequest
 
     release = check_release(composed, to)
     agree(

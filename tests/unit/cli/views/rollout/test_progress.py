@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.app.services.outdated import OutdatedInstance
 from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress, status
 from hermesops.model.ids import InstanceId
@@ -12,6 +11,7 @@ from hermesops.model.rollout import GateResult, Progress, RolloutId, RolloutStat
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.slot import RollbackResult
 from hermesops.rollout.events import BatchBegun, BatchEnded, Recorded, StateChanged, TargetOutcome, instances_of
+from hermesops.rollout.plan.backlog import OutdatedInstance
 from hermesops.rollout.plan.preview import preview
 from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.explain import explain
