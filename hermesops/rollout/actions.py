@@ -1,4 +1,4 @@
-"""What can be next in a rollout. Data only: deciding returns it, doing carries it out."""
+"""The steps that a rollout can take next. Data only: ``decide`` returns one, the runner does it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,28 +10,28 @@ from hermesops.rollout.events import Recorded, StateChanged
 
 @dataclass(frozen=True)
 class Change:
-    """The rollout gets another state."""
+    """Change the state of the rollout."""
 
     state: RolloutState
 
 
 @dataclass(frozen=True)
 class Notify:
-    """Somebody wants to know of a change of state."""
+    """Tell the webhook of a change of state."""
 
     event: Recorded[StateChanged]
 
 
 @dataclass(frozen=True)
 class DeployTargets:
-    """These get the release, or are brought to a known end if they were under way."""
+    """Deploy the release to targets, or finish the change of those that are in flight."""
 
     targets: tuple[RolloutTarget, ...]
 
 
 @dataclass(frozen=True)
 class RollBackTargets:
-    """These are put back, at most so many at once."""
+    """Roll targets back, at most ``at_once`` at the same time."""
 
     targets: tuple[RolloutTarget, ...]
     at_once: int
@@ -39,21 +39,21 @@ class RollBackTargets:
 
 @dataclass(frozen=True)
 class UpdateTargets:
-    """These are as given here now; nothing is done to a machine."""
+    """Write these targets as they are given here; no machine is changed."""
 
     targets: tuple[RolloutTarget, ...]
 
 
 @dataclass(frozen=True)
 class Drill:
-    """The way back is tried on a machine of the pool."""
+    """Rehearse upgrade and rollback on a warm-pool machine, from the release ``before``."""
 
     before: str
 
 
 @dataclass(frozen=True)
 class AskHook:
-    """A gate that others keep is asked whether a stage may begin, or, behind the last one, whether all is well."""
+    """Ask a hook whether a stage may begin; the number of stages stands for the end of the rollout."""
 
     hook: HookGate
     stage: int
@@ -61,7 +61,7 @@ class AskHook:
 
 @dataclass(frozen=True)
 class Wait:
-    """Nothing is to be done for so many seconds, unless somebody says something."""
+    """Do nothing for some seconds, or until an operator gives a command."""
 
     seconds: float
 
@@ -71,7 +71,7 @@ Step = Change | Notify | DeployTargets | RollBackTargets | UpdateTargets | Drill
 
 @dataclass(frozen=True)
 class Decision:
-    """A step, and what it followed from.
+    """A step, and what it follows from.
 
     Attributes:
         why: One line.

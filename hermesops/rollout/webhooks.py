@@ -1,10 +1,10 @@
-"""Tells others of changes of a rollout's state, and asks the web services that keep gates.
+"""Sends changes of a rollout's state to the webhook, and asks web services that are gates.
 
-A receiver that does not answer holds no rollout up: it is warned of, and a gate without an answer is inconclusive.
+A receiver that does not answer holds no rollout up: that is logged, and a gate without an answer is inconclusive.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.model.rollout import GateResult, Rollout
 from hermesops.node.untrusted.foreign_text import one_line, quoted
@@ -23,15 +23,8 @@ _PLAIN = {"Accept-Encoding": "identity"}
 _RESULTS = frozenset({GateResult.PASS, GateResult.FAIL, GateResult.INCONCLUSIVE})
 
 
-class Warn(Protocol):
-    """Takes what went wrong without stopping the work."""
-
-    def __call__(self, event: str, **fields: object) -> None:
-        """Log it."""
-
-
 def message(rollout: Rollout, event: Recorded[Event] | None, *, environment: str) -> dict[str, object]:
-    """What a receiver is told; nothing of any user. Pure."""
+    """The message to a receiver, without anything of a user. Pure."""
     return {
         "kind": KIND,
         "version": VERSION,
@@ -52,13 +45,15 @@ class WebHook:
     """Posts one message for each change of state.
 
     Args:
-        url: Where to; empty for nowhere. It may hold a secret and is never shown.
-        refuses: Why a URL must not be asked at all; empty when it may be.
+        url: Empty for none. It may hold a secret and is never shown.
         environment: Named in the message.
-        warn: Takes what was not delivered.
+        warn: Logs a message that was not delivered: an event's name, and fields.
+        refuses: Why a URL must not be used at all; empty when it may be.
     """
 
-    def __init__(self, url: str, *, environment: str, warn: Warn, refuses: Callable[[str], str] = lambda _: "") -> None:
+    def __init__(
+        self, url: str, *, environment: str, warn: Callable[..., None], refuses: Callable[[str], str] = lambda _: ""
+    ) -> None:
         self._url = url
         self._environment = environment
         self._warn = warn

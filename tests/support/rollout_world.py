@@ -31,7 +31,7 @@ from hermesops.rollout.actions import Decision
 from hermesops.rollout.commands import Transition
 from hermesops.rollout.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
 from hermesops.rollout.plan.batches import batches_of
-from hermesops.rollout.ports import ApprovalState, Comparison, Records, Watched
+from hermesops.rollout.ports import ApprovalState, Comparison, HealthObservation, Records
 from hermesops.rollout.runner import Runner
 from tests.support.virtual_time import BEGAN, VirtualClock
 
@@ -73,8 +73,7 @@ class Machine:
         loses: Answers to ``activate`` that get lost.
         misses: Calls of ``activate`` that do not arrive.
         hangs: What it never comes to an end with: ``observe``, ``agent``, ``fetch``, ``activate``, ``confirm``,
-            ``back``,
-            ``cancel``.
+            ``roll_back``, ``cancel``.
         provokes: What our own code raises when it is asked, as a bug in it does.
         begun: How often it began to change.
     """
@@ -154,7 +153,7 @@ class World:
         self.events: list[Recorded[Event]] = []
         self.exposed: list[InstanceId] = []
         self.told: list[str] = []
-        self.frozen: list[Freeze] = []
+        self.frozen = list[Freeze]()
         self.liveness_of: dict[InstanceId, Liveness] = {}
         self.comparisons: tuple[Comparison, ...] | None = None
         self.worse: dict[Vital, float] = {}  # by which factor the new release changes a figure
@@ -171,7 +170,7 @@ class World:
     async def read(self) -> Records:
         latest = {kind_of(one.event): one for one in self.events}
         placed = tuple(sorted(self.placed.values(), key=lambda one: one.position))
-        return Records(self.rollout, placed, tuple(latest.values()))
+        return Records(self.rollout, placed, tuple(latest.values()), tuple(self.frozen))
 
     async def state(self) -> RolloutState:
         return self.rollout.state
@@ -272,9 +271,9 @@ class World:
             raise RefusedError("it went back")
         self.fate.write()
 
-    async def back(self, target: Target, spec: Spec, *, lose: bool, even_revoked: bool = False) -> None:
-        del spec, even_revoked
-        await self._stall(target.instance_id, "back")
+    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
+        del even_revoked
+        await self._stall(target.instance_id, "roll_back")
         machine = self._reach(target.instance_id)
         self.fate.write()
         if machine.keeps and not lose:
@@ -318,12 +317,12 @@ class World:
 
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
-    ) -> Watched:
+    ) -> HealthObservation:
         self.looks += 1
         well = {one: Liveness(answers=True, exercised=True) for one in changed}
         if self.comparisons is not None:
-            return Watched(well | self.liveness_of, self.comparisons)
-        return Watched(
+            return HealthObservation(well | self.liveness_of, self.comparisons)
+        return HealthObservation(
             well | {one: liveness for one, liveness in self.liveness_of.items() if one in changed},
             tuple(
                 Comparison(
@@ -351,14 +350,16 @@ class World:
         self.told.append(event.event.after.value)
         self.fate.write()
 
-    async def freezes(self) -> Sequence[Freeze]:
-        return self.frozen
-
     # Running it
 
     def runner(self) -> Runner:
         return Runner(
-            *(self, self), watches=self, asks=self, notifies=self, calendar=self, clock=self.clock, approvals=self
+            *(self, self),
+            health=self,
+            clock=self.clock,
+            ask_hook=self.ask,
+            notify=self.notify,
+            check_approval=self.check,
         )
 
     async def drive(self) -> str:

@@ -12,7 +12,7 @@ from hermesops.health.samples import HealthSample
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
 from hermesops.operations.db_thread import in_db_thread
-from hermesops.rollout.ports import Comparison, Watched
+from hermesops.rollout.ports import Comparison, HealthObservation
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
@@ -48,10 +48,10 @@ class Watching:
 
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
-    ) -> Watched:
+    ) -> HealthObservation:
         """Look at those changed since a moment each, and at some not changed; whom nobody looked at is absent."""
         seen = await self._watcher.watch(changed, untouched)
-        return Watched(
+        return HealthObservation(
             liveness_of=seen.liveness_of,
             comparisons=tuple(
                 Comparison(each, pairs(each, seen.changed), pairs(each, seen.controls))

@@ -117,14 +117,7 @@ class SlotMachines:
             with suppress(UnavailableError, RefusedError):  # the next change tidies what this one leaves
                 await slots.tidy(machine_id)
 
-    async def back(
-        self,
-        target: Target,
-        spec: "Spec",  # noqa: ARG002 - the runner's words
-        *,
-        lose: bool,
-        even_revoked: bool = False,
-    ) -> None:
+    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
         """Put the machine back on the release that it had.
 
         Raises:

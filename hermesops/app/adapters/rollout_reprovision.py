@@ -122,10 +122,9 @@ class MachineMoves:
         elif found.image != release:
             await self._undo(target, f"{self._purpose} was given up")
 
-    async def back(
+    async def roll_back(
         self,
         target: Target,
-        spec: "Spec",  # noqa: ARG002 - the runner's words
         *,
         lose: bool,  # noqa: ARG002 - nothing is lost by it
         even_revoked: bool = False,  # noqa: ARG002 - an image is not revoked

@@ -1,5 +1,6 @@
 """The rows of one rollout for its runner: the registry, asked in its own thread, written under the runner's lease."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hermesops.model.ids import InstanceId
@@ -32,7 +33,11 @@ class RolloutRows:
 
     async def read(self) -> Records:
         """All of it."""
-        return await in_db_thread(records_of, self._registry, self._id)
+
+        def read() -> Records:
+            return replace(records_of(self._registry, self._id), freezes=self._registry.list_freezes())
+
+        return await in_db_thread(read)
 
     async def state(self) -> RolloutState:
         """Only that."""

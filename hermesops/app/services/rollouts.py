@@ -29,7 +29,6 @@ from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
-    from hermesops.model.freeze import Freeze
     from hermesops.registry import Registry
     from hermesops.rollout.gates.hooks import AllowedHooks
     from hermesops.rollout.plan.requests import RolloutRequest
@@ -73,12 +72,11 @@ class Rollouts:
         return Runner(
             RolloutRows(self._registry, rollout_id, lease),
             self._machines(rollout_id),
-            watches=Watching(self._session, clock.now),
-            asks=Hooks(environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")),
-            notifies=WebHook(url, environment=env.name, warn=warn, refuses=allowed.cleartext_problem),
-            calendar=Calendar(self._registry),
+            health=Watching(self._session, clock.now),
             clock=clock,
-            approvals=RolloutApprovals(env),
+            ask_hook=Hooks(environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")).ask,
+            notify=WebHook(url, environment=env.name, warn=warn, refuses=allowed.cleartext_problem).notify,
+            check_approval=RolloutApprovals(env).check,
         )
 
     def _machines(self, rollout_id: RolloutId) -> "Machines":
@@ -189,21 +187,6 @@ def allowed_hooks(env: "Environment") -> "AllowedHooks":
 
     hosts = (host.strip().lower() for host in env.settings.rollout_hook_hosts.split(","))
     return AllowedHooks(env.settings.rollout_hooks, frozenset(filter(None, hosts)), is_local=env.is_local)
-
-
-class Calendar:
-    """When nothing may be changed.
-
-    Args:
-        registry: Where freezes are written.
-    """
-
-    def __init__(self, registry: "Registry") -> None:
-        self._registry = registry
-
-    async def freezes(self) -> "Sequence[Freeze]":
-        """Those that are not lifted."""
-        return await in_db_thread(self._registry.list_freezes)
 
 
 class RegistryClock:

@@ -13,7 +13,7 @@ from hermesops.model.vitals import Liveness, Vital
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.events import StateChanged
-from hermesops.rollout.ports import Watched
+from hermesops.rollout.ports import HealthObservation
 from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 from tests.support.virtual_time import BEGAN
 
@@ -183,7 +183,7 @@ def test_once_a_gate_has_failed_nobody_else_is_begun(monkeypatch: pytest.MonkeyP
 
     async def slow(
         changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
-    ) -> Watched:
+    ) -> HealthObservation:
         await world.clock.pause(10 if broken.last_failed else 0)
         return await watch(changed, untouched, vitals)
 

@@ -19,7 +19,7 @@ from hermesops.rollout.actions import (
 from hermesops.rollout.events import Recorded, StateChanged
 from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.ports import Records
-from hermesops.rollout.reports.progress_lines import changes, names, narrate, progress
+from hermesops.rollout.reports.progress import change_lines, names, narrate, progress_line
 from tests.support.rollouts import AT, NEW, ROLLOUT, target_of
 
 
@@ -71,14 +71,14 @@ def test_a_step_is_told_with_how_far_who_and_what(step: Step, line: str) -> None
 
 
 def test_a_rollout_that_touched_nobody_has_not_started() -> None:
-    assert progress([EVE, MAX]) == "not started, 0 of 2 healthy"
+    assert progress_line([EVE, MAX]) == "not started, 0 of 2 healthy"
 
 
 def test_those_of_one_state_share_a_line_and_reasons_part_them() -> None:
     failed = replace(EVE, state=TargetState.FAILED, detail="checks: turn: 500")
     silent = replace(MAX, state=TargetState.SOAKING, progress=Progress(unwell_since=AT))
     other = replace(ADA, state=TargetState.SOAKING)
-    assert changes([BOB, other, failed, silent]) == [
+    assert change_lines([BOB, other, failed, silent]) == [
         "bob, ada are soaking",
         "eve failed: checks: turn: 500",
         "max is soaking: its gateway does not answer",
