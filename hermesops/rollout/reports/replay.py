@@ -1,6 +1,6 @@
-"""What other gates would have made of a rollout that was recorded. Pure.
+"""What other gates would have made of a recorded rollout. Pure.
 
-What was recorded ends where the recorded gates ended it: beyond that nobody knows, and nothing is said.
+The record ends where its own gates ended it, so nothing is said about what would have come after.
 """
 
 from collections import Counter
@@ -21,9 +21,8 @@ class Verdict:
     """What the other gates say at the end of one batch.
 
     Attributes:
-        at: When that was.
         stage: From 1.
-        touched: How many had an outcome by then; ``failed`` of them.
+        touched: How many targets had an outcome by then; ``failed`` of them failed.
         result: The worst of all gates.
         why: In words.
     """
@@ -43,8 +42,8 @@ class Replayed:
     Attributes:
         verdicts: One for each batch, up to the one that halts it.
         halted: Whether the last one does.
-        touched: How many it would have touched by then; ``failed`` of them.
-        recorded_touched: How many were touched in truth; ``recorded_failed`` of them failed.
+        touched: How many targets would have been touched by then; ``failed`` of them failed.
+        recorded_touched: How many were touched; ``recorded_failed`` of them failed.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -60,7 +59,7 @@ def replay(events: Sequence[Recorded[Event]], targets: Sequence[RolloutTarget], 
 
     Args:
         events: All of one rollout, oldest first.
-        targets: Its course.
+        targets: All of it.
         gates: The other configuration.
     """
     every = tuple(_verdicts(events, Counter(target.stage for target in targets), gates))
