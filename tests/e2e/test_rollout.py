@@ -239,7 +239,7 @@ async def test_a_release_that_is_not_whole_in_the_store_is_refused_before_anybod
     ran = await fleet.run("rollout", "start", release, "--all", *QUICK)
     blob.write_bytes(whole)
     assert ran.exit_code == 3, ran
-    assert "is not whole" in ran.stderr
+    assert "is damaged" in ran.stderr
     assert f"hermesops release verify {release}" in ran.stderr
     assert len((await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"]) == count
 

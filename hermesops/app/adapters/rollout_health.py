@@ -1,4 +1,4 @@
-"""Health of instances for a rollout's runner: nodes and Prometheus are asked, readings are kept in the registry."""
+"""The health of instances for rollouts: asks nodes and Prometheus, and keeps samples in the registry."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class Watching:
-    """What ``hermesops.rollout`` watches with.
+    """``hermesops.rollout.ports.HealthWatch``.
 
     Args:
-        session: What machines are reached with.
-        now: The present moment by the clock that also says when each instance was changed.
+        session: Reaches the machines.
+        now: The present moment, by the clock that also says when each instance was changed.
     """
 
     def __init__(self, session: "Connected", now: Callable[[], datetime]) -> None:
@@ -36,10 +36,10 @@ class Watching:
         self._watcher = Watcher(self._observer, StoredHealthSamples(session.app.registry), now, self._prometheus)
 
     async def require(self, vitals: Sequence[str]) -> None:
-        """Go on if what these are compared by is there to be had; nodes always have theirs.
+        """Refuse vitals whose metric Prometheus does not have; nodes have all of theirs.
 
         Raises:
-            RefusedError: Prometheus has no such metric, so that a gate on it would never pass.
+            RefusedError: A gate on it would never pass.
             UnavailableError: It does not answer.
         """
         for vital in Vital:
@@ -49,7 +49,7 @@ class Watching:
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> HealthObservation:
-        """Look at those changed since a moment each, and at some not changed; whom nobody looked at is absent."""
+        """Observe changed and untouched instances; one that did not answer yet is absent."""
         seen = await self._watcher.watch(changed, untouched)
         return HealthObservation(
             liveness_of=seen.liveness_of,
@@ -61,7 +61,7 @@ class Watching:
         )
 
     async def stop(self) -> None:
-        """Wait for no answer any more."""
+        """Stop waiting for answers."""
         await self._observer.stop()
 
     async def _channel_to(self, instance_id: InstanceId) -> "Channel":

@@ -1,4 +1,4 @@
-"""The rows of one rollout for its runner: the registry, asked in its own thread, written under the runner's lease."""
+"""Rollouts in the registry: the rows of one for its runner, and what requests and reports read."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,15 +18,9 @@ if TYPE_CHECKING:
 
 
 class RolloutRows:
-    """What ``hermesops.rollout`` reads and writes.
+    """``hermesops.rollout.ports.Rows`` in the registry's thread, under the runner's lease."""
 
-    Args:
-        registry: Where.
-        rollout_id: Of which.
-        lease: The runner's; ``None`` for an operator's command, which writes without.
-    """
-
-    def __init__(self, registry: "Registry", rollout_id: RolloutId, lease: Lease | None) -> None:
+    def __init__(self, registry: "Registry", rollout_id: RolloutId, lease: Lease) -> None:
         self._registry = registry
         self._id = rollout_id
         self._lease = lease
@@ -40,15 +34,15 @@ class RolloutRows:
         return await in_db_thread(read)
 
     async def state(self) -> RolloutState:
-        """Only that."""
+        """The state alone."""
         return await in_db_thread(self._registry.rollout_state, self._id)
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
-        """Write where targets stand, all or none."""
+        """Write targets, all or none."""
         await in_db_thread(self._registry.put_rollout_targets, self._id, targets, lease=self._lease)
 
     async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
-        """Write a state with the event of it, or nothing where the row is another by now."""
+        """Write a change of state with its event, or nothing where the row has changed."""
         return await in_db_thread(self._registry.change_rollout, was, rollout, to_row(event), lease=self._lease)
 
     async def add_event(self, event: Recorded[Event]) -> None:
@@ -56,12 +50,12 @@ class RolloutRows:
         await in_db_thread(self._registry.add_rollout_event, self._id, to_row(event), lease=self._lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
-        """Note that an instance was among the first."""
+        """Write that an instance was among the first."""
         await in_db_thread(self._registry.add_exposure, instance_id, release, lease=self._lease)
 
 
 def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
-    """All that is written of a rollout."""
+    """What the registry holds of a rollout, freezes aside."""
     return Records(
         registry.get_rollout(rollout_id),
         registry.rollout_targets(rollout_id),
@@ -75,7 +69,7 @@ def events_of(registry: "Registry", rollout_id: RolloutId) -> list[Recorded[Even
 
 
 def records(app: "Container", text: str) -> Records:
-    """All that is written of the rollout that an operator means; of the one under way for an empty text.
+    """The records of the rollout that an operator means; of the unfinished one for an empty text.
 
     Raises:
         UsageError: There is none of that id.

@@ -24,7 +24,7 @@ _SHOWN = 3
 
 
 def check_wanted(app: "Container", request: "RolloutRequest") -> ReleaseId:
-    """The release that is meant, or the image for whole machines, if it may be rolled out.
+    """The release of a request, or its image for whole machines, if it may be rolled out.
 
     Raises:
         UsageError: There is no such release or image.
@@ -36,7 +36,7 @@ def check_wanted(app: "Container", request: "RolloutRequest") -> ReleaseId:
 
 
 def check_release(app: "Container", text: str) -> ReleaseId:
-    """The release that is meant, if it may be rolled out.
+    """The release of an id, the beginning of one or an agent's version, if it may be rolled out.
 
     Raises:
         UsageError: There is none.
@@ -56,7 +56,7 @@ def check_release(app: "Container", text: str) -> ReleaseId:
 
 
 def refuse_damaged(app: "Container", release: ReleaseId) -> None:
-    """Go on when every file of a release is in the store as its lock says; reads them all.
+    """Refuse a release of which a file in the store is not as its lock says; reads them all.
 
     Raises:
         RefusedError: Some are not.
@@ -66,7 +66,7 @@ def refuse_damaged(app: "Container", release: ReleaseId) -> None:
         told = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
         told += f" and {len(damage) - _SHOWN} more" if len(damage) > _SHOWN else ""
         raise RefusedError(
-            f"release {release} is not whole: {told}", hint=f"hermesops release verify {release}; then build it again"
+            f"release {release} is damaged: {told}", hint=f"hermesops release verify {release}; then build it again"
         )
 
 
@@ -88,7 +88,7 @@ def targets_of(registry: "Registry", request: "RolloutRequest") -> "tuple[Target
 
 
 def preview(app: "Container", request: "RolloutRequest") -> "tuple[RolloutPreview, str]":
-    """What a request would lead to, from the registry alone; and what forbids it now, empty for nothing.
+    """What a request would do, from the registry alone; and what forbids it now, empty for nothing.
 
     Raises:
         UsageError: As ``targets_of``; or it cannot be carried out.

@@ -1,4 +1,4 @@
-"""Composes rollouts: who is brought what from the registry, runners of machines, health, hooks and the clock."""
+"""Starts rollouts, and builds their runners from machines, health, hooks and the clock."""
 
 import secrets
 from collections.abc import Sequence
@@ -37,22 +37,18 @@ if TYPE_CHECKING:
     from hermesops.settings import Environment
 
 _ID_BYTES = 3
-"""Of a rollout's id, which people type: sixteen million, and one that is taken already is refused by the database."""
+"""Of a rollout's id, which people type: one of sixteen million, and the database refuses one that is taken."""
 
 _ASK_RELEASE = Limits(at_once=32, slow_after_s=20.0, within_s=40.0)
 
-_LEFT_S = 20.0
-"""Seconds in which the lease of a dead one runs out."""
+_STALE_LEASE_S = 20.0
+"""Seconds in which the lease of a dead process runs out."""
 
 _QUEUE_S = 7 * 86_400.0
 
 
 class Rollouts:
-    """Rollouts of one session's environment.
-
-    Args:
-        session: What they are made of.
-    """
+    """Rollouts of one session's environment."""
 
     def __init__(self, session: "Connected") -> None:
         self._session = session
@@ -60,7 +56,7 @@ class Rollouts:
         self._registry = session.app.registry
 
     def work_of(self, operation: Operation, lease: Lease) -> "Runner":
-        """What brings a rollout forward, from its operation's row."""
+        """The runner of a rollout, from its operation's row."""
         from hermesops.app.services.rollout_approvals import RolloutApprovals
         from hermesops.rollout.gates.hooks import Hooks
         from hermesops.rollout.runner import Runner
@@ -81,24 +77,24 @@ class Rollouts:
 
     def _machines(self, rollout_id: RolloutId) -> "Machines":
         from hermesops.app.adapters.rollout_in_place import SlotMachines
-        from hermesops.app.adapters.rollout_reprovision import MachineMoves
+        from hermesops.app.adapters.rollout_reprovision import RelocatedMachines
 
-        make = SlotMachines if self._registry.get_rollout(rollout_id).action is Action.SLOT else MachineMoves
+        make = SlotMachines if self._registry.get_rollout(rollout_id).action is Action.SLOT else RelocatedMachines
         return make(self._session, f"rollout {rollout_id}")
 
     async def start(self, request: "RolloutRequest") -> Rollout:
-        """Freeze the targets and write everything down; or find the same that was begun and has not ended.
+        """Freeze the targets and write the rollout; or find the same that was begun and has not ended.
 
         Raises:
-            UsageError: Nobody is meant, or everybody without a word that says so.
-            RefusedError: The release is unknown, revoked, bad or not whole, a gate has no figures to stand on, or
-                another rollout has some of the instances, or a gate is none that this computer may ask.
+            UsageError: No instance is meant, or all of them although nobody said so.
+            RefusedError: The release is unknown, revoked, bad or damaged, a gate's metric or hook is not available
+                here, or another rollout has some of the instances.
         """
         refuse_spec(request.spec)
         refuse_raised(request.spec, self._app.env.settings.highest_two_person)
         allowed_hooks(self._app.env).refuse_others(request.spec.gates.hooks)
         release = await in_db_thread(check_wanted, self._app, request)
-        await self._end_left()
+        await self._end_stale_operations()
         if found := await in_db_thread(unfinished, self._registry, release, request):
             return found
         if request.action is Action.SLOT:
@@ -110,7 +106,7 @@ class Rollouts:
         return await in_db_thread(self._write, release, request)
 
     def leave(self, rollout: Rollout) -> None:
-        """Leave a rollout to the workers; one that has ended or halted is left as it is."""
+        """Leave a rollout to the workers; one that has ended or halted stays as it is."""
         if rollout.state.has_runner:
             self._session.operations.leave(self._registry.reopen_rollout_operation(rollout))
 
@@ -134,19 +130,19 @@ class Rollouts:
         }
         await in_db_thread(self._registry.note_releases, told)
 
-    async def _end_left(self) -> None:
-        """End the rows of operations whose rollout is over: who brought it to its end died before saying so."""
+    async def _end_stale_operations(self) -> None:
+        """End the operations of rollouts that have ended: their runner died before it could."""
         rows = await in_db_thread(lambda: self._registry.list_operations(kind=OperationKind.ROLLOUT, unfinished=True))
         for row in rows:
             rollout = await in_db_thread(self._registry.get_rollout, RolloutId(str(row.intent["rollout"])))
             if not rollout.state.has_runner:
-                await self._session.operations.resume(row, wait_s=_LEFT_S)
+                await self._session.operations.resume(row, wait_s=_STALE_LEASE_S)
 
     async def await_others(self, request: "RolloutRequest") -> None:
-        """Return once no other rollout that has not ended has any of the instances that are meant.
+        """Return once no other unfinished rollout has any of the instances that are meant.
 
         Raises:
-            UsageError: Nobody is meant, or it cannot be carried out.
+            UsageError: No instance is meant, or the spec cannot be carried out.
         """
         refuse_spec(request.spec)
         release = await in_db_thread(check_wanted, self._app, request)
@@ -182,7 +178,7 @@ class Rollouts:
 
 
 def allowed_hooks(env: "Environment") -> "AllowedHooks":
-    """What this computer's settings say about gates that others keep."""
+    """What this computer's settings say about hooks."""
     from hermesops.rollout.gates.hooks import AllowedHooks
 
     hosts = (host.strip().lower() for host in env.settings.rollout_hook_hosts.split(","))
@@ -190,11 +186,7 @@ def allowed_hooks(env: "Environment") -> "AllowedHooks":
 
 
 class RegistryClock:
-    """The registry's clock, asked once: computers need not agree with it, only run as fast.
-
-    Args:
-        registry: Whose.
-    """
+    """The registry's clock, read once: this computer's clock may differ from it, but runs as fast."""
 
     def __init__(self, registry: "Registry") -> None:
         self._ahead: timedelta = registry.now() - datetime.now(UTC)
