@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.app.adapters.rollout_in_place import machine_of
-from hermesops.health.canary_watch import Watcher
-from hermesops.health.comparison import pairs
-from hermesops.health.sampler import Observer
-from hermesops.health.samples import HealthSample
+from hermesops.health.canary_watch import CanaryWatch
+from hermesops.health.prometheus import Prometheus
+from hermesops.health.sampler import Sampler
+from hermesops.health.samples import HealthSample, figures_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
 from hermesops.operations.db_thread import in_db_thread
@@ -17,7 +17,6 @@ from hermesops.rollout.ports import Comparison, HealthObservation
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
     from hermesops.channel import Channel
-    from hermesops.health.prometheus import Prometheus
     from hermesops.registry import Registry
 
 
@@ -31,9 +30,11 @@ class Watching:
 
     def __init__(self, session: "Connected", now: Callable[[], datetime]) -> None:
         self._session = session
-        self._observer = Observer(self._channel_to, now)
-        self._prometheus = self._server()
-        self._watcher = Watcher(self._observer, StoredHealthSamples(session.app.registry), now, self._prometheus)
+        url = session.app.env.settings.prometheus_url
+        self._prometheus = Prometheus(url) if url else None
+        self._sampler = Sampler(self._open_channel, now)
+        store = StoredHealthSamples(session.app.registry)
+        self._watcher = CanaryWatch(self._sampler, store, now, self._prometheus)
 
     async def require(self, vitals: Sequence[str]) -> None:
         """Refuse vitals whose metric Prometheus does not have; nodes have all of theirs.
@@ -54,7 +55,7 @@ class Watching:
         return HealthObservation(
             liveness_of=seen.liveness_of,
             comparisons=tuple(
-                Comparison(each, pairs(each, seen.changed), pairs(each, seen.controls))
+                Comparison(each, figures_of(each, seen.changed), figures_of(each, seen.controls))
                 for each in Vital
                 if each.value in vitals
             ),
@@ -62,38 +63,28 @@ class Watching:
 
     async def stop(self) -> None:
         """Stop waiting for answers."""
-        await self._observer.stop()
+        await self._sampler.stop()
 
-    async def _channel_to(self, instance_id: InstanceId) -> "Channel":
+    async def _open_channel(self, instance_id: InstanceId) -> "Channel":
         instance = await in_db_thread(self._session.app.registry.get_instance, instance_id)
         return self._session.instance_client.channel(machine_of(instance))
 
-    def _server(self) -> "Prometheus | None":
-        from hermesops.health.prometheus import Prometheus
-
-        url = self._session.app.env.settings.prometheus_url
-        return Prometheus(url) if url else None
-
 
 class StoredHealthSamples:
-    """What nodes said, in the registry.
-
-    Args:
-        registry: Where.
-    """
+    """``hermesops.health.canary_watch.SampleStore`` in the registry."""
 
     def __init__(self, registry: "Registry") -> None:
         self._registry = registry
 
     async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
-        """Remember one reading of each."""
-        rows = {whose: (reading.at, reading.to_json()) for whose, reading in read.items()}
+        """Store one sample of each."""
+        rows = {each: (sample.at, sample.to_json()) for each, sample in read.items()}
         if rows:
             await in_db_thread(self._registry.add_health_samples, rows)
 
     async def since(
         self, instances: Collection[InstanceId], moment: datetime
     ) -> dict[InstanceId, Sequence[HealthSample]]:
-        """What is remembered of each since then, oldest first."""
+        """The samples of each since then, oldest first."""
         rows = await in_db_thread(self._registry.list_health_samples, instances, since=moment)
-        return {whose: [HealthSample.from_json(text) for text in texts] for whose, texts in rows.items()}
+        return {each: [HealthSample.from_json(text) for text in texts] for each, texts in rows.items()}
