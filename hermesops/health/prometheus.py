@@ -1,6 +1,6 @@
 """Reads figures from Prometheus. Figures that it lacks are absent; when it does not answer, that is an error.
 
-Source: Prometheus HTTP API v1, ``/query``; prometheus-api-client 0.7.2, which waits for ever unless told how long.
+Source: Prometheus HTTP API v1, ``/query``; prometheus-api-client 0.7.2, which without a timeout waits for ever.
 """
 
 import math

@@ -132,26 +132,26 @@ class Target:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a runner has to know of a target besides its state; without a meaning to others.
+    """What the runner has to know of a target besides its state.
 
     Attributes:
-        said_before: What its machine had to tell of its last change before we touched it, so that an old failure is
-            not taken for a new one. No clocks are compared.
-        confirmed_at: From when on it soaks.
+        last_before: What its machine reported of its last change before we touched it, so that an old failure is not
+            taken for a new one. No clocks are compared.
+        confirmed_at: When its soak began.
         on_release: Whether it runs the new release for good, as far as we know.
         deferred_until: When its turn comes whatever it does; set when it is deferred for the first time.
-        unwell_since: When its gateway was first seen not answering since it last did.
-        stuck: Why it could not be put back; empty while that was not tried, or went well.
-        lapses: How often it went back because nobody was there to confirm it.
+        unwell_since: When its gateway was first observed not to answer since it last did.
+        stuck: Why it could not be rolled back; empty while that was not tried, or succeeded.
+        confirm_timeouts: How often it rolled back because no runner confirmed it in time.
     """
 
-    said_before: str = ""
+    last_before: str = ""
     confirmed_at: datetime | None = None
     on_release: bool = False
     deferred_until: datetime | None = None
     unwell_since: datetime | None = None
     stuck: str = ""
-    lapses: int = 0
+    confirm_timeouts: int = 0
 
 
 @dataclass(frozen=True)
@@ -233,13 +233,13 @@ class Rollout:
 
 @dataclass(frozen=True)
 class RolloutEvent:
-    """A row of ``rollout_events``: something that was decided, with what it followed from. Never changed.
+    """A row of ``rollout_events``, as stored. Never changed.
 
     Attributes:
         id: Rises within a rollout; 0 before it is written.
-        kind: Of the decision: the name of its step in small letters.
-        decision: What was decided, and ``why`` in one line.
-        evidence: What it followed from.
+        kind: The stored name of its type; ``hermesops.rollout.events`` has both.
+        decision: The fields of that type.
+        evidence: The figures that it followed from.
     """
 
     at: datetime

@@ -103,7 +103,7 @@ def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], command: Operato
     failed = [one for one in missed if not one.progress.on_release]
     again = tuple(_again(one, command.now) for one in [*failed, *filter(_was_well, targets)])
     if not again:
-        raise RefusedError(f"nobody of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")
+        raise RefusedError(f"no target of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")
     ids = tuple(one.id for one in again)
     return replace(_to(rollout, RolloutState.RUNNING, command, "retry", again=ids), targets=again)
 

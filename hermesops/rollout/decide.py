@@ -32,9 +32,9 @@ IDLE_S = 60.0
 
 def decide(observation: RolloutObservation) -> Decision | Done:
     """The next step of a rollout, or how it ended."""
-    told = _notify(observation)
-    if told:
-        return told
+    notify = _notify(observation)
+    if notify:
+        return notify
     rollout = observation.rollout
     to_roll_back: tuple[RolloutTarget, ...]
     end: Decision | Done

@@ -222,7 +222,7 @@ _FROM_JSON: Mapping[str, Callable[[Any], object]] = {
     "state": RolloutState,
     "result": GateResult,
     "targets": tuple,
-    "outcomes": lambda told: tuple(TargetOutcome(**{**one, "state": TargetState(one["state"])}) for one in told),
+    "outcomes": lambda stored: tuple(TargetOutcome(**{**one, "state": TargetState(one["state"])}) for one in stored),
 }
 """How the value of a field is read; the others are as JSON has them."""
 
@@ -256,12 +256,12 @@ def from_row(row: RolloutEvent) -> Recorded[Event]:
     """
     try:
         kind: Any = _TYPES[row.kind.partition(":")[0]]
-        told: dict[str, Any] = {
+        stored: dict[str, Any] = {
             one.name: _FROM_JSON.get(one.name, _as_is)(row.decision[key])
             for one in fields(kind)
             if (key := _STORED_KEYS.get(one.name, one.name)) in row.decision
         }
-        return Recorded(row.at, kind(**told), row.evidence, row.id)
+        return Recorded(row.at, kind(**stored), row.evidence, row.id)
     except (LookupError, TypeError, ValueError) as error:
         raise BrokenInvariantError(
             f"event {row.id} of a rollout, {row.kind}, cannot be read ({type(error).__name__}: {error})",

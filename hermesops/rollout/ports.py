@@ -53,7 +53,7 @@ class ApprovalState:
         stages: How many stages it covers.
         limit: Blast radius above which a stage needs it here, whatever the rollout's own limit is.
         expired: Why it no longer counts although nothing is wrong with it; empty otherwise.
-        objection: What is wrong with it; empty when nothing is, or nobody has signed.
+        objection: What is wrong with it; empty when nothing is, or no operator has signed.
     """
 
     stages: int = 0

@@ -74,9 +74,9 @@ class WebHook:
         self._warn("rollout_message_not_delivered", rollout=rollout.id, state=rollout.state.value, problem=problem)
 
 
-async def ask_service(url: str, told: Mapping[str, object], *, timeout_s: float) -> tuple[GateResult, str]:
+async def ask_service(url: str, body: Mapping[str, object], *, timeout_s: float) -> tuple[GateResult, str]:
     """The answer of a web service and a line of detail; ``inconclusive`` when it gave none that can be read."""
-    status, answer, problem = await _post(url, told, timeout_s=timeout_s)
+    status, answer, problem = await _post(url, body, timeout_s=timeout_s)
     if problem:
         return GateResult.INCONCLUSIVE, problem
     if status != 200 or not isinstance(answer, dict):  # noqa: PLR2004 - HTTP
@@ -87,19 +87,19 @@ async def ask_service(url: str, told: Mapping[str, object], *, timeout_s: float)
     return GateResult(result), one_line(str(answer.get("detail") or ""))
 
 
-async def _post(url: str, told: Mapping[str, object], *, timeout_s: float) -> tuple[int, Any, str]:
+async def _post(url: str, body: Mapping[str, object], *, timeout_s: float) -> tuple[int, Any, str]:
     """Status and body of the answer, or why there is none; the address is repeated nowhere and no redirect followed."""
-    import httpx  # noqa: PLC0415 - most rollouts ask nobody
+    import httpx  # noqa: PLC0415 - most rollouts have no hook
 
     from hermesops.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError  # noqa: PLC0415 - as above
 
     deadline = Deadline(timeout_s)
     try:
         async with httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, headers=_PLAIN) as client:
-            request = client.build_request("POST", url, json=told)
+            request = client.build_request("POST", url, json=body)
             answer = await deadline.bound(client.send(request, stream=True))
             try:
-                body = await AnswerBody(answer, deadline=deadline, largest=_LARGEST).whole()
+                text = await AnswerBody(answer, deadline=deadline, largest=_LARGEST).whole()
             finally:
                 await answer.aclose()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -107,6 +107,6 @@ async def _post(url: str, told: Mapping[str, object], *, timeout_s: float) -> tu
     except UnreadableAnswerError as error:
         return 0, None, f"no answer: {error}"
     try:
-        return answer.status_code, parse(body), ""
+        return answer.status_code, parse(text), ""
     except MalformedJSONError:
         return answer.status_code, None, ""

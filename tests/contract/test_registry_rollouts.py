@@ -123,7 +123,7 @@ def test_a_target_is_moved_and_says_which_release_runs(registry: Registry) -> No
         touched_at=AT,
         updated_at=later,
         detail="confirmed",
-        progress=Progress(said_before="x", confirmed_at=later, on_release=True),
+        progress=Progress(last_before="x", confirmed_at=later, on_release=True),
     )
     registry.put_rollout_targets(rollout.id, [moved])
     assert registry.rollout_targets(rollout.id) == (moved,)

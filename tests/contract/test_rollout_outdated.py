@@ -27,7 +27,12 @@ def test_only_running_instances_of_no_rollout_can_be_updated(registry: Registry)
     found = updatable(registry)
     assert [(one.user, one.action) for one in found] == [("ada", Action.SLOT)]
     [request] = requests_for(found, "outdated", Spec())
-    assert (request.release, request.where, request.everybody, request.action) == (NEW, "user=ada", False, Action.SLOT)
+    assert (request.release, request.where, request.all_running, request.action) == (
+        NEW,
+        "user=ada",
+        False,
+        Action.SLOT,
+    )
 
 
 def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> None:

@@ -21,7 +21,7 @@ from tests.support.rollouts import NEW, ROLLOUT, STARTED_ROW, target_of
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
 
-REQUEST = RolloutRequest(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
+REQUEST = RolloutRequest(NEW, "", all_running=True, spec=Spec(), action=Action.SLOT, reason="")
 
 
 def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:

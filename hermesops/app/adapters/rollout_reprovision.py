@@ -121,7 +121,7 @@ class RelocatedMachines:
         ready = await in_db_thread(self._session.pools.ready)
         drills = Drills(self._session)
         if not any(str(one.image_id) == release for one in ready) or await in_db_thread(drills.candidate) is None:
-            words = f"no machine of a pool boots from {release}, or nobody has a backup; before it was {before}"
+            words = f"no machine of a pool boots from {release}, or there is no backup; before it was {before}"
             return GateResult.NOT_EXERCISED, words
         operation = await drills.open(None, why=self._purpose)
         try:

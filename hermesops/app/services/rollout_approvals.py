@@ -28,7 +28,7 @@ def approve(app: "Container", text: str, stage: int, *, why: str) -> tuple[Rollo
 
     Raises:
         UsageError: There is no such rollout.
-        RefusedError: The key does not sign, counts for nobody here, or is that of who started it; or it has ended.
+        RefusedError: The key does not sign, is no operator's here, or is that of who started it; or it has ended.
     """
     from dataclasses import replace
 

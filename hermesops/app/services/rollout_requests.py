@@ -63,10 +63,10 @@ def refuse_damaged(app: "Container", release: ReleaseId) -> None:
     """
     damage = app.releases.verify(release)
     if damage:
-        told = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
-        told += f" and {len(damage) - _SHOWN} more" if len(damage) > _SHOWN else ""
+        files = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
+        files += f" and {len(damage) - _SHOWN} more" if len(damage) > _SHOWN else ""
         raise RefusedError(
-            f"release {release} is damaged: {told}", hint=f"hermesops release verify {release}; then build it again"
+            f"release {release} is damaged: {files}", hint=f"hermesops release verify {release}; then build it again"
         )
 
 
@@ -81,7 +81,7 @@ def targets_of(registry: "Registry", request: "RolloutRequest") -> "tuple[Target
     """The running instances that a request means.
 
     Raises:
-        UsageError: None, one that does not exist, or all of them although nobody said so.
+        UsageError: None, one that does not exist, or all of them without ``all_running``.
     """
     refuse_unknown(registry, request.selector)
     return request.select(running_targets(fleet_of(registry), request.action))

@@ -86,7 +86,7 @@ class Rollouts:
         """Freeze the targets and write the rollout; or find the same that was begun and has not ended.
 
         Raises:
-            UsageError: No instance is meant, or all of them although nobody said so.
+            UsageError: No instance is meant, or all of them without ``all_running``.
             RefusedError: The release is unknown, revoked, bad or damaged, a gate's metric or hook is not available
                 here, or another rollout has some of the instances.
         """
@@ -111,7 +111,7 @@ class Rollouts:
             self._session.operations.leave(self._registry.reopen_rollout_operation(rollout))
 
     async def _learn_releases(self, targets: Sequence[Target]) -> None:
-        """Ask the machines of targets whose release nobody knows, and write it down; silence is no error."""
+        """Ask the machines of targets whose release is unknown, and write it down; silence is no error."""
         from hermesops.instances.remote.releases import ReleaseClient
 
         releases = ReleaseClient(self._session.instance_client.channel)
@@ -123,12 +123,12 @@ class Rollouts:
 
         unknown = [target.instance_id for target in targets if not target.release_before]
         answers = await fan_out(unknown, ask, _ASK_RELEASE)
-        told = {
+        found = {
             instance_id: release
             for instance_id, release in zip(unknown, answers, strict=True)
             if release and not isinstance(release, HermesError)
         }
-        await in_db_thread(self._registry.note_releases, told)
+        await in_db_thread(self._registry.note_releases, found)
 
     async def _end_stale_operations(self) -> None:
         """End the operations of rollouts that have ended: their runner died before it could."""

@@ -115,7 +115,7 @@ def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: b
         yes=yes,
     )
     spec = spec_of(stages="100%", soak="0s", settle="0s", vitals="none", drill="no")
-    request = RolloutRequest(release, "", everybody=True, spec=spec, action=Action.SLOT, reason=why)
+    request = RolloutRequest(release, "", all_running=True, spec=spec, action=Action.SLOT, reason=why)
     return follow.start(request, queue=False, detach=detach)
 
 

@@ -81,40 +81,40 @@ class FailureGateAnswer:
     bounds: Bounds
 
 
-def weigh(everybody: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = False) -> FailureGateAnswer:
+def weigh(overall: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = False) -> FailureGateAnswer:
     """Judge the failures so far.
 
     Only the test over all targets can pass; a stage's own can fail too, as the successes of the first stages must not
     make up for what breaks only in a later one.
 
     Args:
-        everybody: All targets that were touched and have an outcome.
+        overall: All targets that were touched and have an outcome.
         stage: Those of the present stage among them.
         gate: Rates and error rates.
         is_over: Whether no target of the present stage is left to be tried.
     """
     bounds = Bounds.of(gate)
-    ratio, stage_ratio = bounds.ratio(everybody), bounds.ratio(stage)
-    result, why = _verdict(everybody, stage, gate, bounds)
+    ratio, stage_ratio = bounds.ratio(overall), bounds.ratio(stage)
+    result, why = _verdict(overall, stage, gate, bounds)
     if is_over and result is not GateResult.FAIL and is_lost(stage):
-        result, why = GateResult.FAIL, f"everybody tried in this stage failed: {stage.failed} of {stage.touched}"
-    return FailureGateAnswer(result, why, everybody, stage, ratio, stage_ratio, bounds)
+        result, why = GateResult.FAIL, f"all that were tried in this stage failed: {stage.failed} of {stage.touched}"
+    return FailureGateAnswer(result, why, overall, stage, ratio, stage_ratio, bounds)
 
 
-def _verdict(everybody: Tally, stage: Tally, gate: FailureGate, bounds: Bounds) -> tuple[GateResult, str]:
-    seen = f"{everybody.failed} of {everybody.touched} failed"
-    ratio = bounds.ratio(everybody)
-    if not everybody.touched:
+def _verdict(overall: Tally, stage: Tally, gate: FailureGate, bounds: Bounds) -> tuple[GateResult, str]:
+    seen = f"{overall.failed} of {overall.touched} failed"
+    ratio = bounds.ratio(overall)
+    if not overall.touched:
         return GateResult.NOT_EXERCISED, "none was touched yet"
     if ratio >= bounds.bad:
         return GateResult.FAIL, f"{seen}: log ratio {ratio:+.2f} is above {bounds.bad:.2f}"
     if bounds.ratio(stage) >= bounds.bad:
         words = f"{stage.failed} of {stage.touched} failed in this stage"
         return GateResult.FAIL, f"{words}: log ratio {bounds.ratio(stage):+.2f} is above {bounds.bad:.2f}"
-    if is_early_harm(everybody, gate):
+    if is_early_harm(overall, gate):
         return (
             GateResult.FAIL,
-            f"{seen}: {everybody.rate:.1%} > {gate.early_rate:.0%} after {gate.early_failures} or more",
+            f"{seen}: {overall.rate:.1%} > {gate.early_rate:.0%} after {gate.early_failures} or more",
         )
     if ratio <= bounds.good:
         return GateResult.PASS, f"{seen}: log ratio {ratio:+.2f} is below {bounds.good:.2f}"
@@ -134,11 +134,11 @@ def is_lost(stage: Tally) -> bool:
     return 0 < stage.touched == stage.failed
 
 
-def halts(everybody: Tally, stage: Tally, gate: FailureGate, bounds: Bounds, *, is_over: bool = False) -> bool:
+def halts(overall: Tally, stage: Tally, gate: FailureGate, bounds: Bounds, *, is_over: bool = False) -> bool:
     """Whether the gate fails; without words, as ``power`` asks it a million times."""
     return (
-        is_early_harm(everybody, gate)
-        or bounds.ratio(everybody) >= bounds.bad
+        is_early_harm(overall, gate)
+        or bounds.ratio(overall) >= bounds.bad
         or bounds.ratio(stage) >= bounds.bad
         or (is_over and is_lost(stage))
     )

@@ -26,14 +26,14 @@ _GUARD = (sys.executable, "-I", "-S", "-B", hook_guard.__file__)
 
 
 async def run_hook(
-    words: Sequence[str], variables: Mapping[str, str], told: Mapping[str, object], *, timeout_s: float
+    words: Sequence[str], variables: Mapping[str, str], body: Mapping[str, object], *, timeout_s: float
 ) -> tuple[int | None, str]:
     """Run a command.
 
     Args:
         words: The command and its arguments; never a shell's line.
         variables: Its environment, beside ``LANG`` and ``HOME``, a folder made for this run.
-        told: Is its standard input, as JSON.
+        body: Is its standard input, as JSON.
         timeout_s: Seconds for all of it.
 
     Returns:
@@ -43,13 +43,13 @@ async def run_hook(
         output, end = os.pipe()
         environment = {"LANG": "C.UTF-8", **variables, "HOME": home}
         try:
-            process = await _start(words, environment, json.dumps(told).encode(), end)
+            process = await _start(words, environment, json.dumps(body).encode(), end)
         except OSError as error:
             os.close(output)
             return None, f"{words[0]}: {error.strerror}"
         finally:
             os.close(end)
-        async with _Output(output) as said:
+        async with _Output(output) as kept:
             try:
                 async with asyncio.timeout(timeout_s):
                     code = await process.wait()
@@ -57,14 +57,14 @@ async def run_hook(
                 return None, f"no answer in {timeout_s:g} s"
             finally:
                 await _end(process)
-    return code, said.last_line()
+    return code, kept.last_line()
 
 
 async def _start(
     words: Sequence[str], environment: Mapping[str, str], given: bytes, output: int
 ) -> asyncio.subprocess.Process:
     """Start it with descriptors and no pipes of asyncio's, which would wait for whoever else holds their ends."""
-    with os.fdopen(os.memfd_create("told"), "w+b") as stdin:
+    with os.fdopen(os.memfd_create("stdin"), "w+b") as stdin:
         stdin.write(given)
         stdin.seek(0)
         return await asyncio.create_subprocess_exec(

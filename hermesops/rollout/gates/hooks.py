@@ -105,14 +105,14 @@ class Hooks:
         """Its result and a line of detail; ``inconclusive`` without an answer in time, or if it is not allowed."""
         if problem := self._allowed.problem(hook):
             return GateResult.INCONCLUSIVE, problem
-        told, timeout_s = message(rollout, None, environment=self._environment), min(hook.timeout_s, LONGEST_S)
+        body, timeout_s = message(rollout, None, environment=self._environment), min(hook.timeout_s, LONGEST_S)
         if hook.url:
-            return await ask_service(hook.url, told, timeout_s=timeout_s)
-        variables = {"PATH": self._search, **{name: str(told[fact]) for name, fact in HOOK_FACTS.items()}}
-        code, said = await run_hook(self._allowed.words(hook.name), variables, told, timeout_s=timeout_s)
+            return await ask_service(hook.url, body, timeout_s=timeout_s)
+        variables = {"PATH": self._search, **{name: str(body[fact]) for name, fact in HOOK_FACTS.items()}}
+        code, output_line = await run_hook(self._allowed.words(hook.name), variables, body, timeout_s=timeout_s)
         if code is None:
-            return GateResult.INCONCLUSIVE, said
-        return _ANSWERS.get(code, GateResult.INCONCLUSIVE), said or f"exit code {code}"
+            return GateResult.INCONCLUSIVE, output_line
+        return _ANSWERS.get(code, GateResult.INCONCLUSIVE), output_line or f"exit code {code}"
 
 
 def parse_hook(text: str, *, timeout_s: float = 60.0) -> HookGate:
@@ -132,7 +132,7 @@ def parse_hook(text: str, *, timeout_s: float = 60.0) -> HookGate:
 
 def _parsed(url: str) -> "httpx.URL | None":
     """The URL as the client that will ask it reads it; ``None`` where it cannot."""
-    import httpx  # noqa: PLC0415 - most rollouts ask nobody
+    import httpx  # noqa: PLC0415 - most rollouts have no hook
 
     try:
         return httpx.URL(url)

@@ -74,19 +74,19 @@ def seen_with(rate: float, power: float) -> int:
 def worst_failed(stages: Sequence[Sequence[int]], gate: FailureGate) -> int:
     """How many targets fail under a release that breaks all: those touched until the gate halts."""
     bounds = Bounds.of(gate)
-    for everybody, stage, is_over in _prefixes(stages):
-        if halts(Tally(everybody, everybody), Tally(stage, stage), gate, bounds, is_over=is_over):
-            return everybody
+    for overall, stage, is_over in _prefixes(stages):
+        if halts(Tally(overall, overall), Tally(stage, stage), gate, bounds, is_over=is_over):
+            return overall
     return sum(map(sum, stages))
 
 
 def _prefixes(stages: Sequence[Sequence[int]]) -> Iterator[tuple[int, int, bool]]:
-    everybody = 0
+    overall = 0
     for batches in stages:
         stage = 0
         for number, size in enumerate(batches, 1):
-            everybody, stage = everybody + size, stage + size
-            yield everybody, stage, number == len(batches)
+            overall, stage = overall + size, stage + size
+            yield overall, stage, number == len(batches)
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ class _Rules:
     bounds: Bounds
     is_over: bool
 
-    def halt(self, everybody: int, stage: int) -> bool:
+    def halt(self, overall: int, stage: int) -> bool:
         """Whether so many failures do."""
         of_stage = Tally(self.in_stage, stage)
-        if everybody == _OUT_OF_PLAY:
+        if overall == _OUT_OF_PLAY:
             return self.bounds.ratio(of_stage) >= self.bounds.bad or (self.is_over and is_lost(of_stage))
-        return halts(Tally(self.touched, everybody), of_stage, self.gate, self.bounds, is_over=self.is_over)
+        return halts(Tally(self.touched, overall), of_stage, self.gate, self.bounds, is_over=self.is_over)
 
 
 def _at_stage(ways: Ways, touched: int, gate: FailureGate, bounds: Bounds, *, is_last: bool) -> Ways:

@@ -43,7 +43,7 @@ def missed_instances(
             release,
             rollout,
             actions[rollout],
-            target.detail or "not brought",
+            target.detail or "not deployed",
             target.updated_at,
         )
         for rollout, release, target in missed
@@ -78,7 +78,7 @@ def late_instances(last: Rollout, where: str, fleet: Fleet) -> tuple[OutdatedIns
             last.release,
             last.id,
             last.action,
-            f"came after it, and runs {target.release_before or 'what its image brought'}",
+            f"came after it, and runs {target.release_before or 'the release of its image'}",
             created_at[target.instance_id],
         )
         for target in select(running_targets(fleet), selector)
@@ -99,5 +99,5 @@ def requests_for(found: Sequence[OutdatedInstance], reason: str, spec: Spec) -> 
     requests = []
     for action, release in sorted({(one.action, one.release) for one in found}):
         where = ",".join(f"user={one.user}" for one in found if (one.action, one.release) == (action, release))
-        requests.append(RolloutRequest(release, where, everybody=False, spec=spec, action=action, reason=reason))
+        requests.append(RolloutRequest(release, where, all_running=False, spec=spec, action=action, reason=reason))
     return tuple(requests)

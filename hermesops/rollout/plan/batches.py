@@ -4,7 +4,7 @@ Targets that opted in come first, protected ones last. Of the others, the one th
 over twenty releases at 5 % of at least seven instances none is first more than three times. Within each of these
 groups, every part of the order looks like the whole: by plan, cell, region and agent version.
 
-Each stage ramps up anew, 1, 2, 4 …, never above what may be unavailable at once: a fault then fails few targets.
+Each stage ramps up again, 1, 2, 4 …, never above what may be unavailable at once: a fault then fails few targets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

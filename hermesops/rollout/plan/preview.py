@@ -28,10 +28,10 @@ class StageAhead:
         batches: Their sizes.
         after: How many have the release at its end.
         strata: How many of the strata of all targets have been reached by then; ``of`` so many.
-        blast_radius: Score of everybody touched by its end.
+        blast_radius: Score of all targets touched by its end.
         two_people: Whether a second operator must approve it.
         compares: Whether there are canaries and controls enough at its end for health to be compared.
-        seconds: How long it takes if nobody is busy.
+        seconds: How long it takes if no target is busy.
     """
 
     number: int

@@ -19,13 +19,13 @@ class RolloutRequest:
     Attributes:
         release: An id, the beginning of one, or an agent's version; for whole machines an image's id or name.
         where: A selector; empty for all.
-        everybody: Confirms that an empty ``where`` is meant.
+        all_running: Whether an empty ``where`` is meant.
         reason: Goes into the audit log.
     """
 
     release: str
     where: str
-    everybody: bool
+    all_running: bool
     spec: Spec
     action: Action
     reason: str
@@ -35,9 +35,9 @@ class RolloutRequest:
         """The selector of ``where``.
 
         Raises:
-            UsageError: It cannot be read, or is empty and nobody said that all are meant.
+            UsageError: It cannot be read, or is empty and ``all_running`` is false.
         """
-        if not self.where and not self.everybody:
+        if not self.where and not self.all_running:
             raise UsageError(
                 "to whom? --where plan=light,cell=…, or --all for every running instance",
                 hint="hermesops rollout preview RELEASE --all shows what would happen",
@@ -53,7 +53,7 @@ class RolloutRequest:
         targets = select(running, self.selector)
         if not targets:
             who = f"no running instance is {self.where!r}" if self.where else "no instance is running"
-            raise UsageError(f"{who}: there is nobody to bring it to", hint="hermesops instance list")
+            raise UsageError(f"{who}: there is no target", hint="hermesops instance list")
         return targets
 
     def spec_with(self, *, pool: bool) -> Spec:
@@ -67,7 +67,7 @@ class RolloutRequest:
 
 
 def find_same(unfinished: Iterable[tuple[Rollout, str]], release: ReleaseId, request: RolloutRequest) -> Rollout | None:
-    """The rollout that an equal request began and that has not ended: whoever asks again goes on with it.
+    """The rollout that an equal request began and that has not ended: asking again goes on with it.
 
     Args:
         unfinished: Rollouts, each with the selector that it was asked for with.

@@ -91,11 +91,11 @@ def _verdicts(events: Sequence[Recorded[Event]], sizes: Mapping[int, int], gates
         if not isinstance(recorded.event, BatchEnded) and not harm:
             continue
         stage = max(stage for stage, _ in outcomes.values())
-        everybody = _tally(list(outcomes.values()))
+        overall = _tally(list(outcomes.values()))
         of_stage = _tally([each for each in outcomes.values() if each[0] == stage])
-        weighed = weigh(everybody, of_stage, gates.failures, is_over=of_stage.touched == sizes[stage])
+        weighed = weigh(overall, of_stage, gates.failures, is_over=of_stage.touched == sizes[stage])
         result, why = (GateResult.FAIL, harm) if harm else (weighed.result, weighed.why)
-        yield Verdict(recorded.at, stage + 1, everybody.touched, everybody.failed, result, why)
+        yield Verdict(recorded.at, stage + 1, overall.touched, overall.failed, result, why)
 
 
 def _tally(outcomes: Sequence[tuple[int, bool]]) -> Tally:

@@ -121,7 +121,7 @@ def _touched(observation: TargetObservation, status: ReleaseStatus, release: Rel
     is_ready = status.activation == release and status.phase == "unconfirmed"
     if not status.activation and status.current == release:
         return Settle(TargetState.SOAKING, on_release=True)
-    is_new = status.last != observation.target.progress.said_before
+    is_new = status.last != observation.target.progress.last_before
     if status.activation != release and is_new and status.last_to == release and status.last_failed:
         return _rolled_back(observation, status)
     if not status.activation and observation.ending:
@@ -143,7 +143,7 @@ def _rolled_back(observation: TargetObservation, status: ReleaseStatus) -> Targe
         return Settle(TargetState.FAILED, status.why or "its machine rolled back and did not say why")
     if observation.confirm_error:
         return Settle(TargetState.FAILED, observation.confirm_error)
-    if observation.target.progress.lapses:
+    if observation.target.progress.confirm_timeouts:
         return Settle(TargetState.TIMED_OUT, "it rolled back twice before a runner confirmed it")
     return TargetStep.RETRY
 

@@ -67,7 +67,7 @@ class BatchExecutor:
         Args:
             rollout: Their rollout.
             targets: Those that are in progress already are waited for, not begun again.
-            is_enough: Whether the outcomes so far are a reason to decide anew.
+            is_enough: Whether the outcomes so far are a reason to decide again.
 
         Returns:
             Those that have an outcome.
@@ -193,7 +193,7 @@ class BatchExecutor:
                     await self._clock.pause(POLL_S)
                 return target, problem
             case TargetStep.RETRY:
-                progress = replace(target.progress, lapses=target.progress.lapses + 1)
+                progress = replace(target.progress, confirm_timeouts=target.progress.confirm_timeouts + 1)
                 words = "again: it rolled back, as no runner confirmed it in time"
                 again = replace(target, state=TargetState.WAITING, detail=words, touched_at=None, progress=progress)
                 return await self._put(again), ""
@@ -295,7 +295,7 @@ class BatchExecutor:
         if target.touched_at is None:
             if target.stage == 0:
                 await self._rows.add_exposure(target.id, rollout.release)
-            progress = replace(target.progress, said_before=status.last if status else "")
+            progress = replace(target.progress, last_before=status.last if status else "")
             target = replace(target, touched_at=self._clock.now(), progress=progress)
         return await self._put(replace(target, state=TargetState.ACTIVATING, detail=""))
 

@@ -23,7 +23,7 @@ _GLANCE_S = 2.0
 _AGAIN_S = 2.0
 _OBSERVE_S = 20.0
 _FRESH_S = 300.0
-"""Seconds after which a target that gave no proper answer is asked anew."""
+"""Seconds after which a target that gave no proper answer is asked again."""
 
 
 class Preflight:

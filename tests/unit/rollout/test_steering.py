@@ -104,7 +104,7 @@ def test_what_is_paused_before_it_starts_touches_nobody() -> None:
     world.say(commands.pause(world.rollout, said(world)))
     world.run(for_s=600)
     assert world.begun() == 0
-    with pytest.raises(RefusedError, match="nobody of rollout r1 failed"):
+    with pytest.raises(RefusedError, match="no target of rollout r1 failed"):
         commands.retry(world.rollout, targets(world), said(world))
 
 

@@ -31,7 +31,7 @@ def test_a_target_that_was_missed_keeps_the_reason() -> None:
     [missed] = missed_instances([(ROLLOUT.id, NEW, target)], {ROLLOUT.id: Action.SLOT})
     assert missed == replace(outdated("ada"), why="unreachable: no answer")
     [unexplained] = missed_instances([(ROLLOUT.id, NEW, replace(target, detail=""))], {ROLLOUT.id: Action.SLOT})
-    assert unexplained.why == "not brought"
+    assert unexplained.why == "not deployed"
 
 
 def test_the_last_rollout_is_the_newest_of_a_release_that_is_done() -> None:

@@ -13,7 +13,7 @@ from hermesops.rollout.plan.targets import Fleet, running_targets
 from tests.support.rollout_fleet import instance
 from tests.support.rollouts import NEW, OLD, ROLLOUT
 
-ALL = RolloutRequest(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
+ALL = RolloutRequest(NEW, "", all_running=True, spec=Spec(), action=Action.SLOT, reason="")
 RUNNING = running_targets(Fleet((instance("ada"), instance("bob"))))
 
 
@@ -25,7 +25,7 @@ def test_a_request_for_all_takes_all_and_one_with_a_selector_some() -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (replace(ALL, everybody=False), "to whom"),
+        (replace(ALL, all_running=False), "to whom"),
         (replace(ALL, where="mood=good"), "knows no field 'mood'"),
         (replace(ALL, where="user=eve"), "no running instance is 'user=eve'"),
     ],
@@ -36,7 +36,7 @@ def test_a_request_that_means_nobody_is_refused(request_: RolloutRequest, words:
 
 
 def test_a_request_for_all_of_an_empty_fleet_is_refused() -> None:
-    with pytest.raises(UsageError, match="no instance is running: there is nobody"):
+    with pytest.raises(UsageError, match="no instance is running: there is no target"):
         ALL.select(())
 
 

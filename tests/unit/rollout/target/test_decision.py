@@ -19,7 +19,7 @@ from tests.support.virtual_time import BEGAN
 
 NEVER = RolloutTarget(fleet(1)[0], 0, 0, 0)
 TOLD = replace(
-    NEVER, state=TargetState.ACTIVATING, touched_at=BEGAN, progress=Progress(said_before="1 other confirmed")
+    NEVER, state=TargetState.ACTIVATING, touched_at=BEGAN, progress=Progress(last_before="1 other confirmed")
 )
 STILL = ReleaseStatus(OLD, last="1 other confirmed", last_to="other")
 SWITCHING, READY = (
@@ -75,7 +75,7 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
         (observation(TOLD, THERE), Settle(TargetState.SOAKING, on_release=True)),
         (observation(TOLD, FAILED), Settle(TargetState.FAILED, "no turn")),
         (observation(TOLD, TIMED_OUT), TargetStep.RETRY),
-        (observation(replace(TOLD, progress=replace(TOLD.progress, lapses=1)), TIMED_OUT), TWICE),
+        (observation(replace(TOLD, progress=replace(TOLD.progress, confirm_timeouts=1)), TIMED_OUT), TWICE),
         (observation(TOLD, TIMED_OUT, confirm_error="no proxy"), Settle(TargetState.FAILED, "no proxy")),
         (observation(TOLD, TIMED_OUT, ending=True), Settle(TargetState.ROLLED_BACK, "no turn")),
         (observation(TOLD, FAILED, ending=True), Settle(TargetState.ROLLED_BACK, "no turn")),
@@ -95,7 +95,7 @@ def test_each_observation_has_one_next_step(found: TargetObservation, step: Targ
 
 
 def test_an_old_failure_is_not_taken_for_a_new_one() -> None:
-    again = replace(TOLD, progress=Progress(said_before=FAILED.last))
+    again = replace(TOLD, progress=Progress(last_before=FAILED.last))
     assert decide_target(observation(again, FAILED), NEW, SPEC) == TargetStep.ACTIVATE
 
 
