@@ -75,10 +75,10 @@ def instead_of_unanswered(
 ) -> tuple[tuple[RolloutTarget, ...], tuple[RolloutTarget, ...]]:
     """Targets that change places before the first stage: those that answered, and those of it that have not yet.
 
-    Empty where all of the first stage have answered, and where none of a later stage has. Later stages keep their
-    places: an operator may have approved them, and late answers are known by then.
+    Empty where all of the first stage have answered, and where none of a later stage has. Stages that an operator has
+    approved keep their targets, and so do later stages: late answers are known by then.
     """
-    if observation.entered() >= 0:
+    if observation.entered() >= 0 or observation.rollout.decisions.approved:
         return (), ()
     pending, answers = observation.pending(), observation.answers
     late = [one for one in pending if one.stage == pending[0].stage and one.id in answers.unanswered]

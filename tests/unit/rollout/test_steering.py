@@ -135,6 +135,15 @@ def test_an_approval_of_a_stage_covers_those_before_it() -> None:
     assert world.run().startswith("done: 40 of 40")
 
 
+def test_an_approved_stage_keeps_its_targets_although_one_has_not_answered_yet() -> None:
+    world = World(fleet(20), replace(QUICK, two_person_above=1))
+    world.machine_of(0).hangs = frozenset({"look"})
+    first = world.nth(0)
+    world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
+    world.run(for_s=15)
+    assert (world.nth(0).stage, world.nth(0).position) == (first.stage, first.position)
+
+
 def test_an_approval_that_is_not_what_was_signed_halts_at_the_door_and_within_a_stage() -> None:
     world = World(fleet(40), replace(QUICK, two_person_above=1))
     world.approval = ApprovalState(objection="the approval is about another stage 3 of rollout r1")
