@@ -29,6 +29,7 @@ IDENTIFIERS = {
     "homes": "backends",
     "hurt": "failed",
     "lapsed": "confirm_timed_out",
+    "lapses": "confirm_timeouts",
     "laying": "stage_rollback_files",
     "lives": "operation handlers, instance requests",
     "newcomers": "bulk_provision",
@@ -47,6 +48,7 @@ IDENTIFIERS = {
     "unheard": "confirm_error",
     "visits": "audited_access",
     "welcome": "run",
+    "whereabouts": "relocation_state",
     "wish": "request",
     "wishes": "requests",
 }
@@ -79,6 +81,7 @@ NAMES = {
     "Told": "NodeReport, CommandStatus",
     "Trail": "AuditLog",
     "Visits": "AuditedAccess",
+    "Watched": "HealthObservation",
     "WayBack": "RollbackResult",
     "Weighed": "FailureGateAnswer",
     "Work": "Reconciler",
@@ -89,6 +92,8 @@ NAMES = {
     "carried": "migrated",
     "go_back": "roll_back",
     "put_back": "restore",
+    "said_before": "last_before",
+    "steer": "give_command",
 }
 """Names that are used for nothing any more, and what to call it."""
 
@@ -100,6 +105,7 @@ PHRASES = {
     "is awake": "is running",
     "is nobody's": "has no instance, is unassigned",
     "it hurts": "a gate fails",
+    "told those who want to know": "notified",
     "living agent": "running agent",
     "put to sleep": "suspended",
     "rows written since were carried": "rows written since were migrated",
