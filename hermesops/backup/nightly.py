@@ -1,13 +1,11 @@
 """Backs up every agent whose turn of the day has come, a few at a time."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from hermesops.backup.schedule import is_due
 from hermesops.fan_out import Limits, problems
-from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.registry import Registry
 
 _SLOW_S = 120.0
 """Seconds for which one agent's backup holds up others: some thirty times what one of some megabytes takes."""
@@ -16,37 +14,24 @@ _LONGEST_S = 6 * 3600.0
 """Seconds that one backup has: the first one of a full data volume at four megabytes a second."""
 
 
-class Rows(Protocol):
-    """The registry, as far as it says who is due."""
-
-    def list_instances(self, *, status: InstanceStatus | None = None) -> Sequence[Instance]:
-        """Instances, oldest first."""
-
-    def newest_backups(self) -> Mapping[InstanceId, datetime | None]:
-        """When each living instance was backed up last."""
-
-    def now(self) -> datetime:
-        """The registry's clock."""
-
-
 class Nightly:
     """Nightly backups.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         back_up: Backs one instance up, as an operation.
         at_once: How many at the same time.
     """
 
-    def __init__(self, rows: Rows, back_up: Callable[[Instance], Awaitable[object]], *, at_once: int) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry, back_up: Callable[[Instance], Awaitable[object]], *, at_once: int) -> None:
+        self._registry = registry
         self._back_up = back_up
         self._at_once = at_once
 
     def due(self) -> list[Instance]:
         """Whose turn has come. Suspended ones are told nothing, so that their last backup stays their newest."""
-        now, newest = self._rows.now(), self._rows.newest_backups()
-        running = self._rows.list_instances(status=InstanceStatus.RUNNING)
+        now, newest = self._registry.now(), self._registry.backups.newest()
+        running = self._registry.instances.list(status=InstanceStatus.RUNNING)
         due = [one for one in running if is_due(one.id, newest.get(one.id) or one.created_at, now)]
         # The one that would lose most comes first.
         return sorted(due, key=lambda one: newest.get(one.id) or one.created_at)

@@ -13,12 +13,11 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.backup import restored_state
 from hermesops.backup.confinement import Limits
 from hermesops.backup.copies import Copies, Nodes
-from hermesops.backup.copies import Rows as CopyRows
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic, failure_of
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
@@ -29,6 +28,7 @@ from hermesops.model.state import State
 from hermesops.node.state import contents
 from hermesops.node.state.archive.unpack import Bounds
 from hermesops.node.untrusted import foreign_text, strict_json
+from hermesops.registry import Registry
 
 _REPORT_BYTES = 64 << 10
 _SLACK_BYTES = 16 << 20
@@ -77,21 +77,11 @@ class NotProvedError(RefusedError):
     """A backup is not what was copied, or nobody can tell; the message says why."""
 
 
-class Rows(Protocol):
-    """The registry, as far as checks are kept."""
-
-    def note_check(self, backup_id: str, problem: str) -> None:
-        """Record what came of a check."""
-
-    def get_backup(self, instance_id: InstanceId, text: str) -> Backup:
-        """One backup."""
-
-
 class Proof:
     """Proves backups.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         keys: Opens repositories.
         restic: The platform's.
         tell: Narration.
@@ -100,13 +90,13 @@ class Proof:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         keys: Keys,
         restic: Restic,
         tell: Callable[[str], None],
         allowance: Allowance = Allowance(),
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._keys = keys
         self._restic = restic
         self._tell = tell
@@ -151,8 +141,8 @@ class Proof:
         return self._noted(backup, f"{differs} ({why})" if differs and why else differs)
 
     def _noted(self, backup: Backup, problem: str) -> Backup:
-        self._rows.note_check(backup.id, problem)
-        return self._rows.get_backup(backup.instance_id, backup.id)
+        self._registry.backups.record_check(backup.id, problem)
+        return self._registry.backups.get(backup.instance_id, backup.id)
 
     async def _restored(self, backup: Backup) -> tuple[State, str]:
         """What a backup amounts to, and why some of it cannot be read."""
@@ -265,15 +255,15 @@ class ProvedCopies(Copies):
     """Backups, made, put back and proved.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         keys: Opens repositories.
         nodes: hermes-node on machines.
         now: The time.
         proof: Restores on this computer.
     """
 
-    def __init__(self, rows: CopyRows, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
-        super().__init__(rows, keys, nodes, now)
+    def __init__(self, registry: Registry, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
+        super().__init__(registry, keys, nodes, now)
         self._proof = proof
 
     async def prove(self, instance: Instance, backup: Backup) -> Backup:  # noqa: ARG002 - a backup knows whose it is

@@ -3,18 +3,19 @@
 import asyncio
 from collections.abc import Callable
 
-from hermesops.backup.restore_check import NotProvedError, Proof, Rows
+from hermesops.backup.restore_check import NotProvedError, Proof
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic
 from hermesops.model.backup import Backup
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 
 class SimulatedProof(Proof):
     """Proves backups of simulated machines.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         keys: Opens repositories.
         restic: The platform's.
         count: Counts what is in a copy anew; ``None`` for one that is not there.
@@ -22,9 +23,14 @@ class SimulatedProof(Proof):
     """
 
     def __init__(
-        self, rows: Rows, keys: Keys, restic: Restic, count: Callable[[str], object | None], tell: Callable[[str], None]
+        self,
+        registry: Registry,
+        keys: Keys,
+        restic: Restic,
+        count: Callable[[str], object | None],
+        tell: Callable[[str], None],
     ) -> None:
-        super().__init__(rows, keys, restic, tell)
+        super().__init__(registry, keys, restic, tell)
         self._count = count
 
     async def check(self, backup: Backup) -> Backup:

@@ -5,29 +5,13 @@ from typing import Any, Protocol, TypeVar
 
 from hermesops.cells.changes.preview import ChangePreview
 from hermesops.model.cell import CellSpec
-from hermesops.model.ids import CellName, MachineName
+from hermesops.model.ids import MachineName
 from hermesops.model.stack import Preview, StackRef, UpResult
 
 T = TypeVar("T")
 
 Program = Callable[[], Any]
 """A Pulumi program."""
-
-
-class CellRows(Protocol):
-    """What the registry says a cell should be."""
-
-    def cell_spec(self, cell: CellName) -> CellSpec:
-        """Machines of all instances of the cell that are not on their way out."""
-
-    def machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
-        """Machines that recorded operations want gone; nothing else may be destroyed."""
-
-    def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
-        """Machines that recorded operations give another size."""
-
-    def record_brought(self, name: CellName) -> None:
-        """Note that the cell is what its rows said."""
 
 
 class Guard(Protocol):

@@ -1,26 +1,9 @@
 """An operator who touches a user's agent says why, and it is written down before anything is sent."""
 
-from collections.abc import Mapping
-from typing import Protocol
-
 from hermesops.errors import UsageError
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
-
-
-class Audit(Protocol):
-    """Where it is written down."""
-
-    def append_audit(
-        self,
-        action: str,
-        subject: str,
-        *,
-        why: str,
-        before: Mapping[str, object] | None = None,
-        after: Mapping[str, object] | None = None,
-    ) -> None:
-        """Append an entry; who acted is known to the registry."""
+from hermesops.registry import Registry
 
 
 class AuditedAccess:
@@ -30,7 +13,7 @@ class AuditedAccess:
         audit: The registry.
     """
 
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, audit: Registry) -> None:
         self._audit = audit
 
     def enter(self, instance: Instance, *, how: str, reason: str) -> None:
@@ -46,4 +29,4 @@ class AuditedAccess:
                 f"{how} touches what belongs to {instance.title}; say why",
                 hint=f'hermesops instance {how} … --reason "…"',
             )
-        self._audit.append_audit(f"{how}_opened", instance_subject(instance.id), why=reason.strip())
+        self._audit.audit.append(f"{how}_opened", instance_subject(instance.id), why=reason.strip())

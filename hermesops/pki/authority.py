@@ -24,22 +24,13 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hermesops.errors import RefusedError
+from hermesops.registry import Registry
 
 ROOT_DAYS = 3650
 SKEW = timedelta(minutes=5)
 """How far the clock of a machine or of the platform may be behind that of whoever signs."""
 
 _WHAT = "authority's key"
-
-
-class Roots(Protocol):
-    """Where the certificates of authorities are kept that machines trust; the registry."""
-
-    def list_authorities(self) -> Sequence[str]:
-        """PEM of each, the newest first."""
-
-    def trust_authority(self, certificate: str, *, only_first: bool) -> bool:
-        """Add one; with ``only_first`` only where there is none. Whether it is one of them now."""
 
 
 class Names(Protocol):
@@ -97,7 +88,7 @@ class Authority:
         self._root = root
 
     @classmethod
-    def load(cls, text: str, roots: Roots, *, environment: str, source: str) -> Self:
+    def load(cls, text: str, roots: Registry, *, environment: str, source: str) -> Self:
         """The authority of a key, whose certificate is among those that are trusted; the first one begins with it.
 
         Args:
@@ -227,15 +218,15 @@ def make_root(key: ec.EllipticCurvePrivateKey, environment: str) -> str:
     )
 
 
-def _find(key: ec.EllipticCurvePrivateKey, roots: Roots) -> x509.Certificate | None:
+def _find(key: ec.EllipticCurvePrivateKey, roots: Registry) -> x509.Certificate | None:
     wanted = key.public_key()
-    certificates = (x509.load_pem_x509_certificate(pem.encode()) for pem in roots.list_authorities())
+    certificates = (x509.load_pem_x509_certificate(pem.encode()) for pem in roots.certificates.list_authorities())
     return next((one for one in certificates if one.public_key() == wanted), None)
 
 
-def _begin(key: ec.EllipticCurvePrivateKey, roots: Roots, environment: str, source: str) -> x509.Certificate:
+def _begin(key: ec.EllipticCurvePrivateKey, roots: Registry, environment: str, source: str) -> x509.Certificate:
     made = make_root(key, environment)
-    roots.trust_authority(made, only_first=True)
+    roots.certificates.trust_authority(made, only_first=True)
     if (found := _find(key, roots)) is None:  # somebody else's key has begun it
         raise RefusedError(
             f"{source} holds the key of an authority that environment {environment} does not trust",

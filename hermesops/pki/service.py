@@ -1,6 +1,6 @@
 """What the platform answers to machines: who they are is read off the certificate that they proved to have.
 
-Rows are looked at for every question, so what was revoked a moment ago opens nothing. It must not know of sockets.
+Rows are read for every question, so what was revoked a moment ago opens nothing. It must not know of sockets.
 """
 
 import json
@@ -16,6 +16,7 @@ from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.pki.certificates import Certificates
 from hermesops.pki.peer import read_peer
+from hermesops.registry import Registry
 
 log = structlog.get_logger()
 
@@ -26,13 +27,6 @@ class Answer:
 
     status: int
     body: bytes = field(repr=False)
-
-
-class Rows(Protocol):
-    """The registry, as far as the service reads it."""
-
-    def good_certificate(self, serial: str) -> Certificate | None:
-        """The certificate of that serial, while it counts."""
 
 
 class DataKeys(Protocol):
@@ -51,14 +45,16 @@ class PlatformService:
     """Answers machines of one environment.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         certificates: Issues certificates.
         data_keys: Releases keys of data volumes.
         environment: Its name.
     """
 
-    def __init__(self, rows: Rows, certificates: Certificates, data_keys: DataKeys, *, environment: str) -> None:
-        self._rows = rows
+    def __init__(
+        self, registry: Registry, certificates: Certificates, data_keys: DataKeys, *, environment: str
+    ) -> None:
+        self._registry = registry
         self._certificates = certificates
         self._data_keys = data_keys
         self._environment = environment
@@ -90,7 +86,7 @@ class PlatformService:
     def _caller(self, serial: str, names: MachineNames | None) -> Certificate:
         if names is None or names.environment != self._environment:
             raise RefusedError("this certificate is of no machine of this environment")
-        held = self._rows.good_certificate(serial)
+        held = self._registry.certificates.find_valid(serial)
         if held is None:
             raise RefusedError(f"certificate {serial} of machine {names.machine_id} counts no more")
         if (held.machine_id, held.cell, held.instance_id) != (names.machine_id, names.cell, names.instance_id):

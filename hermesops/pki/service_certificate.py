@@ -9,8 +9,9 @@ from datetime import timedelta
 import structlog
 
 from hermesops.errors import UnavailableError
-from hermesops.pki.authority import Authority, Roots
+from hermesops.pki.authority import Authority
 from hermesops.pki.server import context_of
+from hermesops.registry import Registry
 
 _FRESH_S = 300.0
 """Seconds after which the authorities that are trusted are looked at again, and the certificate is made anew."""
@@ -32,7 +33,7 @@ class OwnCertificate:
     def __init__(
         self,
         authority: Authority,
-        roots: Roots,
+        roots: Registry,
         hosts: Sequence[str],
         life: timedelta,
         clock: Callable[[], float] = time.monotonic,
@@ -65,4 +66,4 @@ class OwnCertificate:
 
     def _make(self) -> ssl.SSLContext:
         served = self._authority.serve(self._hosts, life=self._life)
-        return context_of(served.pem, served.key, "".join(self._roots.list_authorities()))
+        return context_of(served.pem, served.key, "".join(self._roots.certificates.list_authorities()))

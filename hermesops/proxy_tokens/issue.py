@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from hermesops.errors import HermesError, UsageError
 from hermesops.model.ids import MachineId
 from hermesops.model.token import LONGEST_TOKEN_LIFE, ProxyToken
+from hermesops.registry import Registry
 
 T = TypeVar("T")
 
@@ -53,19 +54,6 @@ async def issue(issuer: Issuer, machine_id: MachineId, purpose: str, *, now: dat
     return ProxyToken(issued.id, machine_id, purpose, min(issued.expires_at or longest, longest), issued.token)
 
 
-class Kept(Protocol):
-    """Where tokens are remembered between commands."""
-
-    def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
-        """The token last kept."""
-
-    def keep_proxy_token(self, token: ProxyToken) -> None:
-        """Remember a token instead of the one before it."""
-
-    def forget_proxy_token(self, machine_id: MachineId, purpose: str) -> None:
-        """Drop a token."""
-
-
 class ProxyTokens:
     """Hands out proxy tokens.
 
@@ -75,7 +63,9 @@ class ProxyTokens:
         now: What time it is; by default this computer's clock.
     """
 
-    def __init__(self, issuer: Issuer, kept: Kept, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, issuer: Issuer, kept: Registry, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._issuer = issuer
         self._kept = kept
         self._now = now
@@ -95,11 +85,11 @@ class ProxyTokens:
         if not purpose:
             raise UsageError("a proxy token needs a purpose")
         async with self._turns.setdefault((machine_id, purpose), asyncio.Lock()):
-            last = self._kept.proxy_token(machine_id, purpose)
+            last = self._kept.proxy_tokens.get(machine_id, purpose)
             if last and last.token != instead_of and last.is_valid_at(self._now() + RENEW_BEFORE):
                 return last.token
             fresh = await issue(self._issuer, machine_id, purpose, now=self._now())
-            self._kept.keep_proxy_token(fresh)
+            self._kept.proxy_tokens.keep(fresh)
             if last:
                 await self._revoke(last)
             return fresh.token
@@ -137,10 +127,10 @@ class ProxyTokens:
             HermesError: The vendor did not confirm; the token is still remembered, so the call can be repeated.
         """
         async with self._turns.setdefault((machine_id, purpose), asyncio.Lock()):
-            last = self._kept.proxy_token(machine_id, purpose)
+            last = self._kept.proxy_tokens.get(machine_id, purpose)
             if last:
                 await self._issuer.revoke_proxy_token(last.id)
-                self._kept.forget_proxy_token(machine_id, purpose)
+                self._kept.proxy_tokens.forget(machine_id, purpose)
 
     async def _revoke(self, token: ProxyToken) -> None:
         # Its life is short anyway; a failure here must not fail whoever got the fresh one.

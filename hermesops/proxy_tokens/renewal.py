@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from hermesops import waiting
 from hermesops.errors import HermesError
@@ -23,6 +22,7 @@ from hermesops.model.token import (
     purpose_of,
 )
 from hermesops.proxy_tokens.issue import RENEW_BEFORE, Issuer, issue
+from hermesops.registry import Registry
 
 _LEAST_LEFT = max(LONGEST_TOKEN_LIFE / 2, timedelta(hours=2))
 """With less life left a token is renewed: half of it remains for whatever keeps that from succeeding."""
@@ -75,28 +75,12 @@ def _is_used(token: KeptToken, running: Collection[MachineId], used: Collection[
     return token.machine_id in used
 
 
-class Rows(Protocol):
-    """Where tokens are remembered."""
-
-    def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
-        """The token last kept."""
-
-    def keep_next_token(self, token: ProxyToken) -> None:
-        """Remember one that is not in use yet."""
-
-    def replace_proxy_token(self, fresh: ProxyToken, *, before: str) -> bool:
-        """Put one in the place of another, unless a third is there."""
-
-    def forget_proxy_token(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
-        """Drop one."""
-
-
 class TokenRenewal:
     """Renews tokens.
 
     Args:
         issuer: Who makes them.
-        rows: Where they are remembered.
+        registry: Where they are remembered.
         opens: Whether a token opens the proxy's way to a machine.
         address: URL of a machine's ports, kept with the token so that whoever uses it needs no key of the vendor's.
         now: What time it is; by default this computer's clock.
@@ -106,7 +90,7 @@ class TokenRenewal:
     def __init__(
         self,
         issuer: Issuer,
-        rows: Rows,
+        registry: Registry,
         opens: Callable[[MachineId, str], Awaitable[bool]],
         address: Callable[[MachineId], Awaitable[str]],
         *,
@@ -114,7 +98,7 @@ class TokenRenewal:
         patience_s: float = _EDGE_S,
     ) -> None:
         self._issuer = issuer
-        self._rows = rows
+        self._registry = registry
         self._opens = opens
         self._address = address
         self._now = now
@@ -127,7 +111,7 @@ class TokenRenewal:
             UnavailableError: The new one did not open the proxy, or nobody answered; the old one stays in use.
         """
         await self._end_former(machine_id, purpose)
-        old = self._rows.proxy_token(machine_id, purpose)
+        old = self._registry.proxy_tokens.get(machine_id, purpose)
         fresh = await self._fresh(machine_id, purpose)
         try:
             await self._try(machine_id, fresh)
@@ -135,9 +119,9 @@ class TokenRenewal:
         except HermesError:
             await self._end(fresh, next_of(purpose))
             raise
-        if not self._rows.replace_proxy_token(fresh, before=old.id if old else ""):
+        if not self._registry.proxy_tokens.replace(fresh, before=old.id if old else ""):
             await self._end(fresh, next_of(purpose))
-            return self._rows.proxy_token(machine_id, purpose) or fresh
+            return self._registry.proxy_tokens.get(machine_id, purpose) or fresh
         with contextlib.suppress(HermesError):  # it is remembered as one to be revoked
             await self._end_former(machine_id, purpose)
         return fresh
@@ -149,18 +133,18 @@ class TokenRenewal:
             HermesError: The vendor did not confirm; it is still remembered.
         """
         await self._issuer.revoke_proxy_token(token.id)
-        self._rows.forget_proxy_token(token.machine_id, token.purpose, token_id=token.id)
+        self._registry.proxy_tokens.forget(token.machine_id, token.purpose, token_id=token.id)
 
     async def _fresh(self, machine_id: MachineId, purpose: str) -> ProxyToken:
         """One that was made and not tried, by somebody who was killed; else a new one."""
         asked_at = self._now()
-        left = self._rows.proxy_token(machine_id, next_of(purpose))
+        left = self._registry.proxy_tokens.get(machine_id, next_of(purpose))
         if left and left.is_valid_at(asked_at + _LEAST_LEFT + RENEW_BEFORE):
             return ProxyToken(left.id, machine_id, purpose, left.expires_at, left.token)
         if left:
             await self._end(left, left.purpose)
         fresh = await issue(self._issuer, machine_id, purpose, now=asked_at)
-        self._rows.keep_next_token(fresh)
+        self._registry.proxy_tokens.keep_next(fresh)
         return fresh
 
     async def _try(self, machine_id: MachineId, fresh: ProxyToken) -> None:
@@ -170,7 +154,7 @@ class TokenRenewal:
         await waiting.until(opens, what="the new proxy token", timeout_s=self._patience_s, every_s=1.0)
 
     async def _end_former(self, machine_id: MachineId, purpose: str) -> None:
-        if former := self._rows.proxy_token(machine_id, former_of(purpose)):
+        if former := self._registry.proxy_tokens.get(machine_id, former_of(purpose)):
             await self._end(former, former.purpose)
 
     async def _end(self, token: ProxyToken, kept_as: str) -> None:

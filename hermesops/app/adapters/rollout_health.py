@@ -66,7 +66,7 @@ class Watching:
         await self._sampler.stop()
 
     async def _open_channel(self, instance_id: InstanceId) -> "Channel":
-        instance = await in_db_thread(self._session.app.registry.get_instance, instance_id)
+        instance = await in_db_thread(self._session.app.registry.instances.get, instance_id)
         return self._session.instance_client.channel(machine_of(instance))
 
 
@@ -80,11 +80,11 @@ class StoredHealthSamples:
         """Store one sample of each."""
         rows = {each: (sample.at, sample.to_json()) for each, sample in read.items()}
         if rows:
-            await in_db_thread(self._registry.add_health_samples, rows)
+            await in_db_thread(self._registry.health_samples.add, rows)
 
     async def since(
         self, instances: Collection[InstanceId], moment: datetime
     ) -> dict[InstanceId, Sequence[HealthSample]]:
         """The samples of each since then, oldest first."""
-        rows = await in_db_thread(self._registry.list_health_samples, instances, since=moment)
+        rows = await in_db_thread(self._registry.health_samples.list, instances, since=moment)
         return {each: [HealthSample.from_json(text) for text in texts] for each, texts in rows.items()}

@@ -45,7 +45,7 @@ class SlotMachines:
 
     async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
         """Ask hermes-node."""
-        instance = await in_db_thread(self._registry.get_instance, instance_id)
+        instance = await in_db_thread(self._registry.instances.get, instance_id)
         if instance.status is not InstanceStatus.RUNNING:
             return ReleaseStatus("", absent=instance.status.value)
         seen = await ReleaseClient(self._session.instance_client.channel).observe(machine_of(instance))
@@ -81,12 +81,12 @@ class SlotMachines:
     async def cancel(self, target: Target) -> None:
         """Leave a machine as it is unless it is switching already; its agent takes turns again."""
         self._cancelled.add(target.instance_id)
-        instance = await in_db_thread(self._registry.get_instance, target.instance_id)
+        instance = await in_db_thread(self._registry.instances.get, target.instance_id)
         await ReleaseClient(self._session.instance_client.channel).cancel(machine_of(instance))
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         """See the gateway answer through the proxy, then have the machine keep the release."""
-        instance = await in_db_thread(self._registry.get_instance, target.instance_id)
+        instance = await in_db_thread(self._registry.instances.get, target.instance_id)
         what = f"the gateway of {instance.title} through the proxy"
         await self._session.instance_client.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
         async with self._releases(target) as (releases, machine_id):
@@ -121,7 +121,7 @@ class SlotMachines:
 
     @asynccontextmanager
     async def _leased(self, target: Target) -> "AsyncIterator[tuple[Instance, Lease]]":
-        instance = await in_db_thread(self._registry.get_instance, target.instance_id)
+        instance = await in_db_thread(self._registry.instances.get, target.instance_id)
         with held_is_unavailable():
             async with self._session.app.hold_lease(instance_subject(instance.id)) as keeper:
                 yield instance, keeper.lease
@@ -147,7 +147,7 @@ async def unwell(session: "Connected", target: Target) -> str:
         LeaseHeldError: It does not answer, and another operation works on the instance: that says nothing of it.
         HermesError: It could not be asked.
     """
-    instance = await in_db_thread(session.app.registry.get_instance, target.instance_id)
+    instance = await in_db_thread(session.app.registry.instances.get, target.instance_id)
     what = f"the gateway of {instance.title} through the proxy"
     try:
         await session.instance_client.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
@@ -169,8 +169,8 @@ async def refuse_if_worked_on(session: "Connected", instance: "Instance") -> Non
         LeaseHeldError: An operation works on it, or did meanwhile: it has to be observed again.
     """
     registry, subject = session.app.registry, instance_subject(instance.id)
-    holders = [lease.holder for lease in await in_db_thread(registry.list_leases) if lease.subject == subject]
-    if holders or await in_db_thread(registry.get_instance, instance.id) != instance:
+    holders = [lease.holder for lease in await in_db_thread(registry.leases.list) if lease.subject == subject]
+    if holders or await in_db_thread(registry.instances.get, instance.id) != instance:
         raise LeaseHeldError(f"{instance.title} is being worked on", holder="".join(holders))
 
 

@@ -29,43 +29,43 @@ class RolloutRows:
         """All of it."""
 
         def read() -> Records:
-            return replace(records_of(self._registry, self._id), freezes=self._registry.list_freezes())
+            return replace(records_of(self._registry, self._id), freezes=self._registry.freezes.list())
 
         return await in_db_thread(read)
 
     async def state(self) -> RolloutState:
         """The state alone."""
-        return await in_db_thread(self._registry.rollout_state, self._id)
+        return await in_db_thread(self._registry.rollouts.state, self._id)
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
         """Write targets, all or none."""
-        await in_db_thread(self._registry.put_rollout_targets, self._id, targets, lease=self._lease)
+        await in_db_thread(self._registry.rollout_targets.put, self._id, targets, lease=self._lease)
 
     async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
         """Write a change of state with its event, or nothing where the row has changed."""
-        return await in_db_thread(self._registry.change_rollout, was, rollout, to_row(event), lease=self._lease)
+        return await in_db_thread(self._registry.rollouts.change, was, rollout, to_row(event), lease=self._lease)
 
     async def add_event(self, event: Recorded[Event]) -> None:
         """Append an event."""
-        await in_db_thread(self._registry.add_rollout_event, self._id, to_row(event), lease=self._lease)
+        await in_db_thread(self._registry.rollout_events.add, self._id, to_row(event), lease=self._lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
         """Write that an instance was among the first."""
-        await in_db_thread(self._registry.add_exposure, instance_id, release, lease=self._lease)
+        await in_db_thread(self._registry.rollout_targets.add_exposure, instance_id, release, lease=self._lease)
 
 
 def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
     """What the registry holds of a rollout, freezes aside."""
     return Records(
-        registry.get_rollout(rollout_id),
-        registry.rollout_targets(rollout_id),
-        tuple(map(from_row, registry.latest_rollout_events(rollout_id).values())),
+        registry.rollouts.get(rollout_id),
+        registry.rollout_targets.list(rollout_id),
+        tuple(map(from_row, registry.rollout_events.latest(rollout_id).values())),
     )
 
 
 def events_of(registry: "Registry", rollout_id: RolloutId) -> list[Recorded[Event]]:
     """All events of a rollout, the oldest first."""
-    return [from_row(row) for row in registry.rollout_events(rollout_id)]
+    return [from_row(row) for row in registry.rollout_events.list(rollout_id)]
 
 
 def records(app: "Container", text: str) -> Records:
@@ -74,22 +74,22 @@ def records(app: "Container", text: str) -> Records:
     Raises:
         UsageError: There is none of that id.
     """
-    return records_of(app.registry, app.registry.find_rollout(text).id)
+    return records_of(app.registry, app.registry.rollouts.find(text).id)
 
 
 def fleet_of(registry: "Registry") -> Fleet:
     """All that rollouts have to know of instances."""
-    unfinished = registry.list_rollouts(unfinished=True)
+    unfinished = registry.rollouts.list(unfinished=True)
     return Fleet(
-        registry.list_ordered(),
-        registry.instance_releases(),
-        registry.instance_policies(),
-        registry.exposures(),
-        frozenset(target.id for row in unfinished for target in registry.rollout_targets(row.id)),
+        registry.fleet.list_ordered(),
+        registry.rollout_targets.instance_releases(),
+        registry.policies.list(),
+        registry.rollout_targets.exposures(),
+        frozenset(target.id for row in unfinished for target in registry.rollout_targets.list(row.id)),
     )
 
 
 def start_of(registry: "Registry", rollout_id: RolloutId) -> RolloutStarted:
     """The first event of a rollout: what was asked for, and by whom."""
-    events = (from_row(row).event for row in registry.latest_rollout_events(rollout_id).values())
+    events = (from_row(row).event for row in registry.rollout_events.latest(rollout_id).values())
     return next(event for event in events if isinstance(event, RolloutStarted))

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 def outdated(registry: "Registry") -> "tuple[OutdatedInstance, ...]":
     """All outdated instances, first those that a rollout did not reach."""
-    rows = registry.outdated_targets()
-    actions = {rollout: registry.get_rollout(rollout).action for rollout in {row[0] for row in rows}}
+    rows = registry.rollout_targets.outdated()
+    actions = {rollout: registry.rollouts.get(rollout).action for rollout in {row[0] for row in rows}}
     missed = backlog.missed_instances(rows, actions)
-    last = backlog.last_done(registry.list_rollouts())
+    last = backlog.last_done(registry.rollouts.list())
     if last is None:
         return missed
     late = backlog.late_instances(last, start_of(registry, last.id).where, fleet_of(registry))

@@ -41,8 +41,8 @@ def give_command(app: "Container", rollout_id: RolloutId, decide: Decide, *, why
         found = records_of(registry, rollout_id)
         transition = decide(found, OperatorCommand(registry.actor, why, registry.now()))
         event = to_row(transition.event)
-        if registry.change_rollout(found.rollout, transition.rollout, event, targets=transition.targets):
-            return registry.get_rollout(rollout_id)
+        if registry.rollouts.change(found.rollout, transition.rollout, event, targets=transition.targets):
+            return registry.rollouts.get(rollout_id)
     raise UnavailableError(f"rollout {rollout_id} changed during each of {_TRIES} tries", hint="give the command again")
 
 
@@ -56,7 +56,7 @@ async def follow(session: "Connected", rollout_id: RolloutId, show: Show) -> Rol
     seen = await _read(app, rollout_id, show)
     if not seen.rollout.state.has_runner:
         return seen.rollout
-    operation = await in_db_thread(app.registry.reopen_rollout_operation, seen.rollout)
+    operation = await in_db_thread(app.registry.rollouts.reopen_operation, seen.rollout)
     watching = asyncio.ensure_future(watch(app, rollout_id, show))
     try:
         await session.operations.resume(operation, wait_s=inf)

@@ -71,9 +71,9 @@ def refuse_damaged(app: "Container", release: ReleaseId) -> None:
 
 
 def _image(registry: "Registry", text: str) -> ReleaseId:
-    meant = registry.latest_image(text) or next((one for one in registry.list_images() if one.id == text), None)
+    meant = registry.images.latest(text) or next((one for one in registry.images.list() if one.id == text), None)
     if meant is None:
-        raise unknown_name("image", text, dict.fromkeys(one.name for one in registry.list_images()))
+        raise unknown_name("image", text, dict.fromkeys(one.name for one in registry.images.list()))
     return ReleaseId(meant.id)
 
 
@@ -100,18 +100,18 @@ def preview(app: "Container", request: "RolloutRequest") -> "tuple[RolloutPrevie
     refuse_spec(request.spec)
     refuse_raised(request.spec, app.env.settings.highest_two_person)
     release, targets = check_wanted(app, request), targets_of(app.registry, request)
-    closed = closed_at(app.registry.now(), request.spec.windows, app.registry.list_freezes())
+    closed = closed_at(app.registry.now(), request.spec.windows, app.registry.freezes.list())
     return look_ahead(release, targets, request.spec), closed.why if closed and not request.spec.emergency else ""
 
 
 def unfinished(registry: "Registry", release: ReleaseId, request: "RolloutRequest") -> "Rollout | None":
     """The same rollout, begun before and not ended."""
-    rows = registry.list_rollouts(unfinished=True)
+    rows = registry.rollouts.list(unfinished=True)
     return find_same(((row, start_of(registry, row.id).where) for row in rows), release, request)
 
 
 def ahead(registry: "Registry", request: "RolloutRequest") -> "Rollout | None":
     """A rollout that has not ended and has one of the instances that a request means."""
-    rows = registry.list_rollouts(unfinished=True)
-    held = ((row, [target.id for target in registry.rollout_targets(row.id)]) for row in rows)
+    rows = registry.rollouts.list(unfinished=True)
+    held = ((row, [target.id for target in registry.rollout_targets.list(row.id)]) for row in rows)
     return find_overlapping(held, targets_of(registry, request))

@@ -79,7 +79,7 @@ class Rollouts:
         from hermesops.app.adapters.rollout_in_place import SlotMachines
         from hermesops.app.adapters.rollout_reprovision import RelocatedMachines
 
-        make = SlotMachines if self._registry.get_rollout(rollout_id).action is Action.SLOT else RelocatedMachines
+        make = SlotMachines if self._registry.rollouts.get(rollout_id).action is Action.SLOT else RelocatedMachines
         return make(self._session, f"rollout {rollout_id}")
 
     async def start(self, request: "RolloutRequest") -> Rollout:
@@ -108,7 +108,7 @@ class Rollouts:
     def leave(self, rollout: Rollout) -> None:
         """Leave a rollout to the workers; one that has ended or halted stays as it is."""
         if rollout.state.has_runner:
-            self._session.operations.leave(self._registry.reopen_rollout_operation(rollout))
+            self._session.operations.leave(self._registry.rollouts.reopen_operation(rollout))
 
     async def _learn_releases(self, targets: Sequence[Target]) -> None:
         """Ask the machines of targets whose release is unknown, and write it down; silence is no error."""
@@ -117,7 +117,7 @@ class Rollouts:
         releases = ReleaseClient(self._session.instance_client.channel)
 
         async def ask(instance_id: InstanceId) -> ReleaseId | None:
-            instance = await in_db_thread(self._registry.get_instance, instance_id)
+            instance = await in_db_thread(self._registry.instances.get, instance_id)
             seen = await releases.observe(instance.machine_id) if instance.machine_id else None
             return seen.current if seen else None
 
@@ -128,13 +128,13 @@ class Rollouts:
             for instance_id, release in zip(unknown, answers, strict=True)
             if release and not isinstance(release, HermesError)
         }
-        await in_db_thread(self._registry.note_releases, found)
+        await in_db_thread(self._registry.rollout_targets.record_releases, found)
 
     async def _end_stale_operations(self) -> None:
         """End the operations of rollouts that have ended: their runner died before it could."""
-        rows = await in_db_thread(lambda: self._registry.list_operations(kind=OperationKind.ROLLOUT, unfinished=True))
+        rows = await in_db_thread(lambda: self._registry.operations.list(kind=OperationKind.ROLLOUT, unfinished=True))
         for row in rows:
-            rollout = await in_db_thread(self._registry.get_rollout, RolloutId(str(row.intent["rollout"])))
+            rollout = await in_db_thread(self._registry.rollouts.get, RolloutId(str(row.intent["rollout"])))
             if not rollout.state.has_runner:
                 await self._session.operations.resume(row, wait_s=_STALE_LEASE_S)
 
@@ -173,7 +173,7 @@ class Rollouts:
         )
         placed = batches_of(release, targets, request.spec)
         event = RolloutStarted(rollout.reason, rollout.who, release, request.where, rollout.action.value)
-        self._registry.add_rollout(rollout, placed, to_row(Recorded(now, event, _evidence(targets))))
+        self._registry.rollouts.add(rollout, placed, to_row(Recorded(now, event, _evidence(targets))))
         return rollout
 
 

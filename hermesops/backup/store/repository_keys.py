@@ -10,21 +10,9 @@ from typing import Protocol
 
 from hermesops.backup.repository import Bucket, Repository
 from hermesops.backup.store.calls import call
-from hermesops.model.backup import Credential, RepositoryKeys
+from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
-
-
-class Rows(Protocol):
-    """The registry, as far as it keeps keys."""
-
-    def repository_keys(self, instance_id: InstanceId) -> RepositoryKeys | None:
-        """What opens an instance's repository."""
-
-    def make_repository(self, instance_id: InstanceId, password: str) -> str:
-        """Give it a password, unless it has one; the one that counts."""
-
-    def keep_repository_credential(self, instance_id: InstanceId, credential: Credential, *, why: str) -> None:
-        """Remember a credential."""
+from hermesops.registry import Registry
 
 
 class Store(Protocol):
@@ -63,7 +51,7 @@ class Keys:
     """Keys of repositories, made when first asked for.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         store: Finds the object store, which may have to be started.
         environment: Its name begins every repository's.
         begin: Begins a repository that has none of restic's files yet; safe to call twice.
@@ -71,12 +59,12 @@ class Keys:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         store: Callable[[], Awaitable[Store]],
         environment: str,
         begin: Callable[[Repository, str], Awaitable[None]],
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._store = store
         self._environment = environment
         self._begin = begin
@@ -97,8 +85,10 @@ class Keys:
         """An instance's repository and its password, for the platform itself."""
         store = await self._store()
         await call(store.prepare)
-        held = self._rows.repository_keys(instance_id)
-        password = held.password if held else self._rows.make_repository(instance_id, secrets.token_urlsafe(32))
+        held = self._registry.backups.repository_keys(instance_id)
+        password = (
+            held.password if held else self._registry.backups.make_repository(instance_id, secrets.token_urlsafe(32))
+        )
         return store.bucket.repository(self._environment, instance_id), password
 
     async def open(self, instance_id: InstanceId) -> Opened:
@@ -108,7 +98,7 @@ class Keys:
             UnavailableError: The object store does not answer.
         """
         repository, password = await self.observe(instance_id)
-        held = self._rows.repository_keys(instance_id)
+        held = self._registry.backups.repository_keys(instance_id)
         if held and held.credential:
             return Opened(repository, password, held.credential)
         await self._begin(repository, password)
@@ -124,7 +114,7 @@ class Keys:
         Raises:
             UnavailableError: The object store does not answer; it is asked only where something was issued.
         """
-        held = self._rows.repository_keys(instance_id)
+        held = self._registry.backups.repository_keys(instance_id)
         if held is None or held.credential is None:
             return
         await self.reach()
@@ -132,10 +122,10 @@ class Keys:
 
     async def _issue(self, instance_id: InstanceId, repository: Repository, *, why: str) -> Credential:
         store, user = await self._store(), self._user(instance_id)
-        held = self._rows.repository_keys(instance_id)
+        held = self._registry.backups.repository_keys(instance_id)
         before = held.credential.access_key if held and held.credential else ""
         made = await call(store.issue, user, repository, keep=before)
-        self._rows.keep_repository_credential(instance_id, made, why=why)
+        self._registry.backups.keep_credential(instance_id, made, why=why)
         await call(store.retire, user, keep=made.access_key)
         return made
 

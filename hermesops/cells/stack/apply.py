@@ -11,12 +11,13 @@ from typing import Any
 
 from hermesops.cells.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
 from hermesops.cells.naming import lease_of, stack_of
-from hermesops.cells.ports import CellRows, Engine, Guard, HeldLease, Program, Programs
+from hermesops.cells.ports import Engine, Guard, HeldLease, Program, Programs
 from hermesops.cells.stack.observation import NONE, CellState
 from hermesops.cells.stack.state import kept, machines_in, protected_machines
 from hermesops.errors import RefusedError
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, UpResult
+from hermesops.registry import Registry
 
 Tell = Callable[[CellName, Any], None]
 """Takes an engine's progress in a cell."""
@@ -26,7 +27,7 @@ class CellStacks(CellState):
     """Shows and changes cells, one run at a time each.
 
     Args:
-        rows: The registry's side.
+        registry: The registry's side.
         engine: Runs programs.
         programs: What it runs.
         hold_lease: Waits for and holds the lease of a subject for as long as its context lasts.
@@ -38,7 +39,7 @@ class CellStacks(CellState):
 
     def __init__(
         self,
-        rows: CellRows,
+        registry: Registry,
         engine: Engine,
         programs: Programs,
         hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
@@ -48,7 +49,7 @@ class CellStacks(CellState):
         tell: Tell | None = None,
         warn: Tell | None = None,
     ) -> None:
-        super().__init__(rows, engine, programs)
+        super().__init__(registry, engine, programs)
         self._hold_lease = hold_lease
         self._guard = guard
         self._slots = asyncio.Semaphore(parallel)
@@ -172,7 +173,7 @@ class CellStacks(CellState):
             changed = (await up(self._programs.program(kept(spec, protected), machines_to_delete))).changes
         done = await up(self._programs.program(spec, frozenset()))
         if not only:
-            self._rows.record_brought(cell)
+            self._registry.cells.record_applied(cell)
         return UpResult(stack, (*changed, *done.changes), done.outputs)
 
 

@@ -19,6 +19,7 @@ from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
 from hermesops.model.stack import StackRef, UpResult
 from hermesops.model.unknown_name import unknown_name
+from hermesops.registry import Registry
 
 
 def parse_imports(texts: Sequence[str], environment: str) -> dict[MachineName, MachineId]:
@@ -70,19 +71,6 @@ def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | Non
             raise RefusedError(f"{found.name} has {what} {is_so}, its row orders {should or 'none'}", hint=drift)
 
 
-class Rows(Protocol):
-    """The registry."""
-
-    def cell_spec(self, cell: CellName) -> CellSpec:
-        """What a cell should be."""
-
-    def list_ordered(self, cell: CellName | None = None) -> tuple[Ordered, ...]:
-        """Its living instances with the machines their rows order."""
-
-    def append_audit(self, action: str, subject: str, *, why: str, after: Mapping[str, object] | None = None) -> None:
-        """Write down what was done."""
-
-
 class Vendor(Protocol):
     """JustAVPS."""
 
@@ -125,7 +113,7 @@ class CellImports:
     """Takes machines into the stacks of cells, by the cell's own program: with its URNs, its parent, its protection.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         engine: Runs programs.
         states: What the stacks hold.
         programs: What the engine runs.
@@ -135,14 +123,14 @@ class CellImports:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         engine: Engine,
         states: States,
         programs: Programs,
         vendor: Vendor,
         hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._engine = engine
         self._states = states
         self._programs = programs
@@ -159,14 +147,14 @@ class CellImports:
             RefusedError: A machine is not what a row of the cell orders, or the stack holds another one of its name.
         """
         async with self._hold_lease(lease_of(cell)) as turn:
-            spec = self._rows.cell_spec(cell)
+            spec = self._registry.cells.spec(cell)
             held = {name: one.get("id") for name, one in machines_in(await self._states.state(cell)).items()}
             for name, id_ in wanted.items():
                 await self._refuse(spec, name, id_, held.get(name) or id_)
             missing = {name: id_ for name, id_ in wanted.items() if name not in held}
             if missing:
                 await turn.guard(self._import(spec, missing))
-                self._rows.append_audit(
+                self._registry.audit.append(
                     "machines_imported",
                     f"cell/{cell}",
                     why=why,
@@ -176,7 +164,9 @@ class CellImports:
 
     async def _refuse(self, spec: CellSpec, name: MachineName, id_: MachineId, held: str) -> None:
         ordered = next((machine for machine in spec.machines if machine.name == name), None)
-        row = next((row for row in self._rows.list_ordered(spec.name) if row.instance.machine_name == name), None)
+        row = next(
+            (row for row in self._registry.fleet.list_ordered(spec.name) if row.instance.machine_name == name), None
+        )
         try:
             found = await self._vendor.get_machine(id_)
         except NotFoundError:

@@ -6,12 +6,13 @@ from typing import Any
 
 from hermesops.cells.changes.preview import ChangePreview, change_preview_of
 from hermesops.cells.naming import stack_of
-from hermesops.cells.ports import CellRows, Engine, Programs
+from hermesops.cells.ports import Engine, Programs
 from hermesops.cells.stack.state import kept, machines_in, made_anew, protected_machines
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef
 from hermesops.model.unknown_name import unknown_name
+from hermesops.registry import Registry
 
 NONE: frozenset[MachineName] = frozenset()
 
@@ -30,13 +31,13 @@ class CellState:
     """Shows cells.
 
     Args:
-        rows: The registry's side.
+        registry: The registry's side.
         engine: Runs programs.
         programs: What it runs.
     """
 
-    def __init__(self, rows: CellRows, engine: Engine, programs: Programs) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry, engine: Engine, programs: Programs) -> None:
+        self._registry = registry
         self._engine = engine
         self._programs = programs
 
@@ -71,9 +72,11 @@ class CellState:
         return change_preview_of(seen.spec, seen.machines_to_delete, seen.state, shown, drift, resized=seen.resized)
 
     async def _look(self, cell: CellName) -> CellObservation:
-        rows = self._rows
-        resized = rows.resized_machines(cell)
-        return CellObservation(rows.cell_spec(cell), rows.machines_to_delete(cell), resized, await self.state(cell))
+        rows = self._registry
+        resized = rows.cells.resized_machines(cell)
+        return CellObservation(
+            rows.cells.spec(cell), rows.cells.machines_to_delete(cell), resized, await self.state(cell)
+        )
 
     async def _preview(self, spec: CellSpec, state: Mapping[str, Any], only: frozenset[MachineName]) -> Preview:
         stack = stack_of(spec.name)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from hermesops.cells.naming import lease_of, stack_of
 from hermesops.model.ids import CellName
 from hermesops.model.stack import StackRef, StateVersion
+from hermesops.registry import Registry
 
 
 class States(Protocol):
@@ -25,21 +26,6 @@ class States(Protocol):
         """Replace the state by an exported one."""
 
 
-class Audit(Protocol):
-    """Where it is written down."""
-
-    def append_audit(
-        self,
-        action: str,
-        subject: str,
-        *,
-        why: str,
-        before: Mapping[str, object] | None = None,
-        after: Mapping[str, object] | None = None,
-    ) -> None:
-        """Append an entry; who acted is known to the registry."""
-
-
 class CellStates:
     """Mends the states of cells.
 
@@ -50,7 +36,7 @@ class CellStates:
     """
 
     def __init__(
-        self, states: States, audit: Audit, hold_lease: Callable[[str], AbstractAsyncContextManager[Any]]
+        self, states: States, audit: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[Any]]
     ) -> None:
         self._states = states
         self._audit = audit
@@ -70,7 +56,7 @@ class CellStates:
         async with self._hold_lease(lease_of(cell)):
             put = await self._states.rollback_state(stack_of(cell), version)
             after = {"version": put.version, "resources": put.resources}
-            self._audit.append_audit("state_rolled_back", f"cell/{cell}", why=why, after=after)
+            self._audit.audit.append("state_rolled_back", f"cell/{cell}", why=why, after=after)
             return put
 
     async def take(self, cell: CellName, document: Mapping[str, Any], *, why: str) -> None:
@@ -82,4 +68,4 @@ class CellStates:
         """
         async with self._hold_lease(lease_of(cell)):
             await self._states.import_state(stack_of(cell), document)
-            self._audit.append_audit("state_imported", f"cell/{cell}", why=why)
+            self._audit.audit.append("state_imported", f"cell/{cell}", why=why)

@@ -81,17 +81,30 @@ def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connectio
         isolation_level=None,
     )
     try:
-        limit_work(connection, _LEAST_S)
-        for limit, largest in _LIMITS.items():
-            connection.setlimit(limit, largest)
-        # Whatever an agent wrote into the schema does nothing but be read.
-        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "query_only=ON"):
-            connection.execute(f"PRAGMA {pragma}")
-        connection.set_authorizer(_authorized)
-        limit_work(connection, _LEAST_S + _size(connection) / _BYTES_PER_S)
-        yield connection
+        with damage_told():
+            limit_work(connection, _LEAST_S)
+            for limit, largest in _LIMITS.items():
+                connection.setlimit(limit, largest)
+            # Whatever an agent wrote into the schema does nothing but be read.
+            for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "query_only=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            connection.set_authorizer(_authorized)
+            limit_work(connection, _LEAST_S + _size(connection) / _BYTES_PER_S)
+            yield connection
     finally:
         connection.close()
+
+
+@contextmanager
+def damage_told() -> Iterator[None]:
+    """Tell of damage as ``sqlite3.DatabaseError``, also where SQLite's message repeats bytes that are no text.
+
+    Python then raises UnicodeDecodeError in its place (``_pysqlite_seterror`` of CPython 3.11).
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError("it is damaged, and what SQLite says of it is no text") from error
 
 
 def limit_work(connection: sqlite3.Connection, within_s: float) -> None:

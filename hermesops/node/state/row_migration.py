@@ -55,9 +55,10 @@ def migrate_rows(older: Path, newer: Path, tell: Tell, *, is_meant: bool = True)
     Raises:
         sqlite3.DatabaseError: One of them cannot be read, or there is no room; the older one is as it was.
     """
-    with closing(
-        sqlite3.connect(f"file:{quote(os.fspath(older))}", uri=True, isolation_level=None, timeout=10)
-    ) as held:
+    with (
+        databases.damage_told(),
+        closing(sqlite3.connect(f"file:{quote(os.fspath(older))}", uri=True, isolation_level=None, timeout=10)) as held,
+    ):
         databases.limit_work(held, _LONGEST_S)
         held.execute("ATTACH ? AS newer", (f"file:{quote(os.fspath(newer))}?mode=ro",))
         held.execute("BEGIN IMMEDIATE")

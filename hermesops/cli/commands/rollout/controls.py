@@ -22,7 +22,7 @@ def pause(rollout_id: Id = "", reason: Why = "") -> None:
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     paused = give_command(
         composed, row.id, lambda records, command: commands.pause(records.rollout, command), why=reason or "paused"
     )
@@ -36,7 +36,7 @@ def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     if row.state is not RolloutState.PAUSED and row.state.has_runner:
         return follow.go_on(composed, row.id, wanted="done", detach=detach)
     return _give(
@@ -62,7 +62,7 @@ def promote(
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     return _give(
         composed,
         row.id,
@@ -92,7 +92,7 @@ def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     return _give(
         composed,
         row.id,
@@ -108,7 +108,7 @@ def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     return _give(
         composed,
         row.id,

@@ -20,7 +20,7 @@ def history(rollout_id: options.Id = "") -> None:
     from hermesops.rollout.events import CommandGiven, RolloutStarted, StateChanged
 
     registry = context.compose().registry
-    row = registry.find_rollout(rollout_id)
+    row = registry.rollouts.find(rollout_id)
     rows = [
         status.change(one.at, one.event)
         for one in events_of(registry, row.id)
@@ -40,11 +40,11 @@ def explain(
     from hermesops.rollout.reports.explain import explain as explained
 
     registry = context.compose().registry
-    row = registry.find_rollout(rollout_id)
-    titles = {one.id: one.facts.user for one in registry.rollout_targets(row.id)}
+    row = registry.rollouts.find(rollout_id)
+    titles = {one.id: one.facts.user for one in registry.rollout_targets.list(row.id)}
     events = events_of(registry, row.id)
     if user:
-        instance = registry.find_instance(user)
+        instance = registry.instances.find(user)
         events = [one for one in events if instance.id in instances_of(one.event)]
     result(
         "rollout-explain",
@@ -68,7 +68,7 @@ def replay(
     from hermesops.rollout.reports.replay import replay as over
 
     registry = context.compose().registry
-    row = registry.find_rollout(rollout_id)
+    row = registry.rollouts.find(rollout_id)
     gates = options.other_gates(
         row.spec,
         base_rate=base_rate,
@@ -79,7 +79,7 @@ def replay(
         early_rate=early_rate,
         vitals=vitals,
     )
-    seen = over(events_of(registry, row.id), registry.rollout_targets(row.id), gates)
+    seen = over(events_of(registry, row.id), registry.rollout_targets.list(row.id), gates)
     shown = preview.replayed(seen)
     result(
         "rollout-replay",

@@ -101,3 +101,15 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     if len(read) > _LARGEST:
         raise ValueError(f"an answer of more than {_LARGEST} bytes")
     return bytes(read)
+
+
+def says_ok(body: object) -> bool:
+    """Whether the body of ``/health/detailed`` says that all is well, in the shape that hermes-agent 0.19.0 gives it.
+
+    One of another shape is no agent's: it would fail the checks after any change too.
+    """
+    if not isinstance(body, dict) or body.get("status") != "ok":
+        return False
+    readiness = body.get("readiness", {})
+    checks = readiness.get("checks", {}) if isinstance(readiness, dict) else None
+    return isinstance(checks, dict) and all(isinstance(check, dict) for check in checks.values())

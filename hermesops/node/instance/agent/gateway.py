@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from hermesops.node.instance.agent.api import Answer
+from hermesops.node.instance.agent.api import Answer, says_ok
 from hermesops.node.ports import System
 
 _PROPERTIES = (
@@ -90,4 +90,4 @@ def wait_until_healthy(system: System, port: int, key: str, *, timeout_s: float)
 
 def is_ok(answer: Answer) -> bool:
     """Whether a detailed health answer says that all is well; its status code is 200 even when it does not."""
-    return answer.status == HTTPStatus.OK and isinstance(answer.body, dict) and answer.body.get("status") == "ok"
+    return answer.status == HTTPStatus.OK and says_ok(answer.body)
