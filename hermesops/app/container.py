@@ -216,7 +216,7 @@ class Container:
         """What this computer and this environment lack."""
         from hermesops.doctor.computer import check_computer
         from hermesops.doctor.environment import check_all
-        from hermesops.localcloud.world.machine_kind import is_simulated
+        from hermesops.localcloud.world.files import is_simulated
 
         real = self.env.is_local and self.env.settings.local_driver != "sim" and not is_simulated(self.env.world)
         looks = {"registry": self.registry_opens, "vendor": self.vendor_answers}
@@ -233,7 +233,7 @@ class Container:
         from hermesops.doctor.computer import free_room
         from hermesops.localcloud.drivers.nspawn.computer import resources
 
-        return free_room(resources.free_room_of(_existing(self.env.world), []))
+        return free_room(resources.free_resources(_existing(self.env.world), []))
 
     async def registry_opens(self) -> str:
         """Open the registry; what is in it, in a few words."""

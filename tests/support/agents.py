@@ -14,7 +14,7 @@ from hermesops import assets, justavps
 from hermesops.channel import Channel
 from hermesops.image import agent_bundle, definition
 from hermesops.image.download import Pip
-from hermesops.localcloud.drivers.host_driver import MODEL_PORT
+from hermesops.localcloud.drivers.interface import MODEL_PORT
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.route import issue_token
 from hermesops.node import build as node

@@ -149,7 +149,7 @@ class Connected:
         from hermesops.image.build import Builder
         from hermesops.image.download import Pip
         from hermesops.image.simulated import SimulatedBuilder
-        from hermesops.localcloud.world.machine_kind import is_simulated
+        from hermesops.localcloud.world.files import is_simulated
 
         env = self.app.env
         builder = SimulatedBuilder if env.is_local and is_simulated(env.world) else Builder

@@ -68,7 +68,7 @@ class Backups:
         registry, tell = self._app.registry, self._app.tell
         if self._is_simulated:
             from hermesops.backup.simulated import SimulatedProof
-            from hermesops.localcloud.drivers.sim.copies import digest_of_copy
+            from hermesops.localcloud.drivers.sim.node.state import digest_of_copy
 
             return SimulatedProof(registry, self.keys, self._restic, partial(digest_of_copy, self._app.env.world), tell)
         return Proof(registry, self.keys, self._restic, tell)
@@ -162,7 +162,7 @@ class Backups:
         from hermesops.backup.store.repository_contents import ResticContents, SimulatedContents
 
         if self._is_simulated:
-            from hermesops.localcloud.drivers.sim.copies import drop_copies
+            from hermesops.localcloud.drivers.sim.node.state import drop_copies
 
             return SimulatedContents(self._app.registry.backups.list, partial(drop_copies, self._app.env.world))
         return ResticContents(self.keys, self._restic, self._store)
@@ -189,7 +189,7 @@ class Backups:
 
     @property
     def _is_simulated(self) -> bool:
-        from hermesops.localcloud.world.machine_kind import is_simulated
+        from hermesops.localcloud.world.files import is_simulated
 
         return self._app.env.is_local and is_simulated(self._app.env.world)
 

@@ -197,7 +197,7 @@ class Pools:
 
     async def faults(self, machine_id: "MachineId") -> Sequence[str]:
         """What a machine without a user should promise, and does not."""
-        from hermesops.localcloud.world.machine_kind import is_simulated
+        from hermesops.localcloud.world.files import is_simulated
 
         env = self._app.env
         if env.is_local and is_simulated(env.world):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.localcloud.drivers.sim.node.keys import SimKeys
+from hermesops.localcloud.drivers.sim.node.system import SimKeys
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError

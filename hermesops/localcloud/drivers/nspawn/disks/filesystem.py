@@ -1,9 +1,26 @@
-"""What is mounted on this computer, what holds a loop device, and which unmounts reach whom."""
+"""Mounts and loop devices of this computer, and the growth of a file system in a file."""
 
 import contextlib
 from pathlib import Path
 
 from hermesops.localcloud.drivers.nspawn.computer.command import run
+
+_CLEAN_OR_CORRECTED = (0, 1)
+"""Exit codes of e2fsck after which a file system may be used."""
+
+
+def lengthen(image: Path, size: int) -> None:
+    """Make an image at least so many bytes long and let its file system take all of it; safe to repeat.
+
+    Raises:
+        UnavailableError: The file system is damaged, or there is no room.
+    """
+    if image.stat().st_size < size:
+        with image.open("r+b") as file:
+            file.truncate(size)
+    # Also when the file has the size already: a killed call may have come no further.
+    run(["e2fsck", "-fp", str(image)], accept=_CLEAN_OR_CORRECTED)
+    run(["resize2fs", str(image)])
 
 
 def is_mounted(folder: Path) -> bool:
@@ -14,7 +31,7 @@ def is_mounted(folder: Path) -> bool:
 
 
 def is_attached(image: Path) -> bool:
-    """Whether a loop device stands on a file, be it mounted in our sight or in somebody else's copy of it."""
+    """Whether a loop device uses a file, be it mounted here or in another mount namespace."""
     for path in Path("/sys/block").glob("loop*/loop/backing_file"):
         with contextlib.suppress(OSError):
             if path.read_text().removesuffix("\n") == str(image):

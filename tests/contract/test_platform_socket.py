@@ -1,4 +1,4 @@
-"""The local world's door to the platform's service: it starts with a knock, and again after it has ended."""
+"""The socket of the platform's service in a local world: a connection starts it, and again after it has ended."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ connection.sendall(str(os.getpid()).encode())
 HOST = IPv4Address("127.0.0.1")
 
 
-async def knock(url: str) -> int:
+async def connect(url: str) -> int:
     host, _, port = url.removeprefix("https://").rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     told = await reader.read()
@@ -27,12 +27,12 @@ async def knock(url: str) -> int:
     return int(told)
 
 
-async def test_the_service_comes_with_a_knock_and_again_after_it_has_ended(tmp_path: Path) -> None:
+async def test_the_service_is_started_by_a_connection_and_again_after_it_has_ended(tmp_path: Path) -> None:
     store, started = Store(tmp_path / "world.db"), tmp_path / "started"
     script = f"open({str(started)!r}, 'a').write('x')\n{_SERVICE}"
     async with opened(Service((sys.executable, "-c", script), {"PATH": os.defpath}), store, HOST, 0) as url:
         assert not started.exists()
-        assert len({await knock(url), await knock(url)}) == len("xx")
+        assert len({await connect(url), await connect(url)}) == len("xx")
         assert started.read_text() == "xx"
     async with opened(Service((sys.executable, "-c", script), {"PATH": os.defpath}), store, HOST, 0) as again:
         assert again == url

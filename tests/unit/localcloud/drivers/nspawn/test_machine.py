@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.localcloud.drivers.nspawn.computer.cgroup import MachineGroup
-from hermesops.localcloud.drivers.nspawn.keeper import launch
+from hermesops.localcloud.drivers.nspawn.machine import launch
 from hermesops.waiting import Pending, until
 
 

@@ -1,37 +1,61 @@
-"""Handlers of ``/machines/{id}/backups``."""
+"""Handlers of ``/images`` and ``/machines/{id}/backups``."""
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from hermesops.errors import RefusedError
 from hermesops.localcloud.api import wire
-from hermesops.localcloud.api.actions import Actions
 from hermesops.localcloud.api.machines import Machines
-from hermesops.localcloud.api.problem import Problem, locked, not_found
+from hermesops.localcloud.api.problem import Problem, found, locked
 from hermesops.localcloud.api.requests import object_of, text
-from hermesops.localcloud.fleet.backups import Backups
+from hermesops.localcloud.fleet.disk_copies import Backups, Images
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import BackupRow, BackupStatus, MachineRow
+from hermesops.localcloud.store.rows import BackupRow, BackupStatus, ImageRow, MachineRow
+
+
+class ImagesApi:
+    """Handlers of ``/images``."""
+
+    def __init__(self, store: Store, images: Images) -> None:
+        self._store = store
+        self._images = images
+
+    def routes(self) -> list[Route]:
+        """Its routes."""
+        return [
+            Route("/images", self._list),
+            Route("/images/{image_id}", self._show, methods=["GET"]),
+            Route("/images/{image_id}", self._delete, methods=["DELETE"]),
+        ]
+
+    async def _list(self, _: Request) -> Response:
+        return JSONResponse({"images": [wire.image_to_wire(row) for row in self._store.find(ImageRow)]})
+
+    async def _show(self, request: Request) -> Response:
+        return JSONResponse(wire.image_to_wire(self._find(request)))
+
+    async def _delete(self, request: Request) -> Response:
+        try:
+            await self._images.delete(self._find(request))
+        except RefusedError as error:
+            raise Problem(409, error.message) from error
+        return Response(status_code=204)
+
+    def _find(self, request: Request) -> ImageRow:
+        return found(self._store.get(ImageRow, request.path_params["image_id"]), "Image")
 
 
 class BackupsApi:
-    """What the API says and does about the vendor's backups.
+    """Handlers of a machine's backups."""
 
-    Args:
-        machines: Finds them.
-        actions: Has a restore brought about.
-        store: What there is.
-        backups: Takes and deletes backups.
-    """
-
-    def __init__(self, machines: Machines, actions: Actions, store: Store, backups: Backups) -> None:
+    def __init__(self, machines: Machines, store: Store, backups: Backups) -> None:
         self._machines = machines
-        self._actions = actions
         self._store = store
         self._backups = backups
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         all_of = "/machines/{machine_id}/backups"
         return [
             Route(all_of, self._list, methods=["GET"]),
@@ -74,7 +98,7 @@ class BackupsApi:
         row = self._find(request, machine)
         if row.status != BackupStatus.AVAILABLE:
             raise Problem(409, f"Backup is {row.status}")
-        self._actions.accept(request, machine, restore=row.id)
+        self._machines.accept(request, machine, restore=row.id)
         return JSONResponse({"action": "restore", "status": machine.status}, status_code=202)
 
     async def _delete(self, request: Request) -> Response:
@@ -87,6 +111,4 @@ class BackupsApi:
 
     def _find(self, request: Request, machine: MachineRow) -> BackupRow:
         row = self._store.get(BackupRow, request.path_params["backup_id"])
-        if row is None or row.machine_id != machine.id:
-            raise not_found("Backup")
-        return row
+        return found(row if row and row.machine_id == machine.id else None, "Backup")

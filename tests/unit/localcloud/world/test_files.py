@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.localcloud.world.private_files import key_of, read_object, write_object, write_private
+from hermesops.localcloud.world.files import key_of, read_object, write_object, write_private
 
 
 def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:
