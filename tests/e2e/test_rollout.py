@@ -200,7 +200,7 @@ async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(flee
     [
         (("rollout", "start", "9.9", "--all"), 2, "no release '9.9'"),
         (("rollout", "start", "GOOD"), 2, "--all"),
-        (("rollout", "start", "GOOD", "--where", "plan=heavy"), 2, "nobody"),
+        (("rollout", "start", "GOOD", "--where", "plan=heavy"), 2, "there is no target"),
         (("rollout", "start", "GOOD", "--all", "--vitals", "happiness"), 2, "happiness"),
         (("rollout", "start", "GOOD", "--all", "--stages", "50%,20%,100%"), 2, "rise"),
         (("rollout", "start", "GOOD", "--all", "--window", "sometimes"), 2, "maintenance window"),
