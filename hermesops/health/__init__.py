@@ -1,1 +1,1 @@
-"""How instances do: asked of their nodes, or of Prometheus where there is one; nothing here changes an instance."""
+"""The health of instances, from their nodes and from Prometheus where there is one; changes no instance."""

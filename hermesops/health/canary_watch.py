@@ -1,7 +1,7 @@
-"""Watches instances that were changed, and at the same time some that were not, each against itself before.
+"""Watches changed instances, and some untouched ones at the same time, each against itself before.
 
-Nodes remember nothing, so what they said is kept: whoever shall be compared later is looked at while it is untouched.
-Where there is a Prometheus its figures count, as it saw all of the time and not only its ends.
+Nodes remember nothing, so their samples are stored: an instance that will be compared later is sampled while it is
+untouched. Where there is a Prometheus its figures count, as they cover all of the time and not only samples.
 """
 
 from collections import defaultdict
@@ -10,67 +10,48 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from hermesops.health.comparison import VitalsPair
-from hermesops.health.sampler import Question
-from hermesops.health.samples import HealthSample, vitals_of
+from hermesops.health.prometheus import Prometheus
+from hermesops.health.sampler import Sampler
+from hermesops.health.samples import HealthSample, VitalsPair, vitals_of
 from hermesops.health.schedule import FRESH, FRESH_CONTROL, question, stalest
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Liveness, Source, TurnOutcome, Vitals
 
 CONTROLS = 64
-"""How many untouched instances are looked at."""
+"""How many untouched instances are sampled."""
 
 CHANGED = 256
-"""How many changed ones are looked at, those first that nobody looked at for longest."""
+"""How many changed ones are sampled, first those whose last sample is oldest."""
 
 _BEFORE = timedelta(hours=24)
-"""How far back readings count as "before"."""
+"""How far back samples count as "before"."""
 
 _ROUTER_IS_DOWN = 0.5
-"""Share of untouched instances whose turn fails, from which on a failing turn proves nothing about a release."""
+"""Share of untouched instances with a failing turn from which on a failing turn proves nothing about a release."""
 
 _CONTROLS_NEEDED = 2
 _GRAIN_S = 30
 """Changes so close together are one question to Prometheus."""
 
 
-class Observes(Protocol):
-    """The nodes."""
-
-    def is_asking(self, instance_id: InstanceId, /) -> bool:
-        """Whether one was asked and has not answered yet."""
-
-    async def observe(self, asked: Mapping[InstanceId, Question]) -> Mapping[InstanceId, HealthSample | None]:
-        """Ask them, and tell of those that answered by now; ``None`` for each that gave no reading."""
-
-
-class StoresSamples(Protocol):
-    """What was read."""
+class SampleStore(Protocol):
+    """Stored samples."""
 
     async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
-        """Remember one reading of each."""
+        """Store one sample of each."""
 
     async def since(
         self, instances: Collection[InstanceId], moment: datetime
     ) -> Mapping[InstanceId, Sequence[HealthSample]]:
-        """What is remembered of each since then, oldest first."""
-
-
-class TakesFigures(Protocol):
-    """Prometheus."""
-
-    async def vitals(
-        self, instances: Sequence[InstanceId], *, since: datetime, until: datetime
-    ) -> Mapping[InstanceId, Vitals]:
-        """The figures of these instances over a stretch of time."""
+        """The samples of each since then, oldest first."""
 
 
 @dataclass(frozen=True)
-class Watch:
-    """What was seen.
+class CanaryObservation:
+    """What was observed.
 
     Attributes:
-        liveness_of: Of those changed that somebody looked at.
+        liveness_of: Of the changed instances that have answered.
     """
 
     liveness_of: Mapping[InstanceId, Liveness] = field(default_factory=dict)
@@ -78,104 +59,101 @@ class Watch:
     controls: Mapping[InstanceId, VitalsPair] = field(default_factory=dict)
 
 
-class Watcher:
-    """Watches.
+class CanaryWatch:
+    """Watches instances.
 
     Args:
-        nodes: Are asked.
-        kept: What they said before.
+        sampler: Asks their nodes.
+        store: Their samples so far.
         now: The present moment, with a time zone.
         prometheus: Where there is one.
     """
 
     def __init__(
-        self,
-        nodes: Observes,
-        kept: StoresSamples,
-        now: Callable[[], datetime],
-        prometheus: TakesFigures | None = None,
+        self, sampler: Sampler, store: SampleStore, now: Callable[[], datetime], prometheus: Prometheus | None = None
     ) -> None:
-        self._nodes = nodes
-        self._kept = kept
+        self._sampler = sampler
+        self._store = store
         self._now = now
         self._prometheus = prometheus
 
-    async def watch(self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId]) -> Watch:
-        """Look at all that were changed, and at the first of those that were not.
+    async def watch(self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId]) -> CanaryObservation:
+        """Observe all changed instances, and the first of the untouched ones.
 
         Args:
             changed: When each was changed.
-            untouched: Those next to be changed come first: what is seen of them now is their "before".
+            untouched: Those next to be changed come first: their samples of now are their "before".
 
         Raises:
             UnavailableError: There is a Prometheus, and it does not answer.
         """
         now = self._now()
         controls = [each for each in untouched if each not in changed][:CONTROLS]
-        # Controls are compared at the same two times as whoever was changed first.
+        # Controls are compared at the same two times as the instance that was changed first.
         split = min(changed.values(), default=now)
         at = {**dict.fromkeys(controls, split), **changed}
         oldest = min([now, *at.values()]) - _BEFORE
-        held = {whose: list(them) for whose, them in (await self._kept.since(list(at), oldest)).items()}
+        stored = {each: list(some) for each, some in (await self._store.since(list(at), oldest)).items()}
         begins: Mapping[InstanceId, datetime] = at if changed else {}
         due = [
-            *stalest(list(changed), held, begins, now - FRESH)[:CHANGED],
-            *stalest(controls, held, begins, now - FRESH_CONTROL),
+            *stalest(list(changed), stored, begins, now - FRESH)[:CHANGED],
+            *stalest(controls, stored, begins, now - FRESH_CONTROL),
         ]
-        asked = {
-            whose: question(held.get(whose, []), begins.get(whose), now)
-            for whose in due
-            if not self._nodes.is_asking(whose)
+        questions = {
+            each: question(stored.get(each, []), begins.get(each), now)
+            for each in due
+            if not self._sampler.is_asking(each)
         }
-        told = await self._nodes.observe(asked)
-        await self._kept.add({whose: reading for whose, reading in told.items() if reading is not None})
-        samples = {whose: [*held.get(whose, []), *([one] if (one := told.get(whose)) else [])] for whose in at}
-        # What was read before says nothing of one that has not answered since.
+        answers = await self._sampler.sample(questions)
+        await self._store.add({each: sample for each, sample in answers.items() if sample is not None})
+        samples = {each: [*stored.get(each, []), *([new] if (new := answers.get(each)) else [])] for each in at}
+        # A stored sample says nothing of an instance that has not answered since.
         latest = {
-            whose: told[whose] if whose in told else samples[whose][-1]
-            for whose in at
-            if whose in told or (samples[whose] and not self._nodes.is_asking(whose))
+            each: answers[each] if each in answers else samples[each][-1]
+            for each in at
+            if each in answers or (samples[each] and not self._sampler.is_asking(each))
         }
-        seen = {whose: _seen(whose, samples[whose], at[whose], answered=bool(latest.get(whose))) for whose in at}
+        pairs = {each: _pair(each, samples[each], at[each], answered=bool(latest.get(each))) for each in at}
         if self._prometheus:
-            seen = await self._enriched(self._prometheus, seen, at, now)
+            pairs = await _enriched(self._prometheus, pairs, at, now)
         has_router = _has_router([samples[each] for each in controls])
-        return Watch(
+        return CanaryObservation(
             liveness_of={
                 each: _liveness(samples[each], changed[each], latest[each], has_router=has_router)
                 for each in changed
                 if each in latest
             },
-            changed={each: seen[each] for each in changed},
-            controls={each: seen[each] for each in controls} if changed else {},
+            changed={each: pairs[each] for each in changed},
+            controls={each: pairs[each] for each in controls} if changed else {},
         )
 
-    async def _enriched(
-        self,
-        prometheus: TakesFigures,
-        seen: Mapping[InstanceId, VitalsPair],
-        at: Mapping[InstanceId, datetime],
-        now: datetime,
-    ) -> dict[InstanceId, VitalsPair]:
-        groups: defaultdict[datetime, list[InstanceId]] = defaultdict(list)
-        for whose, moment in at.items():
-            groups[_rounded(moment)].append(whose)
-        merged = dict(seen)
-        for moment, some in groups.items():
-            stretch = max(now - moment, timedelta(seconds=_GRAIN_S))
-            before = await prometheus.vitals(some, since=moment - stretch, until=moment)
-            after = await prometheus.vitals(some, since=moment, until=moment + stretch)
-            for each in some:
-                merged[each] = VitalsPair(
-                    _merged(seen[each].before, before[each]), _merged(seen[each].after, after[each])
-                )
-        return merged
+
+async def _enriched(
+    prometheus: Prometheus, pairs: Mapping[InstanceId, VitalsPair], at: Mapping[InstanceId, datetime], now: datetime
+) -> dict[InstanceId, VitalsPair]:
+    """The pairs with the figures that Prometheus has in place of those of nodes."""
+    groups: defaultdict[datetime, list[InstanceId]] = defaultdict(list)
+    for each, moment in at.items():
+        seconds = int(moment.timestamp())
+        groups[datetime.fromtimestamp(seconds - seconds % _GRAIN_S, UTC)].append(each)
+    merged = dict(pairs)
+    for moment, some in groups.items():
+        stretch = max(now - moment, timedelta(seconds=_GRAIN_S))
+        before = await prometheus.vitals(some, since=moment - stretch, until=moment)
+        after = await prometheus.vitals(some, since=moment, until=moment + stretch)
+        for each in some:
+            merged[each] = VitalsPair(
+                _merged(pairs[each].before, before[each]), _merged(pairs[each].after, after[each])
+            )
+    return merged
 
 
-def _seen(whose: InstanceId, samples: Sequence[HealthSample], at: datetime, *, answered: bool) -> VitalsPair:
-    before = [reading for reading in samples if reading.at <= at]
-    after = [reading for reading in samples if reading.at > at] if answered else []
-    return VitalsPair(vitals_of(whose, before) if before else None, vitals_of(whose, after) if after else None)
+def _pair(instance_id: InstanceId, samples: Sequence[HealthSample], at: datetime, *, answered: bool) -> VitalsPair:
+    before = [sample for sample in samples if sample.at <= at]
+    after = [sample for sample in samples if sample.at > at] if answered else []
+    return VitalsPair(
+        vitals_of(instance_id, before) if before else None, vitals_of(instance_id, after) if after else None
+    )
 
 
 def _liveness(
@@ -183,11 +161,9 @@ def _liveness(
 ) -> Liveness:
     turns = [each.outcome for each in samples if each.at > changed_at and each.outcome is not TurnOutcome.NOT_TAKEN]
     exercised = TurnOutcome.ANSWERED in turns or (has_router and bool(turns))
-    # One turn may come to nothing by itself: two in a row do not, while others' turns are answered.
+    # One turn may fail by itself; two in a row do not while others' turns are answered.
     failed = "the agent takes no turn" if has_router and turns[-2:] == [TurnOutcome.FAILED] * 2 else ""
-    if latest is None:
-        return Liveness(None, exercised, failed)
-    return Liveness(latest.is_answering, exercised, failed)
+    return Liveness(latest.is_answering if latest else None, exercised, failed)
 
 
 def _has_router(controls: Sequence[Sequence[HealthSample]]) -> bool:
@@ -206,8 +182,3 @@ def _merged(node: Vitals | None, prometheus: Vitals) -> Vitals | None:
     figures = {**node.figures, **prometheus.figures}
     missing = {vital: why for vital, why in node.missing.items() if vital not in figures}
     return replace(node, source=Source.PROMETHEUS, figures=figures, missing=missing)
-
-
-def _rounded(moment: datetime) -> datetime:
-    seconds = int(moment.timestamp())
-    return datetime.fromtimestamp(seconds - seconds % _GRAIN_S, UTC)

@@ -1,6 +1,6 @@
-"""Takes figures from Prometheus. What it has nothing of is absent; where it does not answer, nothing is known at all.
+"""Reads figures from Prometheus. Figures that it lacks are absent; when it does not answer, that is an error.
 
-Source: Prometheus HTTP API v1, ``/query``; prometheus-api-client 0.7.2, which waits for ever unless told how long.
+Source: Prometheus HTTP API v1, ``/query``; prometheus-api-client 0.7.2, which without a timeout waits for ever.
 """
 
 import math
@@ -27,7 +27,7 @@ _WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What the library raises of JSON that is no answer of Prometheus's."""
 
 _AT_ONCE = 200
-"""Instances a question names: an address holds some thousands of characters."""
+"""How many instances a query names: an address holds some thousands of characters."""
 
 
 class Prometheus:
@@ -47,10 +47,10 @@ class Prometheus:
         self._opened: PrometheusConnect | None = None
 
     async def require(self, metric: str) -> None:
-        """Go on if it had any series of that name within the last hour.
+        """Refuse a metric of which it had no series within the last hour.
 
         Raises:
-            RefusedError: It had none, so that no gate can stand on it.
+            RefusedError: A gate on it would never pass.
             UnavailableError: It does not answer.
         """
         known = is_metric(metric) and await self._ask(f"count(last_over_time({metric}[1h]))", None)
@@ -61,10 +61,10 @@ class Prometheus:
             )
 
     async def require_vital(self, vital: Vital) -> None:
-        """Go on if a figure that it is asked for can come from it.
+        """Refuse a vital that is read from Prometheus but whose metric it lacks.
 
         Raises:
-            RefusedError: It has no such metric.
+            RefusedError: A gate on it would never pass.
             UnavailableError: It does not answer.
         """
         if vital in self._queries:
@@ -73,7 +73,7 @@ class Prometheus:
     async def vitals(
         self, instances: Collection[InstanceId], *, since: datetime, until: datetime
     ) -> dict[InstanceId, Vitals]:
-        """The figures of these instances over a stretch of time; each gets an answer, however empty.
+        """The figures of these instances over a stretch of time; an instance without figures is not left out.
 
         Raises:
             UnavailableError: It does not answer.
@@ -84,9 +84,9 @@ class Prometheus:
         for begin in range(0, len(ordered), _AT_ONCE):
             some = ordered[begin : begin + _AT_ONCE]
             for vital, query in self._queries.items():
-                for whose, value in by_instance(await self._ask(query.promql(some, window_s), until)).items():
-                    if whose in figures:
-                        figures[whose][vital] = value
+                for each, value in by_instance(await self._ask(query.promql(some, window_s), until)).items():
+                    if each in figures:
+                        figures[each][vital] = value
         return {each: self._vitals(each, figures[each], since, until) for each in ordered}
 
     def _vitals(
@@ -131,7 +131,7 @@ class Prometheus:
 
 
 def _session(whom: str) -> "Session":
-    """A session of requests whose answers are bounded, and which goes where it was sent and nowhere else."""
+    """A session of requests with bounded answers and without redirects."""
     from requests import ConnectionError as BrokenOffError  # noqa: PLC0415 - as above
     from requests import Response, Session  # noqa: PLC0415 - as above
     from urllib3.exceptions import HTTPError  # noqa: PLC0415 - as above
@@ -158,8 +158,8 @@ def by_instance(samples: object) -> dict[InstanceId, float]:
         UnavailableError: It is no vector.
     """
     try:
-        told = [(InstanceId(one["metric"].get(LABEL, "")), float(one["value"][1])) for one in samples]  # type: ignore[attr-defined]  # what is no list of objects raises below
-        return {whose: value for whose, value in told if math.isfinite(value)}
+        found = [(InstanceId(one["metric"].get(LABEL, "")), float(one["value"][1])) for one in samples]  # type: ignore[attr-defined]  # what is no list of objects raises below
+        return {each: value for each, value in found if math.isfinite(value)}
     except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
         raise UnavailableError(
             f"Prometheus answers what is no vector of samples ({type(error).__name__})",

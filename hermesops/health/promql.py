@@ -1,4 +1,4 @@
-"""What Prometheus is asked for each figure: data, so that a fleet with other exporters brings its own.
+"""The PromQL of each figure: data, so that a fleet with other exporters can have its own.
 
 Every series carries the label ``instance_id``. ``$instances`` is a regular expression of the ids asked about, and
 ``$window`` the stretch of time that ends at the moment of evaluation.
@@ -13,17 +13,17 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
 
 LABEL = "instance_id"
-"""Says which instance a series is of."""
+"""Names the instance of a series."""
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 @dataclass(frozen=True)
 class Query:
-    """How one figure is asked for.
+    """The query for one figure.
 
     Attributes:
-        metric: The series it stands on; where Prometheus has none of it, the figure cannot be taken from there.
+        metric: The metric that it needs.
         expression: PromQL that yields one sample for each instance.
     """
 

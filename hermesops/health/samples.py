@@ -1,4 +1,4 @@
-"""What ``hermes-node probe`` said once, and what several of it amount to. Pure: no clock, no machine."""
+"""Samples, each what ``hermes-node probe`` said once, and the vitals that several amount to. Pure."""
 
 import json
 import statistics
@@ -19,10 +19,9 @@ _ABSENT = frozenset({GatewayHealth.SILENT, GatewayHealth.REFUSED})
 
 @dataclass(frozen=True)
 class HealthSample:
-    """One look at one instance, by its machine's own clock.
+    """One answer of one instance's node.
 
     Attributes:
-        at: When.
         since: From when on errors were counted; ``None`` when they were not.
         release: What ``current`` pointed at.
         restarts: How often systemd had started the gateway again by itself since somebody last started it.
@@ -44,7 +43,7 @@ class HealthSample:
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
-        """Read what the node printed, or what was kept of it.
+        """Read what the node printed, or what was stored of it.
 
         Raises:
             UnavailableError: It is something else.
@@ -53,7 +52,7 @@ class HealthSample:
             return cls._from(strict_json.parse_object(data))
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError) as error:
             raise UnavailableError(
-                f"hermes-node's probe says what nobody understands ({type(error).__name__})",
+                f"hermes-node's probe printed what cannot be read ({type(error).__name__})",
                 hint="compare the node's version with this one's: hermesops instance verify USER",
             ) from error
 
@@ -74,7 +73,7 @@ class HealthSample:
         )
 
     def to_json(self) -> str:
-        """As the node prints it, for whoever keeps it until it is compared."""
+        """As the node prints it."""
         return json.dumps(
             {
                 "at": self.at.timestamp(),
@@ -92,12 +91,12 @@ class HealthSample:
 
     @property
     def is_answering(self) -> bool:
-        """Whether the gateway answers us, well or not."""
+        """Whether the gateway answers, well or not."""
         return self.gateway not in _ABSENT
 
     @property
     def outcome(self) -> TurnOutcome:
-        """What came of the turn; a gateway that does not answer took none, and fails all the same."""
+        """How the turn ended; without an answer of the gateway it counts as failed."""
         if not self.is_answering:
             return TurnOutcome.FAILED
         if self.turn_s is None:
@@ -105,19 +104,43 @@ class HealthSample:
         return TurnOutcome.ANSWERED if self.turn_ok else TurnOutcome.FAILED
 
 
-def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vitals:
-    """What looks at one instance amount to, on one release, oldest first.
+@dataclass(frozen=True)
+class VitalsPair:
+    """One instance before and after a change, or at the same two times where nothing was changed.
 
-    Errors are a rate over the time that was counted, restarts one over the time between the looks; memory and turns are
-    medians, the queue's age is the worst. A single look cannot tell a rate of restarts unless there was none.
+    Attributes:
+        before: ``None`` without a sample.
+        after: The same.
+    """
+
+    before: Vitals | None
+    after: Vitals | None
+
+
+def figures_of(vital: Vital, pairs: Mapping[InstanceId, VitalsPair]) -> dict[InstanceId, tuple[float, float]]:
+    """One figure of each instance, before and after; instances that lack either are left out."""
+    found = {}
+    for instance_id, pair in pairs.items():
+        before = pair.before.figures.get(vital) if pair.before else None
+        after = pair.after.figures.get(vital) if pair.after else None
+        if before is not None and after is not None:
+            found[instance_id] = (before, after)
+    return found
+
+
+def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vitals:
+    """The vitals of one instance on one release, from its samples, oldest first.
+
+    Errors are a rate over the time that was counted, restarts one over the time between samples; memory and turns are
+    medians, the queue's age is the worst. A single sample gives no rate of restarts unless there was none.
 
     Raises:
-        ValueError: There is no look at all.
+        ValueError: There is no sample.
     """
     if not samples:
-        raise ValueError("nobody looked")
+        raise ValueError("no sample")
     first, last = samples[0], samples[-1]
-    taken = [reading for reading in samples if reading.turn_s is not None]
+    taken = [sample for sample in samples if sample.turn_s is not None]
     found: dict[Vital, tuple[float | None, str]] = {
         Vital.GATEWAY_ERRORS: _errors(samples),
         Vital.RESTARTS: _restarts(samples),
@@ -141,7 +164,7 @@ def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vital
 def _errors(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
     counted = [(each.errors, (each.at - each.since).total_seconds()) for each in samples if each.since is not None]
     if not counted:
-        return None, "nobody counted"
+        return None, "errors were not counted"
     if any(errors is None for errors, _ in counted):
         return None, "the log does not reach back so far"
     seconds = sum(seconds for _, seconds in counted)
@@ -156,7 +179,7 @@ def _restarts(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
     if not any(each.restarts for each in samples):
         return 0.0, ""
     if seconds <= 0:
-        return None, f"restarted {last.restarts} times, and nobody looked twice"
+        return None, f"restarted {last.restarts} times, in a single sample"
     grown, before = 0, first.restarts
     for each in samples[1:]:
         # systemd counts anew when somebody starts the unit by hand.
@@ -172,7 +195,7 @@ def _median(values: Sequence[float | None], missing: str) -> tuple[float | None,
 
 def _worst(values: Sequence[float | None]) -> tuple[float | None, str]:
     present = [value for value in values if value is not None]
-    return (max(present), "") if len(present) == len(values) else (None, "the gateway did not tell of its jobs")
+    return (max(present), "") if len(present) == len(values) else (None, "the gateway did not report its jobs")
 
 
 def _moment(seconds: float) -> datetime:

@@ -1,4 +1,4 @@
-"""One release brought to a set of instances: the rollout, its targets, and what was decided on the way. Pure."""
+"""One release deployed to a set of instances: the rollout, its targets and its events. Pure."""
 
 import hashlib
 from collections.abc import Mapping
@@ -18,19 +18,19 @@ RolloutId = NewType("RolloutId", str)
 
 
 def rollout_subject(rollout_id: RolloutId) -> str:
-    """What is leased while a rollout is brought forward, and what the audit calls it."""
+    """The subject of a rollout's lease, and of its audit entries."""
     return f"rollout/{rollout_id}"
 
 
 def salted(*words: str) -> float:
-    """A number from 0 up to 1 that follows from the words alone: the same on every computer, evenly spread."""
+    """A number from 0 up to 1 that follows from the words alone: the same on every computer, evenly distributed."""
     return int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()[:8]) / 2**64
 
 
 class RolloutState(StrEnum):
-    """Where a rollout stands.
+    """The state of a rollout.
 
-    ``halted``: a gate stopped it. ``aborting``/``rolling_back``: nobody new is touched, some still have to come back.
+    ``halted``: a gate stopped it. ``aborting``/``rolling_back``: no more targets begin, some still have to go back.
     """
 
     PENDING = "pending"
@@ -50,18 +50,18 @@ class RolloutState(StrEnum):
 
     @property
     def has_runner(self) -> bool:
-        """Whether somebody should be bringing it forward."""
+        """Whether a runner should be working on it."""
         return not self.has_ended and self is not RolloutState.HALTED
 
 
 class TargetState(StrEnum):
-    """Where one instance stands in a rollout."""
+    """The state of one instance in a rollout."""
 
     WAITING = "waiting"
     DEFERRED = "deferred"
-    """Busy, or its user's quiet hours: its turn comes later, at a deadline whatever it does."""
+    """Busy, or its user's quiet hours: its turn comes later, at the latest at a deadline."""
     OUTDATED = "outdated"
-    """The rollout is over and it did not get the release; never skipped in silence."""
+    """The rollout has ended and it did not get the release."""
     FETCHING = "fetching"
     ACTIVATING = "activating"
     UNCONFIRMED = "unconfirmed"
@@ -69,14 +69,14 @@ class TargetState(StrEnum):
     HEALTHY = "healthy"
     FAILED = "failed"
     UNREACHABLE = "unreachable"
-    """Its machine or its agent gave no proper answer before it was touched; it is left as it was."""
+    """Its machine or its agent gave no proper answer before it was touched; it was left as it was."""
     SILENT = "silent"
-    """Its machine gives no answer since."""
+    """Its machine has not answered since it was told to change."""
     TIMED_OUT = "timed_out"
     ROLLED_BACK = "rolled_back"
-    """Was well, and was put back with the others."""
+    """Was well, and was rolled back with the others."""
     KEPT = "kept"
-    """Was to be put back, and would have lost what was written since; it stays on the new release."""
+    """Was to be rolled back, but would have lost rows written since; it stays on the new release."""
 
     @property
     def is_in_flight(self) -> bool:
@@ -85,7 +85,7 @@ class TargetState(StrEnum):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it counts against the release: all of these alike. Who was never touched says nothing of it."""
+        """Whether it counts against the release. Untouched targets say nothing of it."""
         return self in {TargetState.FAILED, TargetState.SILENT, TargetState.TIMED_OUT}
 
     @property
@@ -95,7 +95,7 @@ class TargetState(StrEnum):
 
 
 class GateResult(StrEnum):
-    """What a gate says. Only ``pass`` is a pass: what was not seen proves nothing."""
+    """What a gate says. Only ``pass`` is a pass: missing data proves nothing."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"
@@ -105,12 +105,12 @@ class GateResult(StrEnum):
 
 @dataclass(frozen=True)
 class Target:
-    """One instance as it was when the set was frozen.
+    """One instance as it was when the rollout started.
 
     Attributes:
-        user: How operators call its user.
-        release_before: What it ran; empty where nobody knows.
-        agent_version: Of that.
+        user: The user's name.
+        release_before: What it ran; empty where that is unknown.
+        agent_version: Of that release.
         opted_in: Gets releases first, however often.
         protected: Gets them last.
         exposures: How many releases it was among the first to get, of those that count.
@@ -132,26 +132,26 @@ class Target:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a runner has to know of a target besides its state; without a meaning to others.
+    """What the runner has to know of a target besides its state.
 
     Attributes:
-        said_before: What its machine had to tell of its last change before we touched it, so that an old failure is
-            not taken for a new one. No clocks are compared.
-        confirmed_at: From when on it soaks.
+        last_before: What its machine reported of its last change before we touched it, so that an old failure is not
+            taken for a new one. No clocks are compared.
+        confirmed_at: When its soak began.
         on_release: Whether it runs the new release for good, as far as we know.
         deferred_until: When its turn comes whatever it does; set when it is deferred for the first time.
-        unwell_since: When its gateway was first seen not answering since it last did.
-        stuck: Why it could not be put back; empty while that was not tried, or went well.
-        lapses: How often it went back because nobody was there to confirm it.
+        unwell_since: When its gateway was first observed not to answer since it last did.
+        stuck: Why it could not be rolled back; empty while that was not tried, or succeeded.
+        confirm_timeouts: How often it rolled back because no runner confirmed it in time.
     """
 
-    said_before: str = ""
+    last_before: str = ""
     confirmed_at: datetime | None = None
     on_release: bool = False
     deferred_until: datetime | None = None
     unwell_since: datetime | None = None
     stuck: str = ""
-    lapses: int = 0
+    confirm_timeouts: int = 0
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class RolloutTarget:
     Attributes:
         stage: Number of its stage, from 0.
         batch: Number of its batch within the stage, from 0.
-        position: Its place in the whole course, from 0.
+        position: Its place among all targets, from 0.
         detail: Why it is in this state, one line.
         touched_at: When its machine was first told to change; ``None`` while it was not.
         updated_at: When the state last changed.
@@ -179,22 +179,22 @@ class RolloutTarget:
 
     @property
     def id(self) -> InstanceId:
-        """Whose."""
+        """The instance's id."""
         return self.facts.instance_id
 
 
 @dataclass(frozen=True)
 class OperatorDecisions:
-    """What operators said after the start.
+    """What operators decided after the start.
 
     Attributes:
         promoted: How many stages may end without soak and without the gates that need a person or more data.
         approved: How many stages a second operator has approved.
-        forgiven_at: Failures from before are not counted any more: somebody looked and said go on.
-        may_lose: Whether instances go back even where that loses what was written since.
-        even_revoked: Whether they go back even to a release that must not run any more.
-        approval: What the second operator signed, with the signature; empty for nobody. It is checked again whenever
-            a stage is entered that needs it.
+        forgiven_at: Earlier failures do not count: an operator promoted the rollout then, after a halt.
+        may_lose: Whether instances are rolled back although rows written since are lost.
+        even_revoked: Whether they are rolled back also to a release that was revoked.
+        approval: What the second operator signed, with the signature; empty for none. It is checked again before each
+            stage that needs it.
     """
 
     promoted: int = 0
@@ -205,7 +205,7 @@ class OperatorDecisions:
     approval: str = ""
 
     def forgive(self, target: RolloutTarget) -> bool:
-        """Whether what became of a target is forgiven: it was so already when somebody looked."""
+        """Whether a target was in its state already when the failures were forgiven."""
         at = target.updated_at
         return self.forgiven_at is not None and at is not None and at <= self.forgiven_at
 
@@ -216,7 +216,7 @@ class Rollout:
 
     Attributes:
         reason: Why it is in this state, one line.
-        who: Brought it there last.
+        who: The operator, or ``hermesops``, that changed the state last.
     """
 
     id: RolloutId
@@ -233,13 +233,13 @@ class Rollout:
 
 @dataclass(frozen=True)
 class RolloutEvent:
-    """A row of ``rollout_events``: something that was decided, with what it followed from. Never changed.
+    """A row of ``rollout_events``, as stored. Never changed.
 
     Attributes:
         id: Rises within a rollout; 0 before it is written.
-        kind: Of the decision: the name of its step in small letters.
-        decision: What was decided, and ``why`` in one line.
-        evidence: What it followed from.
+        kind: The stored name of its type; ``hermesops.rollout.events`` has both.
+        decision: The fields of that type.
+        evidence: The figures that it followed from.
     """
 
     at: datetime
@@ -257,13 +257,13 @@ class ReleaseStatus:
         current: The release that it runs.
         activation: The release that it is changing to, until that is confirmed; empty when it is not changing.
         phase: Of that; ``unconfirmed`` once it waits to be confirmed.
-        last: Names its last change as a whole, as its node tells it; empty when there was none.
+        last: Identifies its last change, as its node reports it; empty when there was none.
         last_to: What the last change was to.
         last_failed: Whether that ended on the old release.
-        confirm_timed_out: Whether only because nobody confirmed it in time, which says nothing of the release.
-        why: It did.
-        busy: What the agent is in the middle of; empty when nobody would be disturbed.
-        absent: Why there is no agent to bring anything to, as ``suspended``; empty when there is one.
+        confirm_timed_out: Whether only because it was not confirmed in time, which says nothing of the release.
+        why: Why it did.
+        busy: What the agent is doing; empty when a change would interrupt nothing.
+        absent: Why there is no running agent, as ``suspended``; empty when there is one.
     """
 
     current: str

@@ -1,4 +1,4 @@
-"""How a rollout is meant to go: stages, limits, patience, gates. An operator chooses it before the start; it stays.
+"""The settings of one rollout: stages, limits, times, gates. An operator chooses them before the start; they stay.
 
 Defaults are what a fleet of hundreds needs; every figure of a gate is stated here and nowhere else.
 """
@@ -21,17 +21,17 @@ class Action(StrEnum):
 
 
 class HaltRollback(StrEnum):
-    """Who is put back by itself when a gate halts a rollout."""
+    """Which targets are rolled back when a gate halts a rollout."""
 
     FAILED = "failed"
-    """Those hurt, and those who have not run the release long enough for anybody to know."""
+    """Failed ones, and those that have not run the release long enough to be known as well."""
 
     ALL = "all"
     NONE = "none"
 
 
 class DrillPolicy(StrEnum):
-    """Whether the way back is tried on a machine of the pool before the second stage."""
+    """Whether upgrade and rollback are rehearsed on a warm-pool machine before the second stage."""
 
     REQUIRED = "required"
     IF_POSSIBLE = "if_possible"
@@ -42,7 +42,7 @@ class DrillPolicy(StrEnum):
 class FailureGate:
     """Counts failed, silent and timed out targets alike: a sequential probability ratio test, and a rule.
 
-    Who gave no proper answer before anything was changed says nothing of the release: there is a limit of its own.
+    A target that gave no proper answer before anything was changed says nothing of the release: it has its own limit.
 
     Attributes:
         base_rate: Share of targets that fail whatever the release (vendor, network).
@@ -70,7 +70,7 @@ class Tolerance:
     Attributes:
         relative: Whether the limits are factors of the figure before, else amounts in its own unit.
         allowed: By how much those changed may be worse together, against those not changed.
-        critical: By how much one alone may be worse before it counts as hurt; far outside noise.
+        critical: By how much one alone may be worse before it has failed; far outside noise.
     """
 
     relative: bool
@@ -131,9 +131,9 @@ HOOK_FACTS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class HookGate:
-    """Asks somebody else at the end of each stage: a command's exit code or a web service's answer.
+    """Asks another program at the end of each stage: a command's exit code or a web service's answer.
 
-    A command is named and never written here: what runs is what the settings of the computer say that asks.
+    A command is only named here: its line is in the settings of the computer that runs it.
 
     Attributes:
         name: Of the command in the setting ``rollout_hooks`` where there is no ``url``; else of the gate alone.
@@ -148,7 +148,7 @@ class HookGate:
 
 @dataclass(frozen=True)
 class Gates:
-    """What must pass before more are touched.
+    """What must pass before more targets are touched.
 
     Attributes:
         manual_before: Numbers of stages, from 1, before which an operator must say ``promote``.
@@ -175,8 +175,8 @@ class Spec:
         confirm_s: Seconds after which a machine goes back by itself, unless confirmed.
         drain_s: Seconds that running turns are given.
         attempt_s: Seconds for one target, download to confirmation; then it timed out.
-        patience_s: Seconds for which a machine may give no answer before it is left out, or counts as silent.
-        defer_s: Seconds for which a busy or quiet target is left for later; then it is its turn whatever it does.
+        patience_s: Seconds for which a machine may give no answer before it is unreachable or silent.
+        defer_s: Seconds for which a busy or quiet target is deferred; then its turn comes whatever it does.
         windows: Maintenance windows as ``Mon-Fri 09:00-17:00 Europe/Berlin``; empty is always.
         two_person_above: Blast radius from which on a second operator must approve the next stage.
         emergency: Why windows, freezes and quiet hours do not count; empty when they do.

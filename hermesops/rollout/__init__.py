@@ -1,1 +1,1 @@
-"""One release to many instances: plan a course, decide what is next (pure), and do it."""
+"""Rollouts, one release to many instances: plan batches, decide the next step (pure), and do it."""

@@ -1,37 +1,37 @@
-"""What can be next in a rollout. Data only: deciding returns it, doing carries it out."""
+"""The steps that a rollout can take next. Data only: ``decide`` returns one, the runner does it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import RolloutEvent, RolloutState, RolloutTarget
+from hermesops.model.rollout import RolloutState, RolloutTarget
 from hermesops.model.rollout_spec import HookGate
+from hermesops.rollout.events import Recorded, StateChanged
 
 
 @dataclass(frozen=True)
 class Change:
-    """The rollout gets another state."""
+    """Change the state of the rollout."""
 
     state: RolloutState
 
 
 @dataclass(frozen=True)
 class Notify:
-    """Somebody wants to know of a change of state."""
+    """Tell the webhook of a change of state."""
 
-    event: RolloutEvent
+    event: Recorded[StateChanged]
 
 
 @dataclass(frozen=True)
 class DeployTargets:
-    """These get the release, or are brought to a known end if they were under way."""
+    """Deploy the release to targets, or finish the change of those that are in flight."""
 
     targets: tuple[RolloutTarget, ...]
 
 
 @dataclass(frozen=True)
 class RollBackTargets:
-    """These are put back, at most so many at once."""
+    """Roll targets back, at most ``at_once`` at the same time."""
 
     targets: tuple[RolloutTarget, ...]
     at_once: int
@@ -39,21 +39,21 @@ class RollBackTargets:
 
 @dataclass(frozen=True)
 class UpdateTargets:
-    """These are as given here now; nothing is done to a machine."""
+    """Write these targets as they are given here; no machine is changed."""
 
     targets: tuple[RolloutTarget, ...]
 
 
 @dataclass(frozen=True)
 class Drill:
-    """The way back is tried on a machine of the pool."""
+    """Rehearse upgrade and rollback on a warm-pool machine, from the release ``before``."""
 
     before: str
 
 
 @dataclass(frozen=True)
 class AskHook:
-    """A gate that others keep is asked whether a stage may begin, or, behind the last one, whether all is well."""
+    """Ask a hook whether a stage may begin; the number of stages stands for the end of the rollout."""
 
     hook: HookGate
     stage: int
@@ -61,7 +61,7 @@ class AskHook:
 
 @dataclass(frozen=True)
 class Wait:
-    """Nothing is to be done for so many seconds, unless somebody says something."""
+    """Do nothing for some seconds, or until an operator gives a command."""
 
     seconds: float
 
@@ -71,7 +71,7 @@ Step = Change | Notify | DeployTargets | RollBackTargets | UpdateTargets | Drill
 
 @dataclass(frozen=True)
 class Decision:
-    """A step, and what it followed from.
+    """A step, and what it follows from.
 
     Attributes:
         why: One line.
@@ -81,13 +81,3 @@ class Decision:
     step: Step
     why: str
     evidence: Mapping[str, object] = field(default_factory=dict)
-
-
-def hook_kind(hook: HookGate) -> str:
-    """The kind of event that keeps a hook's answer: the gate's name, as far as the registry's column holds it."""
-    return f"hook:{hook.name}"[:32]
-
-
-def ids(targets: tuple[RolloutTarget, ...]) -> list[InstanceId]:
-    """Whose they are, as events name them."""
-    return [target.id for target in targets]

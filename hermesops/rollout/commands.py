@@ -1,34 +1,24 @@
-"""What operators say to a rollout: pause, resume, promote, approve, abort, retry, roll back. Pure.
+"""Operators' commands to a rollout: pause, resume, promote, approve, abort, retry, roll back. Pure.
 
-Each gives the row as it shall be and the event of it, for a compare-and-swap; the runner sees it within a second. What
-is impossible in a state is refused with what is possible.
+Each gives the row as it shall be and the event of it, for a compare-and-swap; the runner sees it within a second. A
+command that the state does not allow is refused with one that it does.
 """
 
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hermesops.errors import RefusedError
-from hermesops.model.rollout import (
-    Progress,
-    Rollout,
-    RolloutEvent,
-    RolloutState,
-    RolloutTarget,
-    TargetState,
-)
+from hermesops.model.ids import InstanceId
+from hermesops.model.rollout import Progress, Rollout, RolloutState, RolloutTarget, TargetState
+from hermesops.rollout.events import CommandGiven, Recorded, StateChanged
 
-_S = RolloutState
+_PENDING, _RUNNING = RolloutState.PENDING, RolloutState.RUNNING
+_PAUSED, _HALTED = RolloutState.PAUSED, RolloutState.HALTED
 
 
 @dataclass(frozen=True)
 class OperatorCommand:
-    """Somebody's word.
-
-    Attributes:
-        who: The operator.
-        why: In one line.
-        now: When.
-    """
+    """Who gives a command, why (one line), and when."""
 
     who: str
     why: str
@@ -37,85 +27,85 @@ class OperatorCommand:
 
 @dataclass(frozen=True)
 class Transition:
-    """What a word makes of a rollout.
+    """What a command makes of a rollout.
 
     Attributes:
         targets: Those that change with it; written before the row is.
     """
 
     rollout: Rollout
-    event: RolloutEvent
+    event: Recorded[StateChanged | CommandGiven]
     targets: tuple[RolloutTarget, ...] = ()
 
 
 def pause(rollout: Rollout, command: OperatorCommand) -> Transition:
-    """Touch nobody new; those under way are brought to an end, gates are heard."""
-    _refuse_unless(rollout, "paused", _S.PENDING, _S.RUNNING)
-    return _to(rollout, _S.PAUSED, command, "pause")
+    """Begin no more targets; those in progress are finished, and gates still count."""
+    _refuse_unless(rollout, "paused", _PENDING, _RUNNING)
+    return _to(rollout, RolloutState.PAUSED, command, "pause")
 
 
 def resume(rollout: Rollout, command: OperatorCommand) -> Transition:
     """Go on; what paused it by itself may do so again."""
-    _refuse_unless(rollout, "resumed", _S.PAUSED)
-    return _to(rollout, _S.RUNNING, command, "resume")
+    _refuse_unless(rollout, "resumed", _PAUSED)
+    return _to(rollout, RolloutState.RUNNING, command, "resume")
 
 
 def promote(
     rollout: Rollout, targets: tuple[RolloutTarget, ...], command: OperatorCommand, *, full: bool = False
 ) -> Transition:
-    """Let the next stage begin without soak and without what needs more data or a person; a failing gate still halts.
+    """Begin the next stage without soak and without what needs more data or a person; a failing gate still halts.
 
-    After a halt it forgives what failed until now: somebody has looked, and answers for it. Those who were well and
-    were put back get their turn again.
+    After a halt it forgives the failures so far: the operator has looked, and answers for it. Targets that were well
+    and were rolled back get another try.
 
     Args:
-        rollout: It.
-        targets: Its targets.
+        rollout: The rollout.
+        targets: All of it.
         command: By whom, and why.
         full: All stages, not only the next.
     """
-    _refuse_unless(rollout, "promoted", _S.RUNNING, _S.PAUSED, _S.HALTED)
+    _refuse_unless(rollout, "promoted", _RUNNING, _PAUSED, _HALTED)
     entered = max((one.stage for one in targets if one.state is not TargetState.WAITING), default=-1)
     promoted = len(rollout.spec.stages) if full else min(entered + 1, len(rollout.spec.stages))
     decisions = replace(rollout.decisions, promoted=max(rollout.decisions.promoted, promoted))
-    if rollout.state is not _S.RUNNING:
+    if rollout.state is not RolloutState.RUNNING:
         decisions = replace(decisions, forgiven_at=command.now)
-    transition = _to(
-        replace(rollout, decisions=decisions), _S.RUNNING, command, "promote", {"promoted": decisions.promoted}
-    )
-    return replace(transition, targets=tuple(_anew(one, command.now) for one in targets if _was_well(one)))
+    promoted_rollout = replace(rollout, decisions=decisions)
+    transition = _to(promoted_rollout, RolloutState.RUNNING, command, "promote", promoted=decisions.promoted)
+    return replace(transition, targets=tuple(_again(one, command.now) for one in targets if _was_well(one)))
 
 
 def approve(rollout: Rollout, stage: int, command: OperatorCommand, approval: str) -> Transition:
-    """Keep a second operator's approval of stages up to a number. One that was halted stays so until it is promoted.
+    """Keep a second operator's approval of stages up to a number. A halted rollout stays halted until it is promoted.
 
     Args:
-        rollout: It.
+        rollout: The rollout.
         stage: Number of the last approved stage, from 1.
-        command: By whom: not who started it.
+        command: Not by who started the rollout.
         approval: What was signed, with the signature.
     """
-    _refuse_unless(rollout, "approved", _S.PENDING, _S.RUNNING, _S.PAUSED, _S.HALTED)
+    _refuse_unless(rollout, "approved", _PENDING, _RUNNING, _PAUSED, _HALTED)
     decisions = replace(rollout.decisions, approved=stage, approval=approval)
-    state = _S.RUNNING if rollout.state is _S.PAUSED else rollout.state
-    return _to(replace(rollout, decisions=decisions), state, command, "approve", {"approved": decisions.approved})
+    state = RolloutState.RUNNING if rollout.state is RolloutState.PAUSED else rollout.state
+    return _to(replace(rollout, decisions=decisions), state, command, "approve", approved=stage)
 
 
 def abort(rollout: Rollout, command: OperatorCommand) -> Transition:
-    """Touch nobody new, and let those under way go back; those that run the release keep it until rolled back."""
-    _refuse_unless(rollout, "aborted", _S.PENDING, _S.RUNNING, _S.PAUSED, _S.HALTED)
-    return _to(rollout, _S.ABORTING, command, "abort")
+    """Begin no more targets and let those in progress go back; those on the release keep it until it is rolled back."""
+    _refuse_unless(rollout, "aborted", _PENDING, _RUNNING, _PAUSED, _HALTED)
+    return _to(rollout, RolloutState.ABORTING, command, "abort")
 
 
 def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], command: OperatorCommand) -> Transition:
-    """Give those that failed or gave no answer their turn again; they come first, through the same gates."""
-    _refuse_unless(rollout, "retried", _S.RUNNING, _S.PAUSED, _S.HALTED)
+    """Give targets that failed or were unreachable another try, before the others and through the same gates."""
+    _refuse_unless(rollout, "retried", _RUNNING, _PAUSED, _HALTED)
     missed = [one for one in targets if one.state.has_failed or one.state is TargetState.UNREACHABLE]
     failed = [one for one in missed if not one.progress.on_release]
-    again = tuple(_anew(one, command.now) for one in [*failed, *filter(_was_well, targets)])
+    again = tuple(_again(one, command.now) for one in [*failed, *filter(_was_well, targets)])
     if not again:
-        raise RefusedError(f"nobody of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")
-    return replace(_to(rollout, _S.RUNNING, command, "retry", {"targets": [one.id for one in again]}), targets=again)
+        raise RefusedError(f"no target of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")
+    ids = tuple(one.id for one in again)
+    return replace(_to(rollout, RolloutState.RUNNING, command, "retry", again=ids), targets=again)
 
 
 def roll_back(
@@ -126,49 +116,60 @@ def roll_back(
     lose: bool = False,
     even_revoked: bool = False,
 ) -> Transition:
-    """Put all back that run the release because of it, never more at once than may be unavailable; no stages.
+    """Roll back all targets that run the release because of it, without stages, as many at once as may be unavailable.
 
     Args:
-        rollout: It.
-        targets: Its targets.
+        rollout: The rollout.
+        targets: All of it.
         command: By whom, and why.
-        lose: Also those that lose by it what was written since.
-        even_revoked: Also to a release that must not run any more.
+        lose: Also targets that lose rows written since.
+        even_revoked: Also to a release that was revoked.
     """
-    if rollout.state is _S.ROLLED_BACK:
+    if rollout.state is RolloutState.ROLLED_BACK:
         raise RefusedError(f"rollout {rollout.id} is rolled back", hint=f"hermesops rollout history {rollout.id}")
     free = tuple(replace(one, progress=replace(one.progress, stuck="")) for one in targets if one.progress.stuck)
     kept = tuple(replace(one, state=TargetState.SOAKING) if one.state is TargetState.KEPT else one for one in free)
     decisions = replace(rollout.decisions, may_lose=lose, even_revoked=even_revoked)
-    return replace(_to(replace(rollout, decisions=decisions), _S.ROLLING_BACK, command, "roll_back"), targets=kept)
+    transition = _to(replace(rollout, decisions=decisions), RolloutState.ROLLING_BACK, command, "roll_back")
+    return replace(transition, targets=kept)
 
 
 def _was_well(target: RolloutTarget) -> bool:
     return target.state is TargetState.ROLLED_BACK
 
 
-def _anew(target: RolloutTarget, now: datetime) -> RolloutTarget:
+def _again(target: RolloutTarget, now: datetime) -> RolloutTarget:
     waiting = replace(target, state=TargetState.WAITING, detail=f"again; was {target.state}: {target.detail}")
     return replace(waiting, touched_at=None, updated_at=now, progress=Progress())
 
 
 def _to(
-    rollout: Rollout, state: RolloutState, command: OperatorCommand, verb: str, more: dict[str, object] | None = None
+    rollout: Rollout,
+    state: RolloutState,
+    command: OperatorCommand,
+    verb: str,
+    *,
+    promoted: int = 0,
+    approved: int = 0,
+    again: tuple[InstanceId, ...] = (),
 ) -> Transition:
-    decision = {"why": command.why, "who": command.who, "verb": verb, "from": rollout.state.value, "to": state.value}
+    event: StateChanged | CommandGiven
+    if state is rollout.state:
+        event = CommandGiven(state, command.why, command.who, verb, promoted, approved, again)
+    else:
+        event = StateChanged(rollout.state, state, command.why, command.who, verb, promoted, approved, again)
     changed = replace(rollout, state=state, reason=command.why, who=command.who)
-    kind = "state" if state is not rollout.state else "said"
-    return Transition(changed, RolloutEvent(command.now, kind, {**decision, **(more or {})}, {}))
+    return Transition(changed, Recorded(command.now, event))
 
 
 def _refuse_unless(rollout: Rollout, done: str, *states: RolloutState) -> None:
     if rollout.state in states:
         return
-    verbs = {
-        _S.PENDING: "start it: hermesops operation list",
-        _S.RUNNING: f"hermesops rollout status {rollout.id}",
-        _S.PAUSED: f"hermesops rollout resume {rollout.id}",
-        _S.HALTED: f"hermesops rollout promote|retry|abort {rollout.id}, or hermesops rollback --rollout {rollout.id}",
+    hints = {
+        _PENDING: "start it: hermesops operation list",
+        _RUNNING: f"hermesops rollout status {rollout.id}",
+        _PAUSED: f"hermesops rollout resume {rollout.id}",
+        _HALTED: f"hermesops rollout promote|retry|abort {rollout.id}, or hermesops rollback --rollout {rollout.id}",
     }
     words = f"rollout {rollout.id} is {rollout.state.replace('_', ' ')} and cannot be {done}"
-    raise RefusedError(words, hint=verbs.get(rollout.state, f"hermesops rollout history {rollout.id}"))
+    raise RefusedError(words, hint=hints.get(rollout.state, f"hermesops rollout history {rollout.id}"))

@@ -1,8 +1,9 @@
-"""What is next in a rollout. Pure: the same sight gives the same decision, with the reason and the figures behind it.
+"""The next step of a rollout. Pure: one observation gives one decision, with the reason and the figures behind it.
 
-Gates are heard first, in every state in which anybody runs the new release for them to hurt, also while it is paused.
+Gates are judged first, in every state in which targets run the new release, also while the rollout is paused.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import assert_never
 
@@ -10,11 +11,12 @@ from hermesops.model.operation import Done
 from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HaltRollback
 from hermesops.rollout.actions import Change, Decision, DeployTargets, Notify, RollBackTargets, UpdateTargets, Wait
+from hermesops.rollout.events import Notified, StateChanged
 from hermesops.rollout.gates.judgement import Judgement, evidence_of, judge
 from hermesops.rollout.observation import RolloutObservation, count_states
 from hermesops.rollout.plan.windows import closed_at
-from hermesops.rollout.reports.progress_lines import names
-from hermesops.rollout.stage_entry import LOOK_S, altered, objections, refuse_stage_entry
+from hermesops.rollout.reports.progress import names
+from hermesops.rollout.stage_entry import OBSERVE_S, refuse_altered_approval, refuse_end, refuse_stage_entry
 from hermesops.rollout.target.updates import (
     changed_by_health,
     deferred_by_hour,
@@ -25,60 +27,50 @@ from hermesops.rollout.target.updates import (
 )
 
 IDLE_S = 60.0
-"""Seconds between two looks when nobody soaks."""
+"""Seconds between two observations when no target soaks."""
 
 
 def decide(observation: RolloutObservation) -> Decision | Done:
     """The next step of a rollout, or how it ended."""
-    told = _notify(observation)
-    if told:
-        return told
-    match observation.rollout.state:
+    notify = _notify(observation)
+    if notify:
+        return notify
+    rollout = observation.rollout
+    to_roll_back: tuple[RolloutTarget, ...]
+    end: Decision | Done
+    match rollout.state:
         case RolloutState.PENDING:
-            return Decision(Change(RolloutState.RUNNING), observation.rollout.reason)
+            return Decision(Change(RolloutState.RUNNING), rollout.reason)
         case RolloutState.RUNNING | RolloutState.PAUSED:
-            return _watchfully(observation)
+            return _guarded(observation)
         case RolloutState.HALTED:
-            return (
-                _finish_flights(observation)
-                or _roll_back(observation, _failed_after_halt(observation))
-                or _ended(observation)
-            )
+            to_roll_back, end = _failed_after_halt(observation), _ended(observation)
         case RolloutState.ABORTING:
-            return (
-                _finish_flights(observation)
-                or _roll_back(observation, _failed(observation))
-                or _over(observation, RolloutState.ABORTED)
-            )
+            counts = {"targets": _counts(observation)}
+            to_roll_back, end = _failed(observation), Decision(Change(RolloutState.ABORTED), rollout.reason, counts)
         case RolloutState.ROLLING_BACK:
-            return (
-                _finish_flights(observation)
-                or _roll_back(observation, _all_changed(observation))
-                or _rolled_back(observation)
-            )
+            to_roll_back, end = _all_changed(observation), _rolled_back(observation)
         case RolloutState.ABORTED | RolloutState.DONE | RolloutState.ROLLED_BACK:
             return _ended(observation)
         case _ as never:
             assert_never(never)
+    return _finish_flights(observation) or _roll_back(observation, to_roll_back) or end
 
 
 def _notify(observation: RolloutObservation) -> Decision | None:
-    changed, notified = observation.latest("state"), observation.latest("notify")
-    if changed is None or (notified and notified.decision.get("of") == changed.id):
+    changed, notified = observation.records.newest(StateChanged), observation.records.newest(Notified)
+    if changed is None or (notified and notified.event.of == changed.id):
         return None
     return Decision(Notify(changed), f"notify: the rollout is {observation.rollout.state.replace('_', ' ')}")
 
 
-def _watchfully(observation: RolloutObservation) -> Decision:
-    """What comes before anything new: those failed, a gate that fails, those under way."""
+def _guarded(observation: RolloutObservation) -> Decision:
+    """What comes before more targets: failed ones, a gate that fails, those in flight."""
     updates = changed_by_health(observation)
     if updates:
-        return Decision(
-            UpdateTargets(updates),
-            _counted_updates(updates),
-            {"targets": {one.id: one.detail for one in updates if one.detail}},
-        )
-    judgement = judge(observation.rollout, observation.targets, observation.watched, at_end=_is_at_end(observation))
+        details = {"targets": {one.id: one.detail for one in updates if one.detail}}
+        return Decision(UpdateTargets(updates), _states(updates), details)
+    judgement = judge(observation.rollout, observation.targets, observation.health, at_end=_is_at_end(observation))
     for gate in (judgement.answers, judgement.failures, judgement.health):
         if gate.result is GateResult.FAIL:
             return Decision(Change(RolloutState.HALTED), gate.why, evidence_of(judgement))
@@ -86,90 +78,86 @@ def _watchfully(observation: RolloutObservation) -> Decision:
     if before:
         return before
     if observation.rollout.state is RolloutState.PAUSED:
-        return _wait(observation, LOOK_S, f"paused: {observation.rollout.reason}")
+        return _wait(observation, OBSERVE_S, f"paused: {observation.rollout.reason}")
     return _forward(observation, judgement)
 
 
 def _forward(observation: RolloutObservation, judgement: Judgement) -> Decision:
-    """More of it, or why not now."""
-    pending = observation.pending()
+    """Deploy to more targets, or the reason to wait."""
+    pending, evidence = observation.pending(), evidence_of(judgement)
     if not pending:
         return _end_of_batches(observation, judgement)
-    closed = (
-        None
-        if observation.spec.emergency
-        else closed_at(observation.now, observation.spec.windows, observation.freezes)
-    )
-    if closed:
+    closed = closed_at(observation.now, observation.spec.windows, observation.records.freezes)
+    if closed and not observation.spec.emergency:
         return _wait(observation, IDLE_S, closed.why, closed.until)
     entered = observation.entered()
     enters = pending[0].stage > entered
     instead = instead_of_unseen(observation) if enters else ()
     if instead:
         words = f"{names(instead)} instead of those of stage {entered + 1} that give no proper answer"
-        return Decision(UpdateTargets(instead), words, evidence_of(judgement))
+        return Decision(UpdateTargets(instead), words, evidence)
     first, later = instead_of_unanswered(observation)
     if first:
         words = f"{names(first)} first: no answer yet from {names(later)}"
-        return Decision(UpdateTargets((*first, *later)), words, evidence_of(judgement))
-    door = (
+        return Decision(UpdateTargets((*first, *later)), words, evidence)
+    refusal = (
         refuse_stage_entry(observation, judgement, pending[0].stage)
         if enters
-        else altered(observation, judgement, entered)
+        else refuse_altered_approval(observation, judgement, entered)
     )
-    if door:
-        return door
-    return _next_batch(observation, judgement, pending, entered)
+    return refusal or _next_batch(observation, judgement, pending, entered)
 
 
 def _next_batch(
     observation: RolloutObservation, judgement: Judgement, pending: tuple[RolloutTarget, ...], entered: int
 ) -> Decision:
-    settled = observation.settled_at()
+    settled, evidence = observation.settled_at(), evidence_of(judgement)
     if settled and settled > observation.now:
-        return _wait(observation, LOOK_S, "the next batch waits until the last one has settled", settled)
-    room = observation.at_once - len(_down(observation))
+        return _wait(observation, OBSERVE_S, "the next batch waits until the last one has settled", settled)
+    down = _down(observation)
+    room = observation.at_once - len(down)
     if room <= 0:
-        words = f"as many are down as may be at once: {', '.join(one.facts.user for one in _down(observation))}"
-        return Decision(Change(RolloutState.PAUSED), words, evidence_of(judgement))
+        words = f"as many are down as may be at once: {', '.join(one.facts.user for one in down)}"
+        return Decision(Change(RolloutState.PAUSED), words, evidence)
     unseen = out_of_contact(observation, pending)
     if unseen:
-        return Decision(UpdateTargets(unseen), _counted_updates(unseen), evidence_of(judgement))
-    first = next((one for one in pending if one.id not in observation.unanswered), pending[0])
-    if first.id in observation.unanswered or first.stage > pending[0].stage:
-        return _wait(observation, 1.0, f"{len(observation.unanswered)} have not answered yet")
-    late = first.stage < entered
+        return Decision(UpdateTargets(unseen), _states(unseen), evidence)
+    unanswered = observation.answers.unanswered
+    first = next((one for one in pending if one.id not in unanswered), pending[0])
+    if first.id in unanswered or first.stage > pending[0].stage:
+        return _wait(observation, 1.0, f"{len(unanswered)} have not answered yet")
+    is_late = first.stage < entered
     batch = tuple(
         one
         for one in pending
-        if (one.stage < entered if late else (one.stage, one.batch) == (first.stage, first.batch))
+        if (one.stage < entered if is_late else (one.stage, one.batch) == (first.stage, first.batch))
     )
     quiet = deferred_by_hour(observation, batch)
     if quiet:
         return Decision(UpdateTargets(quiet), f"{len(quiet)} deferred: quiet hours", {})
-    chosen = tuple(one for one in batch if one.id not in observation.unanswered)[:room]
-    where = "deferred ones" if late else f"stage {first.stage + 1}, batch {first.batch + 1}"
-    return Decision(
-        DeployTargets(chosen), f"{where}: deploy {observation.rollout.release} to {len(chosen)}", evidence_of(judgement)
-    )
+    chosen = tuple(one for one in batch if one.id not in unanswered)[:room]
+    where = "deferred ones" if is_late else f"stage {first.stage + 1}, batch {first.batch + 1}"
+    words = f"{where}: deploy {observation.rollout.release} to {len(chosen)}"
+    return Decision(DeployTargets(chosen), words, evidence)
 
 
 def _end_of_batches(observation: RolloutObservation, judgement: Judgement) -> Decision:
     deferred = observation.in_state(TargetState.DEFERRED)
     ends = observation.soak_ends()
     if ends and observation.rollout.decisions.promoted < len(observation.spec.stages):
-        return _wait(observation, LOOK_S, f"the last stage soaks until {ends:%H:%M:%S} UTC", ends)
+        return _wait(observation, OBSERVE_S, f"the last stage soaks until {ends:%H:%M:%S} UTC", ends)
     if deferred:
         return _wait(observation, IDLE_S, f"{len(deferred)} are busy or have quiet hours")
     outdated = outdated_at_end(observation)
     if outdated:
         words = f"{len(outdated)} did not get the release: hermesops fleet outdated lists them"
         return Decision(UpdateTargets(outdated), words, evidence_of(judgement))
-    objection = objections(observation, judgement)
-    if objection:
-        return objection
+    refusal = refuse_end(observation, judgement)
+    if refusal:
+        return refusal
     reached = sum(target.state.is_well for target in observation.targets)
-    words = f"{reached} of {len(observation.targets)} run {observation.rollout.release}{_left_over(observation)}"
+    others = _states(target for target in observation.targets if not target.state.is_well)
+    words = f"{reached} of {len(observation.targets)} run {observation.rollout.release}{', ' if others else ''}{others}"
     return Decision(Change(RolloutState.DONE), words, {**evidence_of(judgement), "targets": _counts(observation)})
 
 
@@ -180,23 +168,22 @@ def _finish_flights(observation: RolloutObservation) -> Decision | None:
     return Decision(DeployTargets(flying), f"{len(flying)} were changing already: finish them first")
 
 
-def _roll_back(observation: RolloutObservation, which: tuple[RolloutTarget, ...]) -> Decision | None:
-    if not which:
+def _roll_back(observation: RolloutObservation, targets: tuple[RolloutTarget, ...]) -> Decision | None:
+    if not targets:
         return None
-    return Decision(
-        RollBackTargets(which, observation.at_once), f"roll back {len(which)} to the release from before", {}
-    )
+    words = f"roll back {len(targets)} to the release from before"
+    return Decision(RollBackTargets(targets, observation.at_once), words)
 
 
 def _failed(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
-    """Those that failed on the new release, and were not put back yet."""
+    """Targets that failed on the new release and have not been rolled back."""
     if observation.spec.on_halt is HaltRollback.NONE:
         return ()
     return tuple(one for one in observation.targets if one.state.has_failed and _can_go_back(one))
 
 
 def _failed_after_halt(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
-    """Nobody looks on after a halt, so whoever still soaks is not left on a release that hurt others."""
+    """After a halt health is not observed any more, so a target that still soaks may not stay on a bad release."""
     if observation.spec.on_halt is not HaltRollback.FAILED:
         return _all_changed(observation) if observation.spec.on_halt is HaltRollback.ALL else ()
     unproven = {one.id for one in observation.in_state(TargetState.SOAKING)}
@@ -212,13 +199,13 @@ def _can_go_back(target: RolloutTarget) -> bool:
 
 
 def _down(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
-    """Those that we changed and of which nobody knows whether they serve their users."""
+    """Changed targets of which it is unknown whether they serve their users."""
     unknown = observation.in_state(TargetState.SILENT, TargetState.TIMED_OUT)
     return tuple(one for one in unknown if one.touched_at and not observation.rollout.decisions.forgive(one))
 
 
 def _is_at_end(observation: RolloutObservation) -> bool:
-    """Whether a stage is about to end: nobody soaks, and whoever is next is of a further one."""
+    """Whether a stage is about to end: no target soaks, and the next one is of a further stage."""
     pending = observation.pending()
     if observation.in_state(TargetState.SOAKING) or observation.in_flight():
         return False
@@ -229,20 +216,16 @@ def _is_at_end(observation: RolloutObservation) -> bool:
 
 def _wait(observation: RolloutObservation, seconds: float, why: str, until: datetime | None = None) -> Decision:
     if observation.in_state(TargetState.SOAKING):
-        seconds = min(seconds, LOOK_S)
+        seconds = min(seconds, OBSERVE_S)
     if until:
         seconds = min(seconds, (until - observation.now) / timedelta(seconds=1))
     return Decision(Wait(max(1.0, seconds)), why)
 
 
-def _over(observation: RolloutObservation, state: RolloutState) -> Decision:
-    return Decision(Change(state), observation.rollout.reason, {"targets": _counts(observation)})
-
-
 def _rolled_back(observation: RolloutObservation) -> Decision:
     back = len(observation.in_state(TargetState.ROLLED_BACK))
-    stay = [one for one in observation.targets if one.progress.on_release]
-    words = f"{back} are back on the release from before" + (f", {len(stay)} could not go back" if stay else "")
+    stay = sum(one.progress.on_release for one in observation.targets)
+    words = f"{back} are back on the release from before" + (f", {stay} could not go back" if stay else "")
     return Decision(Change(RolloutState.ROLLED_BACK), words, {"targets": _counts(observation)})
 
 
@@ -250,15 +233,10 @@ def _ended(observation: RolloutObservation) -> Done:
     return Done(f"{observation.rollout.state.replace('_', ' ')}: {observation.rollout.reason}")
 
 
-def _left_over(observation: RolloutObservation) -> str:
-    left = {state: number for state, number in count_states(observation.targets).items() if not state.is_well}
-    return "".join(f", {number} {state.replace('_', ' ')}" for state, number in left.items())
-
-
 def _counts(observation: RolloutObservation) -> dict[str, int]:
     return {state.value: number for state, number in count_states(observation.targets).items()}
 
 
-def _counted_updates(updates: tuple[RolloutTarget, ...]) -> str:
-    parts = count_states(updates)
-    return ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in parts.items())
+def _states(targets: Iterable[RolloutTarget]) -> str:
+    """How many targets are in each state, in words."""
+    return ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in count_states(targets).items())

@@ -1,6 +1,6 @@
-"""What a runner needs from others; they fail with the errors of ``hermesops.errors``."""
+"""What the runner needs of the outside world, and the data that crosses; failures are ``HermesError``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
@@ -9,42 +9,51 @@ from typing import Protocol
 from hermesops.model.freeze import Freeze
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import (
-    GateResult,
-    ReleaseStatus,
-    Rollout,
-    RolloutEvent,
-    RolloutState,
-    RolloutTarget,
-    Target,
-)
+from hermesops.model.rollout import GateResult, ReleaseStatus, Rollout, RolloutState, RolloutTarget, Target
 from hermesops.model.rollout_spec import HookGate, Spec
 from hermesops.model.vitals import Liveness, Vital
+from hermesops.rollout.events import E_co, Event, GateAnswered, Recorded, StateChanged
 
 
 @dataclass(frozen=True)
 class Records:
-    """What is written of one rollout.
+    """What the registry holds of one rollout.
 
     Attributes:
-        targets: In the order of the course.
-        latest: The newest event of each kind.
+        targets: By position.
+        latest: The newest event of each stored name.
+        freezes: Those that are not lifted.
     """
 
     rollout: Rollout
     targets: tuple[RolloutTarget, ...]
-    latest: Mapping[str, RolloutEvent]
+    latest: tuple[Recorded[Event], ...] = ()
+    freezes: tuple[Freeze, ...] = ()
+
+    def newest(self, kind: type[E_co]) -> Recorded[E_co] | None:
+        """The newest event of a type."""
+        found: list[Recorded[E_co]] = [
+            Recorded(one.at, one.event, one.evidence, one.id) for one in self.latest if isinstance(one.event, kind)
+        ]
+        return max(found, key=lambda one: one.id, default=None)
+
+    def gate_answer(self, gate: str) -> Recorded[GateAnswered] | None:
+        """The newest answer of a hook."""
+        for one in self.latest:
+            if isinstance(one.event, GateAnswered) and one.event.gate == gate:
+                return Recorded(one.at, one.event, one.evidence, one.id)
+        return None
 
 
 @dataclass(frozen=True)
 class ApprovalState:
-    """What a second operator's signature on a rollout comes to when it is checked against the rows of now.
+    """What the second operator's signature is worth, checked against what the registry holds now.
 
     Attributes:
-        stages: So many stages it covers.
+        stages: How many stages it covers.
         limit: Blast radius above which a stage needs it here, whatever the rollout's own limit is.
-        expired: Why it counts no more, where nothing is wrong with it; empty otherwise.
-        objection: What is wrong with it; empty when nothing is, or nobody has signed.
+        expired: Why it no longer counts although nothing is wrong with it; empty otherwise.
+        objection: What is wrong with it; empty when nothing is, or no operator has signed.
     """
 
     stages: int = 0
@@ -53,11 +62,36 @@ class ApprovalState:
     objection: str = ""
 
 
-class ChecksApproval(Protocol):
-    """Checks who approved a rollout."""
+@dataclass(frozen=True)
+class Comparison:
+    """One vital of many instances, before and after; instances without data are absent.
 
-    async def check(self, records: Records) -> ApprovalState:
-        """Check the signature that is kept with a rollout, and what was signed, against all that is written now."""
+    Attributes:
+        canaries: Those that run the new release: the figure before the change and the one after it.
+        controls: Those that do not: figures of the same two stretches of time.
+    """
+
+    vital: Vital
+    canaries: Mapping[InstanceId, tuple[float, float]]
+    controls: Mapping[InstanceId, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class HealthObservation:
+    """The health of instances at one moment."""
+
+    liveness_of: Mapping[InstanceId, Liveness] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
+
+
+CheckApproval = Callable[[Records], Awaitable[ApprovalState]]
+"""Checks the signature that is kept with a rollout."""
+
+AskHook = Callable[[HookGate, Rollout], Awaitable[tuple[GateResult, str]]]
+"""Asks a hook: its result, ``inconclusive`` without an answer in time, and a line of detail."""
+
+Notify = Callable[[Rollout, Recorded[StateChanged]], Awaitable[None]]
+"""Sends one message about a change of state; the event's ``id`` lets a receiver drop a repeated one."""
 
 
 class Rows(Protocol):
@@ -67,58 +101,59 @@ class Rows(Protocol):
         """All of it."""
 
     async def state(self) -> RolloutState:
-        """Only that, cheaply: it is asked every second."""
+        """The state alone, cheaply: it is asked every second."""
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
         """Write place, state, detail, times and progress of targets, all or none."""
 
-    async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
-        """Write state, reason, who and wishes together with the event of it, in one transaction.
+    async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
+        """Write state, reason, who and operators' decisions together with the event, in one transaction.
 
         Returns:
-            Whether it was written; not where the row is no longer ``was``, as somebody said something meanwhile.
+            Whether it was written; not where the row is no longer ``was``, as an operator gave a command meanwhile.
         """
 
-    async def add_event(self, event: RolloutEvent) -> None:
-        """Append what was decided."""
+    async def add_event(self, event: Recorded[Event]) -> None:
+        """Append an event."""
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
-        """Note that an instance was among the first to get a release; harmless when it stands there."""
+        """Write that an instance was among the first to get a release. Safe to call twice."""
 
 
 class Machines(Protocol):
-    """The machines of the targets; for action ``machine`` another implementation does the same with whole machines.
+    """The machines of the targets: one implementation changes the release in a slot, another the whole machine.
 
-    Where somebody else works on one, that is an ``UnavailableError``: only the rows tell of the rollout's lease.
+    Where another operation holds the instance's lease, methods raise ``UnavailableError``: ``LeaseLostError`` would
+    mean the rollout's own lease.
     """
 
     async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
-        """Ask the machine.
+        """Ask the machine for its release and the last change.
 
         Raises:
-            LeaseHeldError: It gives no answer, as somebody else works on the instance.
-            UnavailableError: It gives no answer.
+            LeaseHeldError: It does not answer, and another operation works on the instance.
+            UnavailableError: It does not answer.
         """
 
     async def observe_agent(self, target: Target) -> str:
-        """What is wrong with the agent of somebody who was not touched; empty when it answers as it should.
+        """What is wrong with the agent of an untouched target; empty when it answers as it should.
 
         Raises:
-            LeaseHeldError: It does not answer, as somebody else works on the instance.
-            HermesError: Nobody could tell.
+            LeaseHeldError: It does not answer, and another operation works on the instance.
+            HermesError: It could not be asked.
         """
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
-        """Bring to the machine what it lacks of the release; touches nothing that runs. Safe to call twice.
+        """Copy to the machine what it lacks of the release; changes nothing that runs. Safe to call twice.
 
         Raises:
             RefusedError: The machine does not take it.
         """
 
     async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:
-        """Have the machine try and then run the release, unconfirmed; it goes back by itself unless confirmed.
+        """Have the machine try and then run the release, unconfirmed: without ``confirm`` it rolls back by itself.
 
-        Returns as soon as the machine has said how it ended; the caller looks anyway. Safe to call twice.
+        Returns once the machine has said how that ended; the caller observes it anyway. Safe to call twice.
 
         Raises:
             RefusedError: Tried, and the machine is on its old release; or not begun, for a reason that stays.
@@ -126,71 +161,47 @@ class Machines(Protocol):
         """
 
     async def cancel(self, target: Target) -> None:
-        """Have an ``activate`` under way end sooner where nothing has been switched yet. Safe to call again and again.
+        """Have an ``activate`` under way end early where nothing has been switched yet. Safe to repeat.
 
         Raises:
-            HermesError: It could not be told.
+            HermesError: The machine could not be told.
         """
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
-        """See the gateway answer through the proxy, then tell the machine to keep the release. Safe to call twice.
+        """See the gateway answer through the proxy, then have the machine keep the release. Safe to call twice.
 
         Raises:
-            RefusedError: The machine went back meanwhile.
+            RefusedError: The machine has rolled back.
             UnavailableError: The gateway does not answer through the proxy.
         """
 
-    async def back(self, target: Target, spec: Spec, *, lose: bool, even_revoked: bool = False) -> None:
-        """Put the machine back on ``target.release_before``. Safe to call twice.
+    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
+        """Roll the machine back to ``target.release_before``. Safe to call twice.
 
         Args:
-            target: Whose.
-            spec: Of the rollout.
-            lose: Do it even where what was written since cannot be carried over.
-            even_revoked: Do it even where that release must not run any more.
+            target: Which.
+            lose: Also where rows written since the change do not fit the old release.
+            even_revoked: Also to a release that was revoked.
 
         Raises:
-            RefusedError: That would lose what was written since, or the release was revoked, and nobody said that it
-                may be so; nothing changed.
+            RefusedError: It would lose rows, or the release was revoked, and neither is allowed; nothing changed.
         """
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
-        """Go to the release and back on a machine of the pool, with state made by the release ``before``.
+        """Rehearse upgrade and rollback on a warm-pool machine, with state made by the release ``before``.
 
         Returns:
-            ``not_exercised`` where there is no machine to try it on; and a line of detail.
+            ``not_exercised`` where there is no machine for it; and a line of detail.
         """
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One vital of many instances, before and after: a pair of figures each. Who has no data is absent.
-
-    Attributes:
-        canaries: Those that run the new release; the change parts before from after.
-        controls: Those that do not; the same stretches of time.
-    """
-
-    vital: Vital
-    canaries: Mapping[InstanceId, tuple[float, float]]
-    controls: Mapping[InstanceId, tuple[float, float]]
-
-
-@dataclass(frozen=True)
-class Watched:
-    """What was seen of health at one moment."""
-
-    liveness_of: Mapping[InstanceId, Liveness] = field(default_factory=dict)
-    comparisons: tuple[Comparison, ...] = ()
-
-
-class Watches(Protocol):
+class HealthWatch(Protocol):
     """Health of instances."""
 
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
-    ) -> Watched:
-        """Look at those changed since a moment each, and at some not changed; whom nobody looked at is absent.
+    ) -> HealthObservation:
+        """Observe changed and untouched instances; one that did not answer yet is absent.
 
         Args:
             changed: When each was changed.
@@ -199,32 +210,11 @@ class Watches(Protocol):
         """
 
     async def stop(self) -> None:
-        """Wait for no answer any more."""
-
-
-class Asks(Protocol):
-    """Gates that others keep."""
-
-    async def ask(self, hook: HookGate, rollout: Rollout) -> tuple[GateResult, str]:
-        """The answer and a line of detail; ``inconclusive`` when there was none in time."""
-
-
-class Notifies(Protocol):
-    """Whoever wants to know."""
-
-    async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
-        """Send one message about a change of state; ``event.id`` lets a receiver drop a repeated one."""
-
-
-class Calendar(Protocol):
-    """When nothing may be changed."""
-
-    async def freezes(self) -> Sequence[Freeze]:
-        """Those that are not lifted."""
+        """Stop waiting for answers."""
 
 
 class Clock(Protocol):
-    """The time, and letting it pass."""
+    """The time."""
 
     def now(self) -> datetime:
         """The present moment, with a time zone."""

@@ -1,59 +1,49 @@
-"""A rollout as work for the operations' loop: see it, decide, do, write down what was decided and from what."""
+"""The work of a rollout's operation: observe, decide, do one step, and record it with the figures behind it."""
 
 import asyncio
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from hermesops.errors import HermesError, RefusedError, UnavailableError, problem_of
+from hermesops.errors import HermesError, RefusedError, problem_of
 from hermesops.fan_out import Limits, fan_out
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done
-from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
-from hermesops.rollout import decide as deciding
-from hermesops.rollout.actions import (
-    AskHook,
-    Change,
-    Decision,
-    DeployTargets,
-    Drill,
-    Notify,
-    RollBackTargets,
-    Step,
-    UpdateTargets,
-    Wait,
-    hook_kind,
-    ids,
+from hermesops.model.rollout import GateResult, Progress, RolloutState, RolloutTarget, TargetState
+from hermesops.rollout import actions, ports
+from hermesops.rollout.actions import Decision
+from hermesops.rollout.decide import decide
+from hermesops.rollout.events import (
+    BatchBegun,
+    BatchEnded,
+    DrillEnded,
+    Event,
+    GateAnswered,
+    Notified,
+    Recorded,
+    RollbackBegun,
+    StateChanged,
+    TargetOutcome,
+    TargetsUpdated,
+    WaitBegun,
 )
 from hermesops.rollout.gates.judgement import judge
-from hermesops.rollout.observation import RolloutObservation
-from hermesops.rollout.ports import (
-    Asks,
-    Calendar,
-    ChecksApproval,
-    Clock,
-    Machines,
-    Notifies,
-    Records,
-    Rows,
-    Watched,
-    Watches,
-)
-from hermesops.rollout.reports.progress_lines import narrate
+from hermesops.rollout.observation import PreflightAnswers, RolloutObservation
+from hermesops.rollout.ports import HealthObservation, Records
+from hermesops.rollout.reports.progress import narrate
 from hermesops.rollout.target.executor import POLL_S, BatchExecutor
-from hermesops.rollout.target.observations import Observations, TargetAnswers
+from hermesops.rollout.target.preflight import Preflight
 
 WHO = "hermesops"
 """Who decided, where no operator did."""
 
-_LOOKED_AT = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
-"""States in which health is looked at."""
+_SLOW_S, _ROLLBACK_S = 30.0, 300.0
+"""Seconds after which a machine that rolls back no longer holds up others, and after which it has failed to."""
 
-_SLOW_S, _BACK_S = 30.0, 300.0
-"""Seconds for which a machine that goes back holds up others, and that it has."""
+_TOO_SLOW = f"its machine did not roll back within {_ROLLBACK_S:g} s"
 
 _SAMPLE = 64
-"""So many of those changed are compared with others; all that soak are looked at, each for itself."""
+"""How many changed targets are compared with others; all that soak are observed, each by itself."""
 
 
 class Runner:
@@ -61,210 +51,181 @@ class Runner:
 
     Args:
         rows: Its rows, under the operation's lease.
-        machines: Those of its targets.
-        watches: Their health.
-        asks: Gates that others keep.
-        notifies: Who wants to know.
-        calendar: Freezes.
+        machines: The machines of its targets.
+        health: The health of instances.
         clock: The time.
-        approvals: Checks who approved it.
+        ask_hook: Asks a hook.
+        notify: Sends a change of state to the webhook.
+        check_approval: Checks the second operator's signature.
     """
 
     def __init__(
         self,
-        rows: Rows,
-        machines: Machines,
+        rows: ports.Rows,
+        machines: ports.Machines,
         *,
-        watches: Watches,
-        asks: Asks,
-        notifies: Notifies,
-        calendar: Calendar,
-        clock: Clock,
-        approvals: ChecksApproval,
+        health: ports.HealthWatch,
+        clock: ports.Clock,
+        ask_hook: ports.AskHook,
+        notify: ports.Notify,
+        check_approval: ports.CheckApproval,
     ) -> None:
         self._rows = rows
         self._machines = machines
-        self._watches = watches
-        self._asks = asks
-        self._notifies = notifies
-        self._calendar = calendar
+        self._health = health
         self._clock = clock
-        self._approvals = approvals
+        self._ask_hook = ask_hook
+        self._send = notify
+        self._check_approval = check_approval
         self._executor = BatchExecutor(rows, machines, clock)
-        self._observations = Observations(machines, clock)
-        self._seen = TargetAnswers()
+        self._preflight = Preflight(machines, clock)
+        self._answers = PreflightAnswers()
 
     async def observe(self) -> RolloutObservation:
-        """Read what is written, and look at those that were changed."""
+        """Read the rows, observe changed targets and ask those that are next."""
         records = await self._rows.read()
-        watched = await self._watch(records)
-        seen = await self._ask_ahead(records)
-        freezes = tuple(await self._calendar.freezes())
-        approval = await self._approvals.check(records)
-        return RolloutObservation(
-            self._clock.now(), records, watched, freezes, approval, seen.unanswered, seen.answered, seen.unwell
-        )
+        health = await self._watch(records)
+        answers = await self._ask_ahead(records)
+        approval = await self._check_approval(records)
+        return RolloutObservation(self._clock.now(), records, health, approval, answers)
 
-    def decide(self, seen: RolloutObservation) -> Decision | Done:
-        """The next step for what was seen."""
-        return deciding.decide(seen)
+    def decide(self, observation: RolloutObservation) -> Decision | Done:
+        """The next step, or how the rollout ended."""
+        return decide(observation)
 
-    def describe(self, step: Decision, seen: RolloutObservation) -> str:
-        """How far the rollout is, and the decision."""
-        return narrate(step, seen)
+    def describe(self, decision: Decision, observation: RolloutObservation) -> str:
+        """The progress and the decision, in one line."""
+        return narrate(decision, observation)
 
-    async def do(self, step: Decision, seen: RolloutObservation) -> None:
-        """Do one step; harmless when it was done before."""
-        match step.step:
-            case Wait(seconds=seconds):
-                await self._wait(step, seen, seconds)
-            case Change(state=state):
-                await self._change(step, seen, state)
-            case UpdateTargets(targets=targets):
-                await self._note(step)
+    async def do(self, decision: Decision, observation: RolloutObservation) -> None:
+        """Do one step. Safe to repeat."""
+        why, evidence = decision.why, decision.evidence
+        match decision.step:
+            case actions.Wait(seconds):
+                await self._wait(decision, observation, seconds)
+            case actions.Change(state):
+                was = observation.rollout
+                event = Recorded(self._clock.now(), StateChanged(was.state, state, why), evidence)
+                await self._rows.change(was, replace(was, state=state, reason=why, who=WHO), event)
+            case actions.UpdateTargets(targets):
+                await self._record(TargetsUpdated(why, _ids(targets)), evidence)
                 await self._rows.put_targets(*targets)
-            case Notify(event=event):
-                await self._notify(seen, event)
-            case DeployTargets(targets=targets):
-                await self._run_batch(step, seen, targets)
-            case RollBackTargets(targets=targets, at_once=at_once):
-                await self._note(step)
-                await self._roll_back(seen, targets, at_once)
-            case Drill(before=before):
-                result, detail = await self._drill(seen, before)
-                await self._answer("drill", step, {"result": result.value, "detail": detail})
-            case AskHook(hook=hook, stage=stage):
-                result, detail = await self._asks.ask(hook, seen.rollout)
-                answer = {"result": result.value, "detail": detail, "stage": stage}
-                await self._answer(hook_kind(hook), step, answer)
+            case actions.Notify(event=changed):
+                # A webhook that is down must not keep a rollout from halting.
+                problem = await problem_of(self._send(observation.rollout, changed))
+                await self._record(Notified(changed.id, problem))
+            case actions.DeployTargets(targets):
+                await self._record(BatchBegun(why, _ids(targets)), evidence)
+                await self._run_batch(observation, targets)
+            case actions.RollBackTargets(targets, at_once):
+                await self._record(RollbackBegun(why, _ids(targets)), evidence)
+                await self._roll_back(observation, targets, at_once)
+            case actions.Drill(before):
+                result, detail = await self._drill(observation, before)
+                await self._record(DrillEnded(result, why, detail), evidence)
+            case actions.AskHook(hook, stage):
+                result, detail = await self._ask_hook(hook, observation.rollout)
+                await self._record(GateAnswered(hook.name, result, stage, why, detail), evidence)
             case _ as never:
                 assert_never(never)
 
-    async def _ask_ahead(self, records: Records) -> TargetAnswers:
-        """See who answers of those whose turn comes next."""
+    async def _ask_ahead(self, records: Records) -> PreflightAnswers:
         rollout = records.rollout
         if rollout.state is not RolloutState.RUNNING or rollout.spec.emergency:
-            await self._observations.stop()
-            return TargetAnswers()
-        if self._executor.is_busy:  # a gate may have failed: nothing comes before what it says
-            return self._seen
-        waiting = [target for target in records.targets if target.state is TargetState.WAITING]
-        self._seen = await self._observations.ask(rollout, waiting)
-        return self._seen
+            await self._preflight.stop()
+            return PreflightAnswers()
+        # While targets change, a gate may have failed: it is judged before anything else takes time.
+        if not self._executor.is_busy:
+            waiting = [target for target in records.targets if target.state is TargetState.WAITING]
+            self._answers = await self._preflight.ask(rollout, waiting)
+        return self._answers
 
-    async def _watch(self, records: Records) -> Watched:
-        """Those that soak, and the last that did; those untouched in the order in which their turn comes."""
-        if records.rollout.state not in _LOOKED_AT:
-            await self._watches.stop()
-            return Watched()
-        runs = [one for one in records.targets if one.progress.on_release and one.state.is_well]
-        soaking = [one for one in runs if one.state is TargetState.SOAKING]
-        through = [one for one in runs if one.state is not TargetState.SOAKING]
-        spare = max(0, _SAMPLE - len(soaking))
-        sample = [*(through[-spare:] if spare else ()), *soaking]
+    async def _watch(self, records: Records) -> HealthObservation:
+        """Observe all targets that soak, the last ones that have soaked, and the next ones that are untouched."""
+        if records.rollout.state not in {RolloutState.RUNNING, RolloutState.PAUSED}:
+            await self._health.stop()
+            return HealthObservation()
+        on_release = [one for one in records.targets if one.progress.on_release and one.state.is_well]
+        soaking = [one for one in on_release if one.state is TargetState.SOAKING]
+        soaked = [one for one in on_release if one.state is not TargetState.SOAKING]
+        room = max(0, _SAMPLE - len(soaking))
+        sample = [*(soaked[-room:] if room else ()), *soaking]
         changed = {one.id: one.progress.confirmed_at for one in sample if one.progress.confirmed_at}
         untouched = [target.id for target in records.targets if target.state is TargetState.WAITING]
         try:
-            return await self._watches.watch(changed, untouched, records.rollout.spec.gates.health.vitals)
-        except HermesError:  # no data is never a pass, and no reason to leave a rollout alone
-            return Watched()
+            return await self._health.watch(changed, untouched, records.rollout.spec.gates.health.vitals)
+        except HermesError:  # no data is never a pass, and no reason to stop the rollout's other work
+            return HealthObservation()
 
-    async def _change(self, step: Decision, seen: RolloutObservation, state: RolloutState) -> None:
-        was = seen.rollout
-        changed = replace(was, state=state, reason=step.why, who=WHO)
-        event = self._event("state", {"why": step.why, "from": was.state.value, "to": state.value}, step.evidence)
-        await self._rows.change(was, changed, event)
-
-    async def _wait(self, step: Decision, seen: RolloutObservation, seconds: float) -> None:
-        """Let time pass, and end that as soon as somebody says something."""
-        said = seen.latest("wait")
-        if said is None or said.decision.get("why") != step.why:
-            await self._note(step)
+    async def _wait(self, decision: Decision, observation: RolloutObservation, seconds: float) -> None:
+        """Let time pass, but only until an operator gives a command."""
+        waited = observation.records.newest(WaitBegun)
+        if waited is None or waited.event.why != decision.why:
+            await self._record(WaitBegun(decision.why), decision.evidence)
         ends = self._clock.now().timestamp() + seconds
-        while self._clock.now().timestamp() < ends and await self._rows.state() is seen.rollout.state:
+        while self._clock.now().timestamp() < ends and await self._rows.state() is observation.rollout.state:
             await self._clock.pause(min(POLL_S, max(0.0, ends - self._clock.now().timestamp())))
 
-    async def _notify(self, seen: RolloutObservation, event: RolloutEvent) -> None:
-        # Whoever wants to know must not keep a rollout from halting.
-        problem = await problem_of(self._notifies.notify(seen.rollout, event))
-        await self._rows.add_event(self._event("notify", {"of": event.id, "problem": problem}, {}))
-
-    async def _run_batch(self, step: Decision, seen: RolloutObservation, targets: tuple[RolloutTarget, ...]) -> None:
-        await self._note(step)
-
-        def is_enough(ended: list[RolloutTarget]) -> bool:
+    async def _run_batch(self, observation: RolloutObservation, targets: tuple[RolloutTarget, ...]) -> None:
+        def has_failed(ended: list[RolloutTarget]) -> bool:
             now = {target.id: target for target in ended}
-            merged = tuple(now.get(target.id, target) for target in seen.targets)
-            judgement = judge(seen.rollout, merged, Watched(), at_end=False)
+            merged = tuple(now.get(target.id, target) for target in observation.targets)
+            judgement = judge(observation.rollout, merged, HealthObservation(), at_end=False)
             return judgement.failures.result is GateResult.FAIL
 
-        ended = await self._executor.run(seen.rollout, targets, is_enough)
-        outcomes = [
-            {"instance": one.id, "stage": one.stage, "batch": one.batch, "state": one.state.value, "detail": one.detail}
+        ended = await self._executor.run(observation.rollout, targets, has_failed)
+        outcomes = (
+            TargetOutcome(one.id, one.stage, one.batch, one.state, one.detail)
             for one in sorted(ended, key=lambda each: each.position)
-        ]
-        await self._rows.add_event(self._event("deployed", {"targets": outcomes}, {}))
+        )
+        await self._record(BatchEnded(tuple(outcomes)))
 
-    async def _roll_back(self, seen: RolloutObservation, targets: tuple[RolloutTarget, ...], at_once: int) -> None:
+    async def _roll_back(
+        self, observation: RolloutObservation, targets: tuple[RolloutTarget, ...], at_once: int
+    ) -> None:
         async def one(target: RolloutTarget) -> None:
-            await self._rows.put_targets(await self._returned(seen, target))
+            await self._rows.put_targets(await self._rolled_back(observation, target))
 
-        for outcome in await fan_out(targets, one, Limits(at_once, slow_after_s=_SLOW_S, within_s=2 * _BACK_S)):
+        for outcome in await fan_out(targets, one, Limits(at_once, slow_after_s=_SLOW_S, within_s=2 * _ROLLBACK_S)):
             if isinstance(outcome, HermesError):
                 raise outcome
 
-    async def _returned(self, seen: RolloutObservation, target: RolloutTarget) -> RolloutTarget:
-        """Put one target's machine back, and say how it stands then."""
-        well = target.state.is_well
+    async def _rolled_back(self, observation: RolloutObservation, target: RolloutTarget) -> RolloutTarget:
+        """Roll one target's machine back; the target as it is then."""
+        well, decisions = target.state.is_well, observation.rollout.decisions
         try:
-            await self._roll_back_target(seen, target)
+            async with asyncio.timeout(_ROLLBACK_S) as limit:
+                await self._machines.roll_back(
+                    target.facts, lose=decisions.may_lose, even_revoked=decisions.even_revoked
+                )
         except RefusedError as error:
-            progress = replace(target.progress, stuck=error.message)
-            return self._stands(target, TargetState.KEPT if well else target.state, error.message, progress)
-        except HermesError as error:
-            progress = replace(target.progress, stuck=error.message)
-            return self._stands(target, target.state, f"not put back: {error.message}", progress)
-        state = TargetState.ROLLED_BACK if well else target.state
-        detail = target.detail if well or not target.detail else f"{target.detail}; put back"
-        progress = replace(target.progress, on_release=False, confirmed_at=None, unwell_since=None)
-        return self._stands(target, state, detail, progress)
-
-    async def _roll_back_target(self, seen: RolloutObservation, target: RolloutTarget) -> None:
-        try:
-            async with asyncio.timeout(_BACK_S) as limit:
-                said = seen.rollout.decisions
-                await self._machines.back(target.facts, seen.spec, lose=said.may_lose, even_revoked=said.even_revoked)
-        except TimeoutError:
-            if not limit.expired():
+            state = TargetState.KEPT if well else target.state
+            return self._updated(target, state, error.message, replace(target.progress, stuck=error.message))
+        except (HermesError, TimeoutError) as error:
+            if isinstance(error, TimeoutError) and not limit.expired():
                 raise
-            raise UnavailableError(f"its machine did not come to an end within {_BACK_S:g} s") from None
+            problem = error.message if isinstance(error, HermesError) else _TOO_SLOW
+            progress = replace(target.progress, stuck=problem)
+            return self._updated(target, target.state, f"not rolled back: {problem}", progress)
+        state = TargetState.ROLLED_BACK if well else target.state
+        detail = target.detail if well or not target.detail else f"{target.detail}; rolled back"
+        progress = replace(target.progress, on_release=False, confirmed_at=None, unwell_since=None)
+        return self._updated(target, state, detail, progress)
 
-    def _stands(self, target: RolloutTarget, state: TargetState, detail: str, progress: Progress) -> RolloutTarget:
-        """A target as it stands now; a state that it had already keeps its time."""
+    def _updated(self, target: RolloutTarget, state: TargetState, detail: str, progress: Progress) -> RolloutTarget:
+        """The target with its time moved to now only where its state changes."""
         at = target.updated_at if state is target.state else self._clock.now()
         return replace(target, state=state, detail=detail, progress=progress, updated_at=at)
 
-    async def _drill(self, seen: RolloutObservation, before: str) -> tuple[GateResult, str]:
+    async def _drill(self, observation: RolloutObservation, before: str) -> tuple[GateResult, str]:
         try:
-            return await self._machines.drill(seen.rollout.release, before)
+            return await self._machines.drill(observation.rollout.release, before)
         except HermesError as error:
             return GateResult.INCONCLUSIVE, error.message
 
-    async def _answer(self, kind: str, step: Decision, answer: Mapping[str, object]) -> None:
-        await self._rows.add_event(self._event(kind, {"why": step.why, **answer}, step.evidence))
-
-    async def _note(self, step: Decision) -> None:
-        await self._rows.add_event(self._event(_kind(step.step), _told(step), step.evidence))
-
-    def _event(self, kind: str, decision: Mapping[str, object], evidence: Mapping[str, object]) -> RolloutEvent:
-        return RolloutEvent(self._clock.now(), kind, decision, evidence)
+    async def _record(self, event: Event, evidence: Mapping[str, object] | None = None) -> None:
+        await self._rows.add_event(Recorded(self._clock.now(), event, evidence or {}))
 
 
-def _kind(step: Step) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(step).__name__).lower()
-
-
-def _told(step: Decision) -> Mapping[str, object]:
-    if isinstance(step.step, DeployTargets | RollBackTargets | UpdateTargets):
-        return {"why": step.why, "targets": ids(step.step.targets)}
-    return {"why": step.why}
+def _ids(targets: tuple[RolloutTarget, ...]) -> tuple[InstanceId, ...]:
+    return tuple(target.id for target in targets)

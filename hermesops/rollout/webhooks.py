@@ -1,14 +1,15 @@
-"""Tells others of changes of a rollout's state, and asks the web services that keep gates.
+"""Sends changes of a rollout's state to the webhook, and asks web services that are gates.
 
-A receiver that does not answer holds no rollout up: it is warned of, and a gate without an answer is inconclusive.
+A receiver that does not answer holds no rollout up: that is logged, and a gate without an answer is inconclusive.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from hermesops.model.rollout import GateResult, Rollout, RolloutEvent
+from hermesops.model.rollout import GateResult, Rollout
 from hermesops.node.untrusted.foreign_text import one_line, quoted
 from hermesops.node.untrusted.strict_json import MalformedJSONError, parse
+from hermesops.rollout.events import Event, Recorded, kind_of
 
 KIND, VERSION = "hermesops-rollout", 1
 """Of every message; a field never changes its meaning within a version."""
@@ -22,15 +23,8 @@ _PLAIN = {"Accept-Encoding": "identity"}
 _RESULTS = frozenset({GateResult.PASS, GateResult.FAIL, GateResult.INCONCLUSIVE})
 
 
-class Warn(Protocol):
-    """Takes what went wrong without stopping the work."""
-
-    def __call__(self, event: str, **fields: object) -> None:
-        """Log it."""
-
-
-def message(rollout: Rollout, event: RolloutEvent | None, *, environment: str) -> dict[str, object]:
-    """What a receiver is told; nothing of any user. Pure."""
+def message(rollout: Rollout, event: Recorded[Event] | None, *, environment: str) -> dict[str, object]:
+    """The message to a receiver, without anything of a user. Pure."""
     return {
         "kind": KIND,
         "version": VERSION,
@@ -42,7 +36,7 @@ def message(rollout: Rollout, event: RolloutEvent | None, *, environment: str) -
         "reason": rollout.reason,
         "who": rollout.who,
         "event": event.id if event else None,
-        "what": event.kind if event else None,
+        "what": kind_of(event.event) if event else None,
         "at": (event.at if event else rollout.updated_at).isoformat(timespec="seconds"),
     }
 
@@ -51,19 +45,21 @@ class WebHook:
     """Posts one message for each change of state.
 
     Args:
-        url: Where to; empty for nowhere. It may hold a secret and is never shown.
-        refuses: Why a URL must not be asked at all; empty when it may be.
+        url: Empty for none. It may hold a secret and is never shown.
         environment: Named in the message.
-        warn: Takes what was not delivered.
+        warn: Logs a message that was not delivered: an event's name, and fields.
+        refuses: Why a URL must not be used at all; empty when it may be.
     """
 
-    def __init__(self, url: str, *, environment: str, warn: Warn, refuses: Callable[[str], str] = lambda _: "") -> None:
+    def __init__(
+        self, url: str, *, environment: str, warn: Callable[..., None], refuses: Callable[[str], str] = lambda _: ""
+    ) -> None:
         self._url = url
         self._environment = environment
         self._warn = warn
         self._refused = refuses(url) if url else ""
 
-    async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
+    async def notify(self, rollout: Rollout, event: Recorded[Event]) -> None:
         """Send one message; ``event.id`` lets a receiver drop a repeated one."""
         if not self._url:
             return
@@ -78,9 +74,9 @@ class WebHook:
         self._warn("rollout_message_not_delivered", rollout=rollout.id, state=rollout.state.value, problem=problem)
 
 
-async def ask_service(url: str, told: Mapping[str, object], *, timeout_s: float) -> tuple[GateResult, str]:
+async def ask_service(url: str, body: Mapping[str, object], *, timeout_s: float) -> tuple[GateResult, str]:
     """The answer of a web service and a line of detail; ``inconclusive`` when it gave none that can be read."""
-    status, answer, problem = await _post(url, told, timeout_s=timeout_s)
+    status, answer, problem = await _post(url, body, timeout_s=timeout_s)
     if problem:
         return GateResult.INCONCLUSIVE, problem
     if status != 200 or not isinstance(answer, dict):  # noqa: PLR2004 - HTTP
@@ -91,19 +87,19 @@ async def ask_service(url: str, told: Mapping[str, object], *, timeout_s: float)
     return GateResult(result), one_line(str(answer.get("detail") or ""))
 
 
-async def _post(url: str, told: Mapping[str, object], *, timeout_s: float) -> tuple[int, Any, str]:
+async def _post(url: str, body: Mapping[str, object], *, timeout_s: float) -> tuple[int, Any, str]:
     """Status and body of the answer, or why there is none; the address is repeated nowhere and no redirect followed."""
-    import httpx  # noqa: PLC0415 - most rollouts ask nobody
+    import httpx  # noqa: PLC0415 - most rollouts have no hook
 
     from hermesops.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError  # noqa: PLC0415 - as above
 
     deadline = Deadline(timeout_s)
     try:
         async with httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, headers=_PLAIN) as client:
-            request = client.build_request("POST", url, json=told)
+            request = client.build_request("POST", url, json=body)
             answer = await deadline.bound(client.send(request, stream=True))
             try:
-                body = await AnswerBody(answer, deadline=deadline, largest=_LARGEST).whole()
+                text = await AnswerBody(answer, deadline=deadline, largest=_LARGEST).whole()
             finally:
                 await answer.aclose()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -111,6 +107,6 @@ async def _post(url: str, told: Mapping[str, object], *, timeout_s: float) -> tu
     except UnreadableAnswerError as error:
         return 0, None, f"no answer: {error}"
     try:
-        return answer.status_code, parse(body), ""
+        return answer.status_code, parse(text), ""
     except MalformedJSONError:
         return answer.status_code, None, ""

@@ -20,7 +20,7 @@ from hermesops.model.rollout import (
 from hermesops.model.rollout_spec import Action, FailureGate, Gates, HookGate, Spec
 from hermesops.registry import Registry
 from tests.support.registries import TurnedClock, placed
-from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, STARTED, started, target_of
+from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, STARTED_ROW, started, target_of
 
 HALTED = RolloutEvent(AT, "halt", {"why": "two failed"}, {"failures": 2, "touched": 3})
 
@@ -35,11 +35,11 @@ def test_a_rollout_is_read_as_it_was_written(registry: Registry) -> None:
     facts = replace(target_of(ada).facts, opted_in=True, quiet=QuietHours(time(22), time(7), "Asia/Tokyo"))
     targets = [replace(target_of(ada), facts=facts), target_of(bob, 1, stage=1)]
     written = replace(ROLLOUT, spec=spec, decisions=OperatorDecisions(promoted=1, forgiven_at=AT))
-    operation = registry.rollouts.add(written, targets, STARTED)
+    operation = registry.rollouts.add(written, targets, STARTED_ROW)
     assert (operation.kind, operation.subject) == (OperationKind.ROLLOUT, rollout_subject(written.id))
     assert registry.rollouts.get(written.id) == written
     assert registry.rollout_targets.list(written.id) == tuple(targets)
-    assert registry.rollout_events.list(written.id) == (replace(STARTED, id=1),)
+    assert registry.rollout_events.list(written.id) == (replace(STARTED_ROW, id=1),)
     assert registry.rollouts.reopen_operation(written) == operation
 
 
@@ -123,7 +123,7 @@ def test_a_target_is_moved_and_says_which_release_runs(registry: Registry) -> No
         touched_at=AT,
         updated_at=later,
         detail="confirmed",
-        progress=Progress(said_before="x", confirmed_at=later, on_release=True),
+        progress=Progress(last_before="x", confirmed_at=later, on_release=True),
     )
     registry.rollout_targets.put(rollout.id, [moved])
     assert registry.rollout_targets.list(rollout.id) == (moved,)
@@ -199,5 +199,5 @@ def test_an_exposure_is_noted_once(registry: Registry, clock: TurnedClock) -> No
 def test_targets_stay_in_the_order_of_the_course(registry: Registry) -> None:
     instances = [placed(registry, f"user-{number}") for number in range(20)]
     targets: list[RolloutTarget] = [target_of(one, number) for number, one in enumerate(reversed(instances))]
-    registry.rollouts.add(ROLLOUT, targets, STARTED)
+    registry.rollouts.add(ROLLOUT, targets, STARTED_ROW)
     assert registry.rollout_targets.list(ROLLOUT.id) == tuple(targets)

@@ -55,9 +55,9 @@ class Place:
         return Environment.load("staging", {"HOME": str(self.folder), "HERMESOPS_HOME": str(self.folder), **variables})
 
     def started(self, who: str) -> Records:
-        event = replace(STARTED, decision={"why": "asked for", "who": who})
+        event = replace(STARTED, event=replace(STARTED.event, who=who))
         targets = (target_of(ADA), target_of(BOB, 1, stage=1))
-        return Records(ROLLOUT, targets, {"start": event})
+        return Records(ROLLOUT, targets, (event,))
 
     def approved(self, who: str = "bob") -> Records:
         asked = asked_for(self.records, STAGES, "staging")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermesops.app.adapters.rollout_reprovision import status_of, whereabouts
+from hermesops.app.adapters.rollout_reprovision import relocation_state, status_of
 from hermesops.model.ids import ImageId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
@@ -35,7 +35,7 @@ def asked(registry: Registry, ada: Instance, image: str) -> Operation:
 
 
 def standing(registry: Registry, ada: Instance) -> ReleaseStatus:
-    return status_of(whereabouts(registry, ada.id))
+    return status_of(relocation_state(registry, ada.id))
 
 
 def test_it_is_where_it_was(registry: Registry, ada: Instance) -> None:
@@ -44,7 +44,7 @@ def test_it_is_where_it_was(registry: Registry, ada: Instance) -> None:
 
 def test_one_that_was_left_halfway_waits_for_who_goes_on_with_it(registry: Registry, ada: Instance) -> None:
     asked(registry, ada, "new")
-    found = whereabouts(registry, ada.id)
+    found = relocation_state(registry, ada.id)
     assert (status_of(found).activation, status_of(found).phase) == ("new", "unconfirmed")
     assert not found.is_cut_over
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hermesops.app.services.rollout_requests import RolloutRequest
 from hermesops.app.services.rollouts import Rollouts
 from hermesops.errors import UnavailableError
 from hermesops.model.operation import OperationKind, OperationStatus
@@ -14,14 +13,15 @@ from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.operations.runner import QUEUED, Operations
 from hermesops.registry import Registry
+from hermesops.rollout.plan.requests import RolloutRequest
 from hermesops.settings import Settings
 from tests.support.registries import placed
-from tests.support.rollouts import NEW, ROLLOUT, STARTED, target_of
+from tests.support.rollouts import NEW, ROLLOUT, STARTED_ROW, target_of
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
 
-WISH = RolloutRequest(NEW, "", everybody=True, spec=Spec(), action=Action.SLOT, reason="")
+REQUEST = RolloutRequest(NEW, "", all_running=True, spec=Spec(), action=Action.SLOT, reason="")
 
 
 def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
@@ -35,23 +35,22 @@ def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
 
 def begun(registry: Registry, state: RolloutState) -> Rollout:
     """A rollout to one user that came to that state, and its operation to its end."""
-    event = replace(STARTED, decision={"where": ""})
-    operation = registry.rollouts.add(ROLLOUT, [target_of(placed(registry, "ada"))], event)
-    registry.rollouts.change(ROLLOUT, replace(ROLLOUT, state=state), event)
+    operation = registry.rollouts.add(ROLLOUT, [target_of(placed(registry, "ada"))], STARTED_ROW)
+    registry.rollouts.change(ROLLOUT, replace(ROLLOUT, state=state), STARTED_ROW)
     registry.operations.finish(operation.id, OperationStatus.DONE, state.value)
     return registry.rollouts.get(ROLLOUT.id)
 
 
 async def test_a_rollout_that_is_halted_is_found_and_nothing_is_under_way_for_it(registry: Registry) -> None:
     halted = begun(registry, RolloutState.HALTED)
-    assert await rollouts_of(registry).start(WISH) == halted
+    assert await rollouts_of(registry).start(REQUEST) == halted
     assert registry.operations.list(unfinished=True) == ()
 
 
 async def test_gates_without_figures_to_stand_on_begin_nothing(registry: Registry) -> None:
     placed(registry, "ada")
     with pytest.raises(UnavailableError, match="Prometheus"):
-        await rollouts_of(registry, "http://127.0.0.1:1").start(WISH)
+        await rollouts_of(registry, "http://127.0.0.1:1").start(REQUEST)
     assert registry.rollouts.list() == ()
 
 

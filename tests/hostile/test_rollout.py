@@ -101,10 +101,10 @@ def test_machines_that_do_not_go_back_keep_no_others_from_it() -> None:
     changed = [target.id for target in world.placed.values() if target.progress.on_release]
     stuck = changed[: len(changed) // 2]
     for instance_id in stuck:
-        world.machines[instance_id].hangs = frozenset({"back"})
+        world.machines[instance_id].hangs = frozenset({"roll_back"})
     world.liveness_of[changed[-1]] = Liveness(answers=True, exercised=True, failed="the agent takes no turn")
     halted_at = world.clock.seconds
     assert world.run(for_s=48 * 3600).startswith("halted")
     assert {world.machines[instance_id].current for instance_id in changed if instance_id not in stuck} == {OLD}
-    assert all("not put back" in world.placed[instance_id].detail for instance_id in stuck)
+    assert all("not rolled back" in world.placed[instance_id].detail for instance_id in stuck)
     assert world.clock.seconds - halted_at < 3600

@@ -67,10 +67,12 @@ def die_and_come_back_late(scene: str, at: int) -> None:
     assert world.rollout.state is calm.rollout.state, f"{where}: {world.rollout.reason}"
     assert world.rollout.reason == calm.rollout.reason, where
     assert _failed(world) == _failed(calm), where
-    again = [one for one in world.placed.values() if one.progress.lapses]
+    again = [one for one in world.placed.values() if one.progress.confirm_timeouts]
     assert len(again) <= 2, where
     for instance_id, machine in world.machines.items():
-        assert machine.begun <= calm.machines[instance_id].begun + world.placed[instance_id].progress.lapses, where
+        assert (
+            machine.begun <= calm.machines[instance_id].begun + world.placed[instance_id].progress.confirm_timeouts
+        ), where
         assert machine.began_at is None, f"{where}: left under way"
 
 

@@ -92,7 +92,7 @@ def tell(world: World) -> str:
     """What was decided, when, and why."""
     lines: list[str] = []
     users = {target.id: target.facts.user for target in world.placed.values()}
-    for told in explain(world.events):
+    for told in map(explain, world.events):
         passed = int((told.at - BEGAN).total_seconds())
         clock = f"{passed // 3600:02}:{passed // 60 % 60:02}:{passed % 60:02}"
         lines.append(f"{clock} {told.what}{f' | {told.why}' if told.why else ''}")

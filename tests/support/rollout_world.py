@@ -19,7 +19,6 @@ from hermesops.model.rollout import (
     GateResult,
     ReleaseStatus,
     Rollout,
-    RolloutEvent,
     RolloutId,
     RolloutState,
     RolloutTarget,
@@ -30,8 +29,9 @@ from hermesops.model.rollout_spec import Action, HookGate, Spec
 from hermesops.model.vitals import Liveness, Vital
 from hermesops.rollout.actions import Decision
 from hermesops.rollout.commands import Transition
+from hermesops.rollout.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
 from hermesops.rollout.plan.batches import batches_of
-from hermesops.rollout.ports import ApprovalState, Comparison, Records, Watched
+from hermesops.rollout.ports import ApprovalState, Comparison, HealthObservation, Records
 from hermesops.rollout.runner import Runner
 from tests.support.virtual_time import BEGAN, VirtualClock
 
@@ -73,8 +73,7 @@ class Machine:
         loses: Answers to ``activate`` that get lost.
         misses: Calls of ``activate`` that do not arrive.
         hangs: What it never comes to an end with: ``observe``, ``agent``, ``fetch``, ``activate``, ``confirm``,
-            ``back``,
-            ``cancel``.
+            ``roll_back``, ``cancel``.
         provokes: What our own code raises when it is asked, as a bug in it does.
         begun: How often it began to change.
     """
@@ -151,10 +150,10 @@ class World:
         self.rollout = Rollout(
             RolloutId("r1"), release, Action.SLOT, spec, RolloutState.PENDING, "because", "ada", BEGAN, BEGAN
         )
-        self.events: list[RolloutEvent] = []
+        self.events: list[Recorded[Event]] = []
         self.exposed: list[InstanceId] = []
         self.told: list[str] = []
-        self.frozen: list[Freeze] = []
+        self.frozen = list[Freeze]()
         self.liveness_of: dict[InstanceId, Liveness] = {}
         self.comparisons: tuple[Comparison, ...] | None = None
         self.worse: dict[Vital, float] = {}  # by which factor the new release changes a figure
@@ -169,8 +168,9 @@ class World:
     # Rows
 
     async def read(self) -> Records:
-        latest = {event.kind: event for event in self.events}
-        return Records(self.rollout, tuple(sorted(self.placed.values(), key=lambda one: one.position)), latest)
+        latest = {kind_of(one.event): one for one in self.events}
+        placed = tuple(sorted(self.placed.values(), key=lambda one: one.position))
+        return Records(self.rollout, placed, tuple(latest.values()), tuple(self.frozen))
 
     async def state(self) -> RolloutState:
         return self.rollout.state
@@ -180,7 +180,7 @@ class World:
         self.placed.update({target.id: target for target in targets})
         self.fate.write()
 
-    async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
+    async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
         self.fate.write()
         if was != self.rollout:
             return False
@@ -189,7 +189,7 @@ class World:
         self.fate.write()
         return True
 
-    async def add_event(self, event: RolloutEvent) -> None:
+    async def add_event(self, event: Recorded[Event]) -> None:
         self.fate.write()
         self._append(event)
         self.fate.write()
@@ -201,7 +201,7 @@ class World:
             self.exposed.append(instance_id)
         self.fate.write()
 
-    def _append(self, event: RolloutEvent) -> None:
+    def _append(self, event: Recorded[Event]) -> None:
         self.events.append(replace(event, id=len(self.events) + 1))
 
     # Machines
@@ -271,9 +271,9 @@ class World:
             raise RefusedError("it went back")
         self.fate.write()
 
-    async def back(self, target: Target, spec: Spec, *, lose: bool, even_revoked: bool = False) -> None:
-        del spec, even_revoked
-        await self._stall(target.instance_id, "back")
+    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
+        del even_revoked
+        await self._stall(target.instance_id, "roll_back")
         machine = self._reach(target.instance_id)
         self.fate.write()
         if machine.keeps and not lose:
@@ -317,12 +317,12 @@ class World:
 
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
-    ) -> Watched:
+    ) -> HealthObservation:
         self.looks += 1
         well = {one: Liveness(answers=True, exercised=True) for one in changed}
         if self.comparisons is not None:
-            return Watched(well | self.liveness_of, self.comparisons)
-        return Watched(
+            return HealthObservation(well | self.liveness_of, self.comparisons)
+        return HealthObservation(
             well | {one: liveness for one, liveness in self.liveness_of.items() if one in changed},
             tuple(
                 Comparison(
@@ -344,20 +344,22 @@ class World:
     async def check(self, records: Records) -> ApprovalState:
         return self.approval or ApprovalState(records.rollout.decisions.approved)
 
-    async def notify(self, rollout: Rollout, event: RolloutEvent) -> None:
+    async def notify(self, rollout: Rollout, event: Recorded[StateChanged]) -> None:
         assert rollout.id == self.rollout.id
         self.fate.write()
-        self.told.append(str(event.decision["to"]))
+        self.told.append(event.event.after.value)
         self.fate.write()
-
-    async def freezes(self) -> Sequence[Freeze]:
-        return self.frozen
 
     # Running it
 
     def runner(self) -> Runner:
         return Runner(
-            *(self, self), watches=self, asks=self, notifies=self, calendar=self, clock=self.clock, approvals=self
+            *(self, self),
+            health=self,
+            clock=self.clock,
+            ask_hook=self.ask,
+            notify=self.notify,
+            check_approval=self.check,
         )
 
     async def drive(self) -> str:
@@ -426,8 +428,8 @@ class World:
     def machine_of(self, position: int) -> Machine:
         return self.machines[self.nth(position).id]
 
-    def decisions(self, kind: str) -> list[str]:
-        return [str(event.decision["why"]) for event in self.events if event.kind == kind]
+    def reasons(self, kind: type[TargetsUpdated | WaitBegun]) -> list[str]:
+        return [one.event.why for one in self.events if isinstance(one.event, kind)]
 
 
 def fleet(size: int) -> list[Target]:

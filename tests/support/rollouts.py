@@ -7,9 +7,10 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, RolloutTarget, Target
+from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget, Target
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.registry import Registry
+from hermesops.rollout.events import Recorded, RolloutStarted, to_row
 from tests.support.registries import CELL
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -25,7 +26,8 @@ ROLLOUT = Rollout(
     created_at=AT,
     updated_at=AT,
 )
-STARTED = RolloutEvent(AT, "start", {"why": "asked for"}, {"targets": 2})
+STARTED = Recorded(AT, RolloutStarted("asked for"), {"targets": 2})
+STARTED_ROW = to_row(STARTED)
 
 
 def target_of(instance: Instance | InstanceId, position: int = 0, *, stage: int = 0) -> RolloutTarget:
@@ -38,5 +40,5 @@ def started(registry: Registry, *instances: Instance, rollout_id: str = "r1", ac
     """A rollout to those, just begun."""
     now = registry.now()
     rollout = replace(ROLLOUT, id=RolloutId(rollout_id), action=action, created_at=now, updated_at=now)
-    registry.rollouts.add(rollout, [target_of(one, number) for number, one in enumerate(instances)], STARTED)
+    registry.rollouts.add(rollout, [target_of(one, number) for number, one in enumerate(instances)], STARTED_ROW)
     return rollout

@@ -30,6 +30,7 @@ IDENTIFIERS = {
     "homes": "backends",
     "hurt": "failed",
     "lapsed": "confirm_timed_out",
+    "lapses": "confirm_timeouts",
     "laying": "stage_rollback_files",
     "lives": "operation handlers, instance requests",
     "newcomers": "bulk_provision",
@@ -48,6 +49,7 @@ IDENTIFIERS = {
     "unheard": "confirm_error",
     "visits": "audited_access",
     "welcome": "run",
+    "whereabouts": "relocation_state",
     "wish": "request",
     "wishes": "requests",
 }
@@ -81,6 +83,7 @@ NAMES = {
     "Trail": "AuditLog",
     "Tried": "TrialResult",
     "Visits": "AuditedAccess",
+    "Watched": "HealthObservation",
     "WayBack": "RollbackResult",
     "Weighed": "FailureGateAnswer",
     "Work": "Reconciler",
@@ -91,6 +94,8 @@ NAMES = {
     "carried": "migrated",
     "go_back": "roll_back",
     "put_back": "restore",
+    "said_before": "last_before",
+    "steer": "give_command",
 }
 """Names that are used for nothing any more, and what to call it."""
 
@@ -102,6 +107,7 @@ PHRASES = {
     "is awake": "is running",
     "is nobody's": "has no instance, is unassigned",
     "it hurts": "a gate fails",
+    "told those who want to know": "notified",
     "living agent": "running agent",
     "put to sleep": "suspended",
     "rows written since were carried": "rows written since were migrated",

@@ -1,4 +1,4 @@
-"""The machines of a rollout's targets for its runner: each changed under its instance's own lease, release by slot."""
+"""The machines of a rollout that deploys a release into their slots, each under its instance's own lease."""
 
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -26,15 +26,15 @@ _AGENT_S = 8.0
 """Seconds in which an agent has to answer before anything is changed."""
 
 _PROXY_S = 20.0
-"""Seconds for which the gateway is looked for through the proxy before a machine is told to keep its release."""
+"""Seconds in which the gateway has to answer through the proxy before a machine is told to keep its release."""
 
 
 class SlotMachines:
-    """Releases in slots of the machines that instances have.
+    """``hermesops.rollout.ports.Machines`` for releases in slots.
 
     Args:
-        session: What they are reached with.
-        purpose: What the copies are made for that come before a change, as ``rollout ID``: made once for it.
+        session: Reaches the machines.
+        purpose: The reason of the backups before a change, as ``rollout ID``; a backup is made once for it.
     """
 
     def __init__(self, session: "Connected", purpose: str) -> None:
@@ -44,107 +44,67 @@ class SlotMachines:
         self._cancelled: set[InstanceId] = set()
 
     async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
-        """Ask the machine.
-
-        Raises:
-            LeaseHeldError: It gives no answer, as somebody else works on the instance.
-            UnavailableError: It gives no answer.
-        """
+        """Ask hermes-node."""
         instance = await in_db_thread(self._registry.instances.get, instance_id)
         if instance.status is not InstanceStatus.RUNNING:
             return ReleaseStatus("", absent=instance.status.value)
         seen = await ReleaseClient(self._session.instance_client.channel).observe(machine_of(instance))
         if seen is None:
-            await leave_to_others(self._session, instance)
+            await refuse_if_worked_on(self._session, instance)
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
         return status_of(seen)
 
     async def observe_agent(self, target: Target) -> str:
-        """What is wrong with the agent, as seen through the proxy and by hermes-node."""
+        """Ask the gateway through the proxy, and hermes-node."""
         return await unwell(self._session, target)
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
-        """Bring to the machine what it lacks of the release.
-
-        Raises:
-            RefusedError: The machine does not take it.
-            UnavailableError: It gives no answer, or somebody else works on the instance.
-        """
-        async with self._alone(target) as (slots, machine_id):
-            seen = await slots.observe(machine_id)
+        """Copy to the machine what it lacks of the release."""
+        async with self._releases(target) as (releases, machine_id):
+            seen = await releases.observe(machine_id)
             python = seen.python if seen else ""
-            await slots.fetch(machine_id, HandedOut(release, self._session.app.releases), python=python)
+            await releases.fetch(machine_id, HandedOut(release, self._session.app.releases), python=python)
 
     async def activate(self, target: Target, release: ReleaseId, spec: "Spec") -> None:
-        """Back the state up, and have the machine try and then run the release, unconfirmed.
-
-        Raises:
-            RefusedError: Tried, and the machine is on its old release; or not begun, for a reason that stays.
-            UnavailableError: Not begun: no answer, or somebody else works on the instance.
-            UnknownOutcomeError: The answer was lost.
-        """
+        """Back the state up, and have the machine try and then run the release, unconfirmed."""
         self._cancelled.discard(target.instance_id)
         await self._back_up(target)
         if target.instance_id in self._cancelled:
-            raise UnavailableError(f"{target.user} is left as it was: nobody wants it changed any more")
-        async with self._alone(target) as (slots, machine_id):
-            done = await slots.activate(machine_id, release, confirm_s=spec.confirm_s, drain_s=spec.drain_s)
+            raise UnavailableError(f"{target.user} is left as it was: the change was cancelled")
+        async with self._releases(target) as (releases, machine_id):
+            done = await releases.activate(machine_id, release, confirm_s=spec.confirm_s, drain_s=spec.drain_s)
         if done.problem:
             bad = [f"{check.name}: {check.detail}" for check in done.checks if not check.ok]
             words = "; ".join(bad) or done.problem
             raise RefusedError(f"{done.stage or 'activate'}: {words}")
 
     async def cancel(self, target: Target) -> None:
-        """Leave a machine as it is unless it is switching already; its agent takes turns again.
-
-        Raises:
-            HermesError: It could not be told.
-        """
+        """Leave a machine as it is unless it is switching already; its agent takes turns again."""
         self._cancelled.add(target.instance_id)
         instance = await in_db_thread(self._registry.instances.get, target.instance_id)
         await ReleaseClient(self._session.instance_client.channel).cancel(machine_of(instance))
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
-        """See the gateway answer through the proxy, then tell the machine to keep the release.
-
-        Raises:
-            RefusedError: The machine went back meanwhile.
-            UnavailableError: The gateway does not answer through the proxy.
-        """
-        await self._see_gateway(target)
-        async with self._alone(target) as (slots, machine_id):
-            await slots.confirm(machine_id, release)
-            with suppress(UnavailableError, RefusedError):  # the next change tidies what this one leaves
-                await slots.tidy(machine_id)
-
-    async def back(
-        self,
-        target: Target,
-        spec: "Spec",  # noqa: ARG002 - the runner's words
-        *,
-        lose: bool,
-        even_revoked: bool = False,
-    ) -> None:
-        """Put the machine back on the release that it had.
-
-        Raises:
-            RefusedError: That would lose what was written since; nothing changed.
-            UnavailableError: No answer, or somebody else works on the instance.
-        """
-        async with self._alone(target) as (slots, machine_id):
-            before = ReleaseId(target.release_before)
-            await slots.roll_back(machine_id, to=before, loses=lose, even_revoked=even_revoked)
-
-    async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
-        """Go to the release and back on a machine of the pool, with state made by the release before."""
-        from hermesops.app.adapters.rollback_rehearsal import UpgradeRehearsal
-
-        return await UpgradeRehearsal(self._session, self._purpose).run(release, ReleaseId(before))
-
-    async def _see_gateway(self, target: Target) -> None:
+        """See the gateway answer through the proxy, then have the machine keep the release."""
         instance = await in_db_thread(self._registry.instances.get, target.instance_id)
         what = f"the gateway of {instance.title} through the proxy"
         await self._session.instance_client.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
+        async with self._releases(target) as (releases, machine_id):
+            await releases.confirm(machine_id, release)
+            with suppress(UnavailableError, RefusedError):  # the next change tidies what this one leaves
+                await releases.tidy(machine_id)
+
+    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
+        """Roll the machine back to the release that it had."""
+        async with self._releases(target) as (releases, machine_id):
+            before = ReleaseId(target.release_before)
+            await releases.roll_back(machine_id, to=before, loses=lose, even_revoked=even_revoked)
+
+    async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
+        """Rehearse upgrade and rollback on a warm-pool machine."""
+        from hermesops.app.adapters.rollback_rehearsal import UpgradeRehearsal
+
+        return await UpgradeRehearsal(self._session, self._purpose).run(release, ReleaseId(before))
 
     async def _back_up(self, target: Target) -> None:
         if not self._session.backups.are_kept:
@@ -154,23 +114,22 @@ class SlotMachines:
             await copies.make(instance, machine_of(instance), why=f"before {self._purpose}")
 
     @asynccontextmanager
-    async def _alone(self, target: Target) -> "AsyncIterator[tuple[ReleaseClient, MachineId]]":
-        """The machine's releases under the instance's lease, for one command."""
+    async def _releases(self, target: Target) -> "AsyncIterator[tuple[ReleaseClient, MachineId]]":
+        """The releases of the target's machine, under the instance's lease."""
         async with self._leased(target) as (instance, lease):
             yield ReleaseClient(self._session.instance_client.channel, lease), machine_of(instance)
 
     @asynccontextmanager
     async def _leased(self, target: Target) -> "AsyncIterator[tuple[Instance, Lease]]":
-        """A target's instance, whose lease is held meanwhile."""
         instance = await in_db_thread(self._registry.instances.get, target.instance_id)
-        with others_are_at_it():
+        with held_is_unavailable():
             async with self._session.app.hold_lease(instance_subject(instance.id)) as keeper:
                 yield instance, keeper.lease
 
 
 @contextmanager
-def others_are_at_it() -> "Iterator[None]":
-    """Leases that others have are refusals of ours and not of the machine: the same call may be repeated.
+def held_is_unavailable() -> "Iterator[None]":
+    """Turn an instance's lease that is held or lost into an error after which the same call may be repeated.
 
     Raises:
         UnavailableError: In their place.
@@ -182,32 +141,32 @@ def others_are_at_it() -> "Iterator[None]":
 
 
 async def unwell(session: "Connected", target: Target) -> str:
-    """What is wrong with an agent that nobody has touched: it would not answer after a change either.
+    """What is wrong with the agent of an untouched target; empty for nothing.
 
     Raises:
-        LeaseHeldError: It does not answer, as somebody else works on the instance: that says nothing of the agent.
-        HermesError: Nobody could tell.
+        LeaseHeldError: It does not answer, and another operation works on the instance: that says nothing of it.
+        HermesError: It could not be asked.
     """
     instance = await in_db_thread(session.app.registry.instances.get, target.instance_id)
     what = f"the gateway of {instance.title} through the proxy"
     try:
         await session.instance_client.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
     except WaitExpiredError as expired:
-        await leave_to_others(session, instance)
+        await refuse_if_worked_on(session, instance)
         return f"its gateway did not answer as it should for {_AGENT_S:g} s: {expired.seen}"
     seen = await ReleaseClient(session.instance_client.channel).observe(machine_of(instance))
     return "its agent did not tell hermes-node what it is at" if seen and seen.is_activity_unknown else ""
 
 
-async def leave_to_others(session: "Connected", instance: "Instance") -> None:
-    """Do nothing, unless what was seen of an instance is the doing of an operation.
+async def refuse_if_worked_on(session: "Connected", instance: "Instance") -> None:
+    """Refuse to judge an instance by what an operation is doing to it.
 
     Args:
-        session: Where leases are looked up.
-        instance: As it was before it was looked at.
+        session: Has the leases.
+        instance: As it was before it was observed.
 
     Raises:
-        LeaseHeldError: Somebody works on it, or did meanwhile: it has to be looked at anew.
+        LeaseHeldError: An operation works on it, or did meanwhile: it has to be observed again.
     """
     registry, subject = session.app.registry, instance_subject(instance.id)
     holders = [lease.holder for lease in await in_db_thread(registry.leases.list) if lease.subject == subject]
@@ -216,7 +175,7 @@ async def leave_to_others(session: "Connected", instance: "Instance") -> None:
 
 
 def status_of(seen: "SlotsState") -> ReleaseStatus:
-    """What a machine says of its releases, in a rollout's words. Pure."""
+    """What a machine says of its releases, as rollouts read it. Pure."""
     switch, last = seen.switch, seen.last
     return ReleaseStatus(
         current=seen.current,
@@ -232,7 +191,7 @@ def status_of(seen: "SlotsState") -> ReleaseStatus:
 
 
 def machine_of(instance: "Instance") -> MachineId:
-    """The machine that an instance is on.
+    """The machine of an instance.
 
     Raises:
         UnavailableError: It has none.

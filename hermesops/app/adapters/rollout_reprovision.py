@@ -1,13 +1,13 @@
-"""The machines of a rollout's targets for its runner: each agent onto another machine, which boots another image.
+"""The machines of a rollout of an image: each agent is relocated to another machine, which boots that image.
 
-What a slot cannot change comes so: system, kernel, server type. The relocation's own row is the memory of how far one
-came; what its outcome says of the image is read from there, so that whoever goes on knows as much.
+This changes what a slot cannot: system, kernel, server type. The relocation's own row tells how far one came and how it
+ended, so any runner can go on with it.
 """
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from hermesops.app.adapters.rollout_in_place import machine_of, others_are_at_it, unwell
+from hermesops.app.adapters.rollout_in_place import held_is_unavailable, machine_of, unwell
 from hermesops.channel import understood
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.instances.remote import node_commands
@@ -28,37 +28,37 @@ if TYPE_CHECKING:
     from hermesops.model.rollout_spec import Spec
     from hermesops.registry import Registry
 
-_LOOK_S = 20.0
+_STATUS_S = 20.0
 _GIVEN_UP = frozenset({OperationStatus.FAILED, OperationStatus.ABANDONED})
 
 
 @dataclass(frozen=True)
-class Whereabouts:
-    """Where an instance is, as the registry has it.
+class RelocationState:
+    """An instance and its relocations, as the registry has them.
 
     Attributes:
         image: What its machine boots from; empty for the vendor's own.
-        moving: The relocation that has not ended.
-        given_up: The last one that was given up.
+        unfinished: The relocation that has not ended.
+        given_up: The last one that failed or was abandoned.
     """
 
     instance: "Instance"
     image: str
-    moving: Operation | None
+    unfinished: Operation | None
     given_up: Operation | None
 
     @property
     def is_cut_over(self) -> bool:
-        """Whether it is on the new machine already, though its agent may not live there yet."""
-        return self.moving is not None and self.instance.machine_name != RelocateIntent.of(self.moving).origin
+        """Whether the instance is on the new machine, though its agent may not run there yet."""
+        return self.unfinished is not None and self.instance.machine_name != RelocateIntent.of(self.unfinished).origin
 
 
-class MachineMoves:
-    """Images brought to instances by machines that boot them; the release that an agent runs goes with it.
+class RelocatedMachines:
+    """``hermesops.rollout.ports.Machines`` for images; the release that an agent runs is relocated with it.
 
     Args:
-        session: What they are reached with.
-        purpose: What it is done for, as ``rollout ID``.
+        session: Reaches the machines.
+        purpose: The reason of the relocations, as ``rollout ID``.
     """
 
     def __init__(self, session: "Connected", purpose: str) -> None:
@@ -67,83 +67,59 @@ class MachineMoves:
         self._purpose = purpose
 
     async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
-        """See which image it is on, and how its last relocation ended.
-
-        Raises:
-            UnavailableError: Its machine gives no answer.
-        """
-        found = await in_db_thread(whereabouts, self._registry, instance_id)
-        standing = status_of(found)
-        if standing.absent or standing.activation:
-            return standing
+        """Read the image and the last relocation, and ask hermes-node whether the agent is busy."""
+        found = await in_db_thread(relocation_state, self._registry, instance_id)
+        status = status_of(found)
+        if status.absent or status.activation:
+            return status
         node = await self._node(found.instance)
         if node.get("fenced") and found.given_up:
-            return replace(standing, activation=standing.last_to, phase="unconfirmed")  # it does not live yet
+            return replace(status, activation=status.last_to, phase="unconfirmed")  # its agent does not run yet
         with understood(machine_of(found.instance), "status"):
-            return replace(standing, busy=SlotsState.from_status(node).busy)
+            return replace(status, busy=SlotsState.from_status(node).busy)
 
     async def observe_agent(self, target: Target) -> str:
-        """What is wrong with the agent; on another machine it would be as much."""
+        """Ask the gateway through the proxy, and hermes-node; another machine would not make the agent well."""
         return await unwell(self._session, target)
 
-    async def fetch(self, target: Target, release: ReleaseId) -> None:  # noqa: ARG002 - the runner's words
-        """See that machines can boot the image; making one is part of the move, and the old one serves meanwhile.
-
-        Raises:
-            RefusedError: JustAVPS has no such image, or machines cannot boot from it.
-        """
+    async def fetch(self, target: Target, release: ReleaseId) -> None:  # noqa: ARG002 - of the port
+        """Check that JustAVPS has the image; a machine that boots it is made by the relocation."""
         if not await self._session.instance_client.is_bootable(ImageId(release)):
             raise RefusedError(f"no machine boots from image {release}", hint="hermesops image list")
 
-    async def activate(self, target: Target, release: ReleaseId, spec: "Spec") -> None:  # noqa: ARG002 - the runner's
-        """Bring the agent onto a machine of the image, its memory held against what it was; else back where it was.
-
-        Raises:
-            RefusedError: It does not live there; it does where it was.
-            UnavailableError: It is halfway, or somebody else works on the instance.
-        """
-        with others_are_at_it():
-            operation = await self._renewal(target, release)
+    async def activate(self, target: Target, release: ReleaseId, spec: "Spec") -> None:  # noqa: ARG002 - of the port
+        """Relocate the agent to a machine of the image and compare its state; on failure, relocate it back."""
+        with held_is_unavailable():
+            operation = await self._open(target, release)
         await self._finish(target, operation)
 
     async def cancel(self, target: Target) -> None:
-        """A relocation that has begun is brought to its end, and back where that is what is wanted."""
+        """Do nothing: a relocation that has begun is finished, and undone where the rollout is aborted."""
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
-        """Go on with one that was left halfway; its last step sees the gateway answer through the proxy.
-
-        Raises:
-            RefusedError: It does not live there; it does where it was.
-            UnavailableError: It is halfway still.
-        """
-        found = await in_db_thread(whereabouts, self._registry, target.instance_id)
-        if found.moving:
-            await self._finish(target, found.moving)
+        """Finish a relocation that was left; its last step sees the gateway answer through the proxy."""
+        found = await in_db_thread(relocation_state, self._registry, target.instance_id)
+        if found.unfinished:
+            await self._finish(target, found.unfinished)
         elif found.image != release:
             await self._undo(target, f"{self._purpose} was given up")
 
-    async def back(
+    async def roll_back(
         self,
         target: Target,
-        spec: "Spec",  # noqa: ARG002 - the runner's words
         *,
         lose: bool,  # noqa: ARG002 - nothing is lost by it
         even_revoked: bool = False,  # noqa: ARG002 - an image is not revoked
     ) -> None:
-        """Bring the agent to a machine of the image from before, with what it remembers by now.
-
-        Raises:
-            UnavailableError: No answer, or somebody else works on the instance.
-            RefusedError: It cannot be done, as where that image is gone.
-        """
-        await self._undo(target, f"{self._purpose} is put back")
+        """Relocate the agent, with its present memory, to a machine of the image from before."""
+        await self._undo(target, f"{self._purpose} is rolled back")
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
-        """Restore the backup that was proved longest ago onto a machine of the pool, if those boot that image."""
+        """Restore the backup that was proved longest ago onto a warm-pool machine, if those boot the image."""
         ready = await in_db_thread(self._session.pools.ready)
         drills = self._session.drills
         if not any(str(one.image_id) == release for one in ready) or await in_db_thread(drills.candidate) is None:
-            words = f"no machine of a pool boots from {release}, or nobody has a backup; before it was {before}"
+            words = f"no machine of a pool boots from {release}, or there is no backup; before it was {before}"
             return GateResult.NOT_EXERCISED, words
         operation = await drills.open(None, why=self._purpose)
         try:
@@ -152,26 +128,25 @@ class MachineMoves:
             return GateResult.FAIL, error.message
 
     async def _node(self, instance: "Instance") -> "Mapping[str, Any]":
-        told = await node_commands.status(
-            self._session.instance_client.channel(machine_of(instance)), timeout_s=_LOOK_S
-        )
-        if told is None:
+        channel = self._session.instance_client.channel(machine_of(instance))
+        status = await node_commands.status(channel, timeout_s=_STATUS_S)
+        if status is None:
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
-        return told
+        return status
 
-    async def _renewal(self, target: Target, image: str) -> Operation:
+    async def _open(self, target: Target, image: str) -> Operation:
         return await self._session.instance_requests.renew(target.instance_id, ImageId(image), reason=self._purpose)
 
     async def _finish(self, target: Target, operation: Operation) -> None:
-        """Bring a relocation to its end; where its agent does not come to live, have it live where it was."""
+        """Finish a relocation; where its agent does not run on the new machine, undo it."""
         try:
-            with others_are_at_it():
+            with held_is_unavailable():
                 await self._session.quiet_operations.run(operation)
         except (RefusedError, UsageError) as error:
             await self._undo(target, error.message)
             raise RefusedError(error.message, hint=error.hint) from error
         except HermesError as error:
-            found = await in_db_thread(whereabouts, self._registry, target.instance_id)
+            found = await in_db_thread(relocation_state, self._registry, target.instance_id)
             if not found.is_cut_over:
                 raise
             await self._undo(target, error.message)
@@ -180,12 +155,12 @@ class MachineMoves:
     async def _undo(self, target: Target, why: str) -> None:
         from hermesops.operations.abandon import abandon
 
-        found = await in_db_thread(whereabouts, self._registry, target.instance_id)
-        with others_are_at_it():
-            if found.moving:
-                await abandon(found.moving, self._registry, reason=why)
+        found = await in_db_thread(relocation_state, self._registry, target.instance_id)
+        with held_is_unavailable():
+            if found.unfinished:
+                await abandon(found.unfinished, self._registry, reason=why)
             if found.image != target.release_before:
-                operation = await self._renewal(target, target.release_before)
+                operation = await self._open(target, target.release_before)
             elif (await self._node(found.instance)).get("fenced"):
                 operation = await self._session.instance_requests.resume(target.instance_id, reason=why)
             else:
@@ -193,12 +168,12 @@ class MachineMoves:
             await self._session.quiet_operations.run(operation)
 
 
-def whereabouts(registry: "Registry", instance_id: InstanceId) -> Whereabouts:
-    """Where an instance is, and what became of its relocations."""
+def relocation_state(registry: "Registry", instance_id: InstanceId) -> RelocationState:
+    """Read an instance and its relocations."""
     instance = registry.instances.get(instance_id)
     ordered = next((one for one in registry.fleet.list_ordered(instance.cell) if one.instance.id == instance_id), None)
     moves = registry.operations.list(instance_id=instance_id, kind=OperationKind.RELOCATE)
-    return Whereabouts(
+    return RelocationState(
         instance,
         (ordered.image_id if ordered else None) or "",
         next((one for one in moves if not one.status.has_ended), None),
@@ -206,13 +181,13 @@ def whereabouts(registry: "Registry", instance_id: InstanceId) -> Whereabouts:
     )
 
 
-def status_of(found: Whereabouts) -> ReleaseStatus:
-    """Where an instance is, in a rollout's words. Pure."""
-    moving, last = found.moving, found.given_up
+def status_of(found: RelocationState) -> ReleaseStatus:
+    """An instance's image and relocations as rollouts read them. Pure."""
+    unfinished, last = found.unfinished, found.given_up
     return ReleaseStatus(
         current=found.image,
-        activation=RelocateIntent.of(moving).image_id or "" if moving else "",
-        phase="unconfirmed" if moving else "",
+        activation=RelocateIntent.of(unfinished).image_id or "" if unfinished else "",
+        phase="unconfirmed" if unfinished else "",
         last=f"{last.id} {last.status}" if last else "",
         last_to=RelocateIntent.of(last).image_id or "" if last else "",
         last_failed=last is not None,

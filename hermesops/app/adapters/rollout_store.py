@@ -1,71 +1,75 @@
-"""The rows of one rollout for its runner: the registry, asked in its own thread, written under the runner's lease."""
+"""Rollouts in the registry: the rows of one for its runner, and what requests and reports read."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, RolloutTarget
+from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.rollout.events import Event, Recorded, RolloutStarted, from_row, to_row
+from hermesops.rollout.plan.targets import Fleet
 from hermesops.rollout.ports import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.registry import Registry
 
 
 class RolloutRows:
-    """What ``hermesops.rollout`` reads and writes.
+    """``hermesops.rollout.ports.Rows`` in the registry's thread, under the runner's lease."""
 
-    Args:
-        registry: Where.
-        rollout_id: Of which.
-        lease: The runner's; ``None`` for an operator's command, which writes without.
-    """
-
-    def __init__(self, registry: "Registry", rollout_id: RolloutId, lease: Lease | None) -> None:
+    def __init__(self, registry: "Registry", rollout_id: RolloutId, lease: Lease) -> None:
         self._registry = registry
         self._id = rollout_id
         self._lease = lease
 
     async def read(self) -> Records:
         """All of it."""
-        return await in_db_thread(records_of, self._registry, self._id)
+
+        def read() -> Records:
+            return replace(records_of(self._registry, self._id), freezes=self._registry.freezes.list())
+
+        return await in_db_thread(read)
 
     async def state(self) -> RolloutState:
-        """Only that."""
+        """The state alone."""
         return await in_db_thread(self._registry.rollouts.state, self._id)
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
-        """Write where targets stand, all or none."""
+        """Write targets, all or none."""
         await in_db_thread(self._registry.rollout_targets.put, self._id, targets, lease=self._lease)
 
-    async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
-        """Write a state with the event of it, or nothing where the row is another by now."""
-        return await in_db_thread(self._registry.rollouts.change, was, rollout, event, lease=self._lease)
+    async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
+        """Write a change of state with its event, or nothing where the row has changed."""
+        return await in_db_thread(self._registry.rollouts.change, was, rollout, to_row(event), lease=self._lease)
 
-    async def add_event(self, event: RolloutEvent) -> None:
-        """Append what was decided."""
-        await in_db_thread(self._registry.rollout_events.add, self._id, event, lease=self._lease)
+    async def add_event(self, event: Recorded[Event]) -> None:
+        """Append an event."""
+        await in_db_thread(self._registry.rollout_events.add, self._id, to_row(event), lease=self._lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
-        """Note that an instance was among the first."""
+        """Write that an instance was among the first."""
         await in_db_thread(self._registry.rollout_targets.add_exposure, instance_id, release, lease=self._lease)
 
 
 def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
-    """All that is written of a rollout."""
+    """What the registry holds of a rollout, freezes aside."""
     return Records(
         registry.rollouts.get(rollout_id),
         registry.rollout_targets.list(rollout_id),
-        registry.rollout_events.latest(rollout_id),
+        tuple(map(from_row, registry.rollout_events.latest(rollout_id).values())),
     )
 
 
+def events_of(registry: "Registry", rollout_id: RolloutId) -> list[Recorded[Event]]:
+    """All events of a rollout, the oldest first."""
+    return [from_row(row) for row in registry.rollout_events.list(rollout_id)]
+
+
 def records(app: "Unconnected", text: str) -> Records:
-    """All that is written of the rollout that an operator means; of the one under way for an empty text.
+    """The records of the rollout that an operator means; of the unfinished one for an empty text.
 
     Raises:
         UsageError: There is none of that id.
@@ -73,6 +77,19 @@ def records(app: "Unconnected", text: str) -> Records:
     return records_of(app.registry, app.registry.rollouts.find(text).id)
 
 
-def asked_of(registry: "Registry", rollout_id: RolloutId) -> "Mapping[str, object]":
-    """What was asked for when a rollout was begun: ``where``, ``who`` and the rest of its first event."""
-    return registry.rollout_events.latest(rollout_id)["start"].decision
+def fleet_of(registry: "Registry") -> Fleet:
+    """All that rollouts have to know of instances."""
+    unfinished = registry.rollouts.list(unfinished=True)
+    return Fleet(
+        registry.fleet.list_ordered(),
+        registry.rollout_targets.instance_releases(),
+        registry.policies.list(),
+        registry.rollout_targets.exposures(),
+        frozenset(target.id for row in unfinished for target in registry.rollout_targets.list(row.id)),
+    )
+
+
+def start_of(registry: "Registry", rollout_id: RolloutId) -> RolloutStarted:
+    """The first event of a rollout: what was asked for, and by whom."""
+    events = (from_row(row).event for row in registry.rollout_events.latest(rollout_id).values())
+    return next(event for event in events if isinstance(event, RolloutStarted))

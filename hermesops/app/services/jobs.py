@@ -6,11 +6,10 @@ from datetime import timedelta
 
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.model_tokens import ModelTokens
-from hermesops.app.services.outdated import OutdatedInstance, can_be_updated, outdated, requests, usual_spec
+from hermesops.app.services.outdated import updatable, usual_spec
 from hermesops.app.services.pools import Pools
 from hermesops.app.services.proxy_tokens import ProxyTokens
 from hermesops.app.services.restore_drills import Drills
-from hermesops.app.services.rollout_requests import RolloutRequest
 from hermesops.app.services.rollouts import Rollouts
 from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
@@ -20,6 +19,8 @@ from hermesops.model.ids import CellName
 from hermesops.model.unknown_name import unknown_name
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry
+from hermesops.rollout.plan.backlog import requests_for
+from hermesops.rollout.plan.requests import RolloutRequest
 from hermesops.settings import Settings
 
 ALL = "all"
@@ -168,19 +169,17 @@ class Jobs:
     # Rollouts
 
     def _outdated(self) -> list[str]:
-        return [one.user for one in self._outdated_and_ready()]
+        return [one.user for one in updatable(self.registry)]
 
     async def _deploy_outdated(self) -> Report:
         told = {}
-        for request in requests(self._outdated_and_ready(), "outdated", usual_spec(self.settings)):
+        spec = usual_spec(self.settings)
+        for request in requests_for(updatable(self.registry), "outdated", spec):
             told[f"{request.release} to {request.where}"] = await problem_of(self._begin(request))
         return _report(told, "{} rollouts are left to the workers")
 
     async def _begin(self, request: RolloutRequest) -> None:
         self.rollouts.leave(await self.rollouts.start(request))
-
-    def _outdated_and_ready(self) -> tuple[OutdatedInstance, ...]:
-        return can_be_updated(self.registry, outdated(self.registry))
 
     # Drills
 

@@ -1,4 +1,4 @@
-"""Composes the way back of one agent: through the registry, or with nothing but the vendor's key."""
+"""Rolls one agent back: through the registry, or with nothing but the vendor's key."""
 
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 async def roll_back(
     app: "Container", instance: "Instance", *, to: str, loses: bool, even_revoked: bool, why: str
 ) -> "RollbackResult":
-    """Put one agent back on its release before, under its lease, and write down that it was.
+    """Roll one agent back to its release before, under its lease, and write that to the registry.
 
     Raises:
-        UsageError: There is no such release on it.
-        RefusedError: Somebody else works on it, rows would be lost, or the release was revoked.
-        UnavailableError: It does not answer.
+        UsageError: There is no such release on its machine.
+        RefusedError: Another operation works on it, rows would be lost, or the release was revoked.
+        UnavailableError: Its machine does not answer.
     """
     from hermesops.app.adapters.rollout_in_place import machine_of
     from hermesops.instances.remote.releases import ReleaseClient
@@ -30,12 +30,12 @@ async def roll_back(
         try:
             async with app.hold_lease(subject) as keeper:
                 slots = ReleaseClient(session.instance_client.channel, keeper.lease)
-                going = roll_back_release(
+                rolling_back = roll_back_release(
                     slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=instance.title
                 )
-                done = await keeper.guard(going)
+                done = await keeper.guard(rolling_back)
         except LeaseHeldError as held:
-            hint = f"hermesops operation list; hermesops rollback {instance.title} --direct goes past whoever is at it"
+            hint = f"hermesops operation list; hermesops rollback {instance.title} --direct ignores that operation"
             raise LeaseHeldError(held.message, hint=hint, holder=held.holder) from held
     app.registry.rollout_targets.record_rolled_back(instance.id, done.release, before=done.before, why=why)
     return done
@@ -44,7 +44,7 @@ async def roll_back(
 async def roll_back_directly(
     app: "Container", text: str, *, to: str, loses: bool, even_revoked: bool
 ) -> "tuple[str, RollbackResult]":
-    """The same without a registry: no lease, nothing written down; the machine's name and what came of it.
+    """Roll one agent back without a registry: no lease, and nothing is written; the machine's name and the result.
 
     Raises:
         UsageError: No machine is meant, or more than one, or there is no such release on it.

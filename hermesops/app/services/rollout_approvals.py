@@ -1,6 +1,6 @@
-"""A second operator's word for stages of a rollout that touch many: a signature, kept with the rollout.
+"""A second operator's approval of stages with a large blast radius: a signature, kept with the rollout.
 
-It is checked when it is given and again whenever a stage that needs it is entered: against the rows as they are then.
+It is checked when it is given and again before each stage that needs it, against the rows as they are then.
 """
 
 import asyncio
@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from hermesops.app.adapters.rollout_store import records_of
 from hermesops.app.services.approvals import Approvals
-from hermesops.app.services.rollout_commands import steer
+from hermesops.app.services.rollout_commands import give_command
 from hermesops.errors import RefusedError, UsageError
 from hermesops.identity.approval import Asked, digest_of, refuse_other
 from hermesops.identity.operators import proved_identity
 from hermesops.model.rollout import Rollout
+from hermesops.rollout.events import RolloutStarted
 from hermesops.rollout.ports import ApprovalState, Records
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def approve(app: "Unconnected", text: str, stage: int, *, why: str) -> tuple[Rol
 
     Raises:
         UsageError: There is no such rollout.
-        RefusedError: The key does not sign, counts for nobody here, or is that of who started it; or it has ended.
+        RefusedError: The key does not sign, is no operator's here, or is that of who started it; or it has ended.
     """
     from dataclasses import replace
 
@@ -36,26 +37,22 @@ def approve(app: "Unconnected", text: str, stage: int, *, why: str) -> tuple[Rol
     row = app.registry.rollouts.find(text)
     approval, approver = Approvals(app.env).sign(asked_for(records_of(app.registry, row.id), stage, app.env.name))
 
-    def word(seen: "Records", said: "OperatorCommand") -> "Transition":
-        transition = commands.approve(seen.rollout, stage, replace(said, who=approver), approval)
+    def decide(records: "Records", command: "OperatorCommand") -> "Transition":
+        transition = commands.approve(records.rollout, stage, replace(command, who=approver), approval)
         event = replace(transition.event, evidence={**transition.event.evidence, "approval": json.loads(approval)})
         return replace(transition, event=event)
 
-    return steer(app, row.id, word, why=why), approver
+    return give_command(app, row.id, decide, why=why), approver
 
 
 class RolloutApprovals:
-    """Checks approvals of rollouts.
-
-    Args:
-        env: Where they count.
-    """
+    """Checks approvals of rollouts in one environment."""
 
     def __init__(self, env: "Environment") -> None:
         self._env = env
 
     async def check(self, records: Records) -> ApprovalState:
-        """Check the signature that is kept with a rollout, and what was signed, against all that is written now."""
+        """Check the signature that is kept with a rollout, and what was signed, against the rows of now."""
         settings = self._env.settings
         limit, decisions = settings.highest_two_person, records.rollout.decisions
         if not decisions.approved and not decisions.approval:
@@ -74,10 +71,11 @@ class RolloutApprovals:
 
 
 def asked_for(records: Records, stage: int, environment: str) -> Asked:
-    """What is asked for, by its content: this release to these instances up to that stage, in this way."""
+    """What is to be approved, by its content: this release to these instances up to that stage, in this way."""
     from hermesops.registry.repositories.rollouts.encoding import to_json
 
-    rollout, who = records.rollout, str(records.latest["start"].decision.get("who") or records.rollout.who)
+    rollout, started = records.rollout, records.newest(RolloutStarted)
+    who = (started.event.who if started else "") or rollout.who
     content = {
         "rollout": rollout.id,
         "release": rollout.release,

@@ -1,4 +1,4 @@
-"""What operators say to a rollout, written as compare-and-swap; and going on with it, or watching who does."""
+"""Gives operators' commands to a rollout, runs it in this process, and watches it."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.rollout import Rollout, RolloutId
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.rollout.commands import OperatorCommand, Transition
+from hermesops.rollout.events import to_row
 from hermesops.waiting import cancel
 
 if TYPE_CHECKING:
@@ -18,41 +19,41 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.rollout.ports import Records
 
-Word = Callable[["Records", OperatorCommand], Transition]
-"""One of ``hermesops.rollout.commands``, given what is written."""
+Decide = Callable[["Records", OperatorCommand], Transition]
+"""Calls one of ``hermesops.rollout.commands``."""
 
 Show = Callable[["Records"], None]
-"""Takes a look at a rollout."""
+"""Shows a rollout."""
 
 _TRIES = 10
 _LOOK_S = 1.0
 
 
-def steer(app: "Unconnected", rollout_id: RolloutId, word: Word, *, why: str) -> Rollout:
-    """Say something to a rollout.
+def give_command(app: "Unconnected", rollout_id: RolloutId, decide: Decide, *, why: str) -> Rollout:
+    """Write what a command makes of a rollout, by compare-and-swap.
 
     Raises:
-        RefusedError: That is impossible as it stands.
-        UnavailableError: Its row changed every time; say it again.
+        RefusedError: The rollout's state does not allow it.
+        UnavailableError: Its row changed every time; give the command again.
     """
     registry = app.registry
     for _ in range(_TRIES):
         found = records_of(registry, rollout_id)
-        said = OperatorCommand(registry.actor, why, registry.now())
-        transition = word(found, said)
-        if registry.rollouts.change(found.rollout, transition.rollout, transition.event, targets=transition.targets):
+        transition = decide(found, OperatorCommand(registry.actor, why, registry.now()))
+        event = to_row(transition.event)
+        if registry.rollouts.change(found.rollout, transition.rollout, event, targets=transition.targets):
             return registry.rollouts.get(rollout_id)
-    raise UnavailableError(f"rollout {rollout_id} changes faster than it can be told anything", hint="say it again")
+    raise UnavailableError(f"rollout {rollout_id} changed during each of {_TRIES} tries", hint="give the command again")
 
 
 async def follow(session: "Connected", rollout_id: RolloutId, show: Show) -> Rollout:
-    """Bring a rollout forward until it ends or halts, or watch whoever does; should they stop, go on here.
+    """Run a rollout until it ends or halts, or watch the process that runs it; should that stop, run it here.
 
     Raises:
         HermesError: A step failed; the same command goes on.
     """
     app = session.app
-    seen = await _look(app, rollout_id, show)
+    seen = await _read(app, rollout_id, show)
     if not seen.rollout.state.has_runner:
         return seen.rollout
     operation = await in_db_thread(app.registry.rollouts.reopen_operation, seen.rollout)
@@ -61,20 +62,20 @@ async def follow(session: "Connected", rollout_id: RolloutId, show: Show) -> Rol
         await session.operations.resume(operation, wait_s=inf)
     finally:
         await cancel(watching)
-    return (await _look(app, rollout_id, show)).rollout
+    return (await _read(app, rollout_id, show)).rollout
 
 
 async def watch(app: "Unconnected", rollout_id: RolloutId, show: Show) -> Rollout:
-    """Look at a rollout until it ends or halts, whoever brings it forward."""
+    """Show a rollout until it ends or halts, whichever process runs it."""
     while True:
-        seen = await _look(app, rollout_id, show)
+        seen = await _read(app, rollout_id, show)
         if not seen.rollout.state.has_runner:
             return seen.rollout
         await waiting.pause(_LOOK_S)
 
 
-async def _look(app: "Unconnected", rollout_id: RolloutId, show: Show) -> "Records":
-    """Read a rollout whole, in the registry's thread, and show it."""
+async def _read(app: "Unconnected", rollout_id: RolloutId, show: Show) -> "Records":
+    """Read a rollout and show it."""
     seen = await in_db_thread(records_of, app.registry, rollout_id)
     show(seen)
     return seen

@@ -1,50 +1,30 @@
-"""What an operator wants rolled out, held against what there is: the release, whom it means, who is at it already."""
+"""Holds a request for a rollout against the registry and the store of releases."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermesops.app.adapters.rollout_store import asked_of
-from hermesops.app.adapters.rollout_targets import FIELDS, candidates, selected
+from hermesops.app.adapters.rollout_store import fleet_of, start_of
 from hermesops.app.services.selection import refuse_unknown
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, Target
-from hermesops.model.rollout_spec import Action, Spec
-from hermesops.model.selector import Selector
+from hermesops.model.rollout_spec import Action
 from hermesops.model.unknown_name import unknown_name
 from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
+from hermesops.rollout.plan.requests import find_overlapping, find_same
+from hermesops.rollout.plan.targets import running_targets
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.unconnected import Unconnected
+    from hermesops.model.rollout import Rollout, Target
     from hermesops.registry import Registry
     from hermesops.rollout.plan.preview import RolloutPreview
+    from hermesops.rollout.plan.requests import RolloutRequest
 
 _SHOWN = 3
 """Damaged files that are named."""
 
 
-@dataclass(frozen=True)
-class RolloutRequest:
-    """What an operator asks for.
-
-    Attributes:
-        release: An id, the beginning of one, or an agent's version; for whole machines an image's id or name.
-        where: Whom, as ``--where`` reads; empty for everybody.
-        everybody: That this is meant.
-        reason: Goes into the audit.
-    """
-
-    release: str
-    where: str
-    everybody: bool
-    spec: Spec
-    action: Action
-    reason: str
-
-
-def check_wanted(app: "Unconnected", request: RolloutRequest) -> ReleaseId:
-    """The release that is meant, or the image for whole machines, if it may be rolled out.
+def check_wanted(app: "Unconnected", request: "RolloutRequest") -> ReleaseId:
+    """The release of a request, or its image for whole machines, if it may be rolled out.
 
     Raises:
         UsageError: There is no such release or image.
@@ -56,7 +36,7 @@ def check_wanted(app: "Unconnected", request: RolloutRequest) -> ReleaseId:
 
 
 def check_release(app: "Unconnected", text: str) -> ReleaseId:
-    """The release that is meant, if it may be rolled out.
+    """The release of an id, the beginning of one or an agent's version, if it may be rolled out.
 
     Raises:
         UsageError: There is none.
@@ -76,17 +56,17 @@ def check_release(app: "Unconnected", text: str) -> ReleaseId:
 
 
 def refuse_damaged(app: "Unconnected", release: ReleaseId) -> None:
-    """Go on when every file of a release is in the store as its lock says; reads them all.
+    """Refuse a release of which a file in the store is not as its lock says; reads them all.
 
     Raises:
         RefusedError: Some are not.
     """
     damage = app.releases.verify(release)
     if damage:
-        told = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
-        told += f" and {len(damage) - _SHOWN} more" if len(damage) > _SHOWN else ""
+        files = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
+        files += f" and {len(damage) - _SHOWN} more" if len(damage) > _SHOWN else ""
         raise RefusedError(
-            f"release {release} is not whole: {told}", hint=f"hermesops release verify {release}; then build it again"
+            f"release {release} is damaged: {files}", hint=f"hermesops release verify {release}; then build it again"
         )
 
 
@@ -97,31 +77,21 @@ def _image(registry: "Registry", text: str) -> ReleaseId:
     return ReleaseId(meant.id)
 
 
-def meant(registry: "Registry", request: RolloutRequest) -> tuple[Target, ...]:
-    """Whom a request is about.
+def targets_of(registry: "Registry", request: "RolloutRequest") -> "tuple[Target, ...]":
+    """The running instances that a request means.
 
     Raises:
-        UsageError: Nobody, somebody who is not there, or everybody without a word that says so.
+        UsageError: None, one that does not exist, or all of them without ``all_running``.
     """
-    if not request.where and not request.everybody:
-        raise UsageError(
-            "to whom? --where plan=light,cell=…, or --all for every running instance",
-            hint="hermesops rollout preview RELEASE --all shows what would happen",
-        )
-    selector = Selector.parse(request.where, fields=FIELDS)
-    refuse_unknown(registry, selector)
-    targets = selected(candidates(registry, request.action), selector)
-    if not targets:
-        who = f"no running instance is {request.where!r}" if request.where else "no instance is running"
-        raise UsageError(f"{who}: there is nobody to bring it to", hint="hermesops instance list")
-    return targets
+    refuse_unknown(registry, request.selector)
+    return request.select(running_targets(fleet_of(registry), request.action))
 
 
-def preview(app: "Unconnected", request: RolloutRequest) -> "tuple[RolloutPreview, str]":
-    """What a request would lead to, from the registry alone; and what forbids it now, empty for nothing.
+def preview(app: "Unconnected", request: "RolloutRequest") -> "tuple[RolloutPreview, str]":
+    """What a request would do, from the registry alone; and what forbids it now, empty for nothing.
 
     Raises:
-        UsageError: As ``meant``; or it cannot be carried out.
+        UsageError: As ``targets_of``; or it cannot be carried out.
         RefusedError: As ``check_release``.
     """
     from hermesops.rollout.plan.preview import preview as look_ahead
@@ -129,24 +99,19 @@ def preview(app: "Unconnected", request: RolloutRequest) -> "tuple[RolloutPrevie
 
     refuse_spec(request.spec)
     refuse_raised(request.spec, app.env.settings.highest_two_person)
-    release, targets = check_wanted(app, request), meant(app.registry, request)
+    release, targets = check_wanted(app, request), targets_of(app.registry, request)
     closed = closed_at(app.registry.now(), request.spec.windows, app.registry.freezes.list())
     return look_ahead(release, targets, request.spec), closed.why if closed and not request.spec.emergency else ""
 
 
-def unfinished(registry: "Registry", release: ReleaseId, request: RolloutRequest) -> Rollout | None:
-    """The same rollout, begun before and not ended: whoever asks again goes on with it."""
-    for rollout in registry.rollouts.list(unfinished=True):
-        same = (rollout.release, rollout.action) == (release, request.action)
-        if same and asked_of(registry, rollout.id).get("where") == request.where:
-            return rollout
-    return None
+def unfinished(registry: "Registry", release: ReleaseId, request: "RolloutRequest") -> "Rollout | None":
+    """The same rollout, begun before and not ended."""
+    rows = registry.rollouts.list(unfinished=True)
+    return find_same(((row, start_of(registry, row.id).where) for row in rows), release, request)
 
 
-def ahead(registry: "Registry", targets: Sequence[Target]) -> Rollout | None:
-    """A rollout that has not ended and has one of these instances."""
-    ours = {target.instance_id for target in targets}
-    for rollout in registry.rollouts.list(unfinished=True):
-        if ours & {target.id for target in registry.rollout_targets.list(rollout.id)}:
-            return rollout
-    return None
+def ahead(registry: "Registry", request: "RolloutRequest") -> "Rollout | None":
+    """A rollout that has not ended and has one of the instances that a request means."""
+    rows = registry.rollouts.list(unfinished=True)
+    held = ((row, [target.id for target in registry.rollout_targets.list(row.id)]) for row in rows)
+    return find_overlapping(held, targets_of(registry, request))

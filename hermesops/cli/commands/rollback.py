@@ -103,8 +103,9 @@ def _rollout(
 
 
 def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
-    from hermesops.app.services.rollout_requests import RolloutRequest, check_release
+    from hermesops.app.services.rollout_requests import check_release
     from hermesops.model.rollout_spec import Action
+    from hermesops.rollout.plan.requests import RolloutRequest
 
     release = check_release(composed, to)
     agree(
@@ -114,7 +115,7 @@ def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: b
         yes=yes,
     )
     spec = spec_of(stages="100%", soak="0s", settle="0s", vitals="none", drill="no")
-    request = RolloutRequest(release, "", everybody=True, spec=spec, action=Action.SLOT, reason=why)
+    request = RolloutRequest(release, "", all_running=True, spec=spec, action=Action.SLOT, reason=why)
     return follow.start(request, queue=False, detach=detach)
 
 

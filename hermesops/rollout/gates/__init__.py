@@ -1,1 +1,1 @@
-"""Gates: what failures, health and hooks of others say of a rollout, and how much a gate can see."""
+"""Gates: whether failures, health and hooks let a rollout go on, and how much a gate can detect."""

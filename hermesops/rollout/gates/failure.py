@@ -1,10 +1,10 @@
-"""The failure gate: does what failed among those touched speak for a good release or for a bad one? Pure.
+"""The failure gate: do the failures among touched targets speak for a good release or for a bad one? Pure.
 
 Wald's sequential probability ratio test (A. Wald, Sequential Analysis, 1947): after every batch the logarithm of how
 much likelier the outcome is under the bad rate than under the base rate; above one bound the release counts as bad,
-below the other as good. Its error rates hold however often it is looked at. Beside it two rules for the first few
+below the other as good. Its error rates hold however often it is evaluated. Beside it two rules for the first few
 targets, where the test cannot know much yet: some failed, and that is a large share of those touched; or a stage is
-over and everybody tried in it failed, were it one alone.
+over and all that were tried in it failed, even if that is one alone.
 """
 
 from dataclasses import dataclass
@@ -67,9 +67,9 @@ class FailureGateAnswer:
 
     Attributes:
         why: In words, with the figures.
-        all: Everybody touched.
+        all: All touched targets.
         stage: Those of the present stage.
-        ratio: Of everybody; ``stage_ratio`` likewise.
+        ratio: Of all; ``stage_ratio`` of the stage.
     """
 
     result: GateResult
@@ -81,40 +81,40 @@ class FailureGateAnswer:
     bounds: Bounds
 
 
-def weigh(everybody: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = False) -> FailureGateAnswer:
+def weigh(overall: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = False) -> FailureGateAnswer:
     """Judge the failures so far.
 
-    Only everybody's test can pass; each stage's own can fail too, as the credit of the first stages must not pay for
-    what breaks only in a later one.
+    Only the test over all targets can pass; a stage's own can fail too, as the successes of the first stages must not
+    make up for what breaks only in a later one.
 
     Args:
-        everybody: All that were touched and have an outcome.
+        overall: All targets that were touched and have an outcome.
         stage: Those of the present stage among them.
         gate: Rates and error rates.
-        is_over: Whether nobody of the present stage is left to be tried.
+        is_over: Whether no target of the present stage is left to be tried.
     """
     bounds = Bounds.of(gate)
-    ratio, stage_ratio = bounds.ratio(everybody), bounds.ratio(stage)
-    result, why = _verdict(everybody, stage, gate, bounds)
+    ratio, stage_ratio = bounds.ratio(overall), bounds.ratio(stage)
+    result, why = _verdict(overall, stage, gate, bounds)
     if is_over and result is not GateResult.FAIL and is_lost(stage):
-        result, why = GateResult.FAIL, f"everybody tried in this stage failed: {stage.failed} of {stage.touched}"
-    return FailureGateAnswer(result, why, everybody, stage, ratio, stage_ratio, bounds)
+        result, why = GateResult.FAIL, f"all that were tried in this stage failed: {stage.failed} of {stage.touched}"
+    return FailureGateAnswer(result, why, overall, stage, ratio, stage_ratio, bounds)
 
 
-def _verdict(everybody: Tally, stage: Tally, gate: FailureGate, bounds: Bounds) -> tuple[GateResult, str]:
-    seen = f"{everybody.failed} of {everybody.touched} failed"
-    ratio = bounds.ratio(everybody)
-    if not everybody.touched:
+def _verdict(overall: Tally, stage: Tally, gate: FailureGate, bounds: Bounds) -> tuple[GateResult, str]:
+    seen = f"{overall.failed} of {overall.touched} failed"
+    ratio = bounds.ratio(overall)
+    if not overall.touched:
         return GateResult.NOT_EXERCISED, "none was touched yet"
     if ratio >= bounds.bad:
         return GateResult.FAIL, f"{seen}: log ratio {ratio:+.2f} is above {bounds.bad:.2f}"
     if bounds.ratio(stage) >= bounds.bad:
         words = f"{stage.failed} of {stage.touched} failed in this stage"
         return GateResult.FAIL, f"{words}: log ratio {bounds.ratio(stage):+.2f} is above {bounds.bad:.2f}"
-    if is_early_harm(everybody, gate):
+    if is_early_harm(overall, gate):
         return (
             GateResult.FAIL,
-            f"{seen}: {everybody.rate:.1%} > {gate.early_rate:.0%} after {gate.early_failures} or more",
+            f"{seen}: {overall.rate:.1%} > {gate.early_rate:.0%} after {gate.early_failures} or more",
         )
     if ratio <= bounds.good:
         return GateResult.PASS, f"{seen}: log ratio {ratio:+.2f} is below {bounds.good:.2f}"
@@ -130,15 +130,15 @@ def is_early_harm(tally: Tally, gate: FailureGate) -> bool:
 
 
 def is_lost(stage: Tally) -> bool:
-    """Whether a stage that is over has nobody who runs the release."""
+    """Whether no target of a stage that is over runs the release."""
     return 0 < stage.touched == stage.failed
 
 
-def halts(everybody: Tally, stage: Tally, gate: FailureGate, bounds: Bounds, *, is_over: bool = False) -> bool:
-    """Whether the gate fails; for whoever asks it a million times."""
+def halts(overall: Tally, stage: Tally, gate: FailureGate, bounds: Bounds, *, is_over: bool = False) -> bool:
+    """Whether the gate fails; without words, as ``power`` asks it a million times."""
     return (
-        is_early_harm(everybody, gate)
-        or bounds.ratio(everybody) >= bounds.bad
+        is_early_harm(overall, gate)
+        or bounds.ratio(overall) >= bounds.bad
         or bounds.ratio(stage) >= bounds.bad
         or (is_over and is_lost(stage))
     )

@@ -1,10 +1,9 @@
-"""Did a vital get worse by the release? Each instance against itself before, canaries against controls. Pure.
+"""The health gate: did a vital get worse by the release? Each instance against itself, canaries against controls. Pure.
 
-Machines differ far more from one another than a release changes them, so each is its own measure: what counts is the
-change of its figure. What changed for the untouched ones in the same stretch of time (a slow model provider, an
-evening) changed for the canaries too, and is taken off. Nothing is assumed about how figures are spread: the exact rank
-test of Mann and Whitney over the changes, and the median of all pairwise differences (Hodges and Lehmann) for their
-size.
+Machines differ far more from one another than a release changes them, so what counts is the change of each instance's
+own figure. What changed for untouched instances in the same stretch of time (a slow model provider, an evening) changed
+for the canaries too, and is subtracted. Nothing is assumed about the distribution of figures: the exact rank test of
+Mann and Whitney over the changes, and the median of all pairwise differences (Hodges and Lehmann) for their size.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +19,10 @@ from hermesops.model.vitals import Vital
 from hermesops.rollout.ports import Comparison
 
 _EXACT = 20_000
-"""Up to this many pairs times ranks the distribution is counted out; above, its normal limit differs by nothing."""
+"""Up to this many pairs times ranks the distribution is counted exactly; above, its normal limit does not differ."""
 
 _WITNESSES = 2
-"""Controls that must have data before one canary alone is called hurt: else all of the platform may be slow."""
+"""Controls that must have data before one canary alone has failed: else all of the platform may be slow."""
 
 _LEAST = 1e-9
 """Instead of 0 where a ratio is taken."""
@@ -36,7 +35,7 @@ class Compared:
     Attributes:
         canaries: How many of them had data; ``controls`` likewise.
         worse: By how much canaries got worse beyond controls: a factor where the tolerance is relative, else an amount.
-        chance: Probability of such figures if the release made it no worse than is allowed; 1 where nobody can tell.
+        chance: Probability of such figures if the release made it no worse than is allowed; 1 where that is unknown.
     """
 
     vital: Vital
@@ -69,11 +68,11 @@ def compare(comparison: Comparison, *, alpha: float, floor: int) -> Compared:
 
 
 def can_tell(canaries: int, controls: int, *, alpha: float, floor: int) -> bool:
-    """Whether so many with data could show harm at all: the least chance that their ranks can have is small enough.
+    """Whether so many with data could show harm at all: the smallest chance that their ranks can have is small enough.
 
     Args:
-        canaries: Those changed that have data.
-        controls: Those not changed that have.
+        canaries: Changed instances with data.
+        controls: Unchanged ones with data.
         alpha: Probability of taking noise for harm.
         floor: Instances with data that either side needs.
     """
@@ -99,8 +98,8 @@ def _verdict(
 def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, str]:
     """Canaries that got critically worse, each by itself, with the reason.
 
-    Worse than before and worse than others: where others got better, as after the first turn of their lives, one that
-    stayed as it was is not hurt.
+    Worse than before and worse than others: where others got better, as after their first turn, one that stayed as it
+    was has not failed.
     """
     found: dict[InstanceId, str] = {}
     for comparison in comparisons:

@@ -1,4 +1,4 @@
-"""A command that keeps a gate: run in an environment made for it, for a time, and ended with all that it started."""
+"""Runs a command that is a gate: in an environment of its own, for a limited time, and ends all that it started."""
 
 import asyncio
 import contextlib
@@ -25,64 +25,62 @@ _ENDING_S = hook_guard.ENDING_S + 1.0
 _GUARD = (sys.executable, "-I", "-S", "-B", hook_guard.__file__)
 
 
-class HookCommand:
-    """One run of a command.
+async def run_hook(
+    words: Sequence[str], variables: Mapping[str, str], body: Mapping[str, object], *, timeout_s: float
+) -> tuple[int | None, str]:
+    """Run a command.
 
     Args:
         words: The command and its arguments; never a shell's line.
-        variables: Its environment beside ``HOME``, a folder made for this run, and ``LANG``.
+        variables: Its environment, beside ``LANG`` and ``HOME``, a folder made for this run.
+        body: Is its standard input, as JSON.
         timeout_s: Seconds for all of it.
+
+    Returns:
+        Its exit code, ``None`` where it came to none, and the last line of its output, fit to be shown.
     """
-
-    def __init__(self, words: Sequence[str], variables: Mapping[str, str], *, timeout_s: float) -> None:
-        self._words = tuple(words)
-        self._variables = variables
-        self._timeout_s = timeout_s
-
-    async def run(self, told: Mapping[str, object]) -> tuple[int | None, str]:
-        """Run it, with ``told`` as JSON on its standard input.
-
-        Returns:
-            Its exit code, ``None`` where it did not come to one, and the last line of its output, fit to be shown.
-        """
-        with tempfile.TemporaryDirectory(prefix="hermesops-hook-", ignore_cleanup_errors=True) as home:
-            output, end = os.pipe()
+    with tempfile.TemporaryDirectory(prefix="hermesops-hook-", ignore_cleanup_errors=True) as home:
+        output, end = os.pipe()
+        environment = {"LANG": "C.UTF-8", **variables, "HOME": home}
+        try:
+            process = await _start(words, environment, json.dumps(body).encode(), end)
+        except OSError as error:
+            os.close(output)
+            return None, f"{words[0]}: {error.strerror}"
+        finally:
+            os.close(end)
+        async with _Output(output) as kept:
             try:
-                process = await self._started(home, json.dumps(told).encode(), end)
-            except OSError as error:
-                os.close(output)
-                return None, f"{self._words[0]}: {error.strerror}"
+                async with asyncio.timeout(timeout_s):
+                    code = await process.wait()
+            except TimeoutError:
+                return None, f"no answer in {timeout_s:g} s"
             finally:
-                os.close(end)
-            async with _Output(output) as said:
-                try:
-                    async with asyncio.timeout(self._timeout_s):
-                        code = await process.wait()
-                except TimeoutError:
-                    return None, f"no answer in {self._timeout_s:g} s"
-                finally:
-                    await _end(process)
-        return code, said.last_line()
+                await _end(process)
+    return code, kept.last_line()
 
-    async def _started(self, home: str, given: bytes, output: int) -> asyncio.subprocess.Process:
-        """Start it with descriptors and no pipes of asyncio's, which would wait for whoever else holds their ends."""
-        with os.fdopen(os.memfd_create("told"), "w+b") as stdin:
-            stdin.write(given)
-            stdin.seek(0)
-            return await asyncio.create_subprocess_exec(
-                *_GUARD,
-                *self._words,
-                stdin=stdin,
-                stdout=output,
-                stderr=output,
-                env={"LANG": "C.UTF-8", **self._variables, "HOME": home},
-                cwd=home,
-                start_new_session=True,
-            )
+
+async def _start(
+    words: Sequence[str], environment: Mapping[str, str], given: bytes, output: int
+) -> asyncio.subprocess.Process:
+    """Start it with descriptors and no pipes of asyncio's, which would wait for whoever else holds their ends."""
+    with os.fdopen(os.memfd_create("stdin"), "w+b") as stdin:
+        stdin.write(given)
+        stdin.seek(0)
+        return await asyncio.create_subprocess_exec(
+            *_GUARD,
+            *words,
+            stdin=stdin,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            cwd=environment["HOME"],
+            start_new_session=True,
+        )
 
 
 class _Output:
-    """What a command says, of which the end is kept.
+    """The output of a command, of which the end is kept.
 
     Args:
         descriptor: Where it can be read.
@@ -100,7 +98,7 @@ class _Output:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Take what is still in the pipe; one who could not be ended may hold it open for ever."""
+        """Take what is still in the pipe; a process that could not be ended may hold it open for ever."""
         await asyncio.wait({self._reading}, timeout=_REST_S)
         self._reading.cancel()
         self._transport.close()
@@ -110,13 +108,13 @@ class _Output:
             self._kept = (self._kept + piece)[-_KEPT:]
 
     def last_line(self) -> str:
-        """Its last line that says anything."""
+        """Its last line that is not empty."""
         lines = self._kept.decode(errors="replace").strip().splitlines()
         return one_line(lines[-1]) if lines else ""
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Have the guard end all that the command started, and then itself; one that does not is ended."""
+    """Have the guard end all that the command started, and then itself; a guard that does not is killed."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:

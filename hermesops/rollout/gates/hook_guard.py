@@ -1,7 +1,7 @@
-"""A process that runs a hook's command and, at its end or when told to end, ends all that the command started.
+"""A program that runs a hook's command and then, or at SIGTERM, kills all processes that the command started.
 
-A process that leaves its group and its parent comes to us instead of init, so none is out of reach. It is a program of
-the standard library alone, started by ``hook_command``; SIGTERM tells it to end.
+It is a child subreaper: a process that leaves its group and its parent becomes its child, so none is out of reach. It
+is started by ``hook_command`` and uses the standard library alone.
 
 Source: prctl(2) ``PR_SET_CHILD_SUBREAPER``; linux/prctl.h; proc(5), ``/proc/PID/stat``; signal(7).
 """
@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 ENDING_S = 5.0
-"""Seconds for all of them to end; one of another user, or that begins others faster than they end, is left after it."""
+"""Seconds for all of them to end; one of another user, or that forks faster than it is killed, is left after that."""
 
 NOT_STARTED = 127
 """What a shell says of a command that cannot be run."""
@@ -27,7 +27,7 @@ _TOLD_TO_END = 128 + signal.SIGTERM
 
 
 def main(words: Sequence[str]) -> int:
-    """Run a command; its exit code, or as a shell says it 128 and the signal that ended it."""
+    """Run a command; its exit code, or 128 and the number of the signal that ended it, as of a shell."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TOLD_TO_END))
     try:
@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def end_children() -> None:
-    """End every child, and who is our child then because its parent has ended."""
+    """Kill every child, and every process that becomes one because its parent has ended."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     until = time.monotonic() + ENDING_S
     with contextlib.suppress(ChildProcessError):

@@ -1,6 +1,6 @@
-"""The gates that others keep: commands which this computer's settings define, and web services that they allow.
+"""Hooks, the gates of other programs: commands that this computer's settings define, and web services they allow.
 
-A rollout's row only names a gate: who writes rows, or starts rollouts, runs nothing by that on the computer that asks.
+A rollout's row only names a hook: writing rows, or starting rollouts, runs no command of one's own on this computer.
 """
 
 import shlex
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult, Rollout
 from hermesops.model.rollout_spec import HOOK_FACTS, HookGate
-from hermesops.rollout.gates.hook_command import HookCommand
+from hermesops.rollout.gates.hook_command import run_hook
 from hermesops.rollout.webhooks import ask_service, message
 
 if TYPE_CHECKING:
     import httpx
 
 LONGEST_S = 600.0
-"""Seconds that a gate may take whatever its row says."""
+"""Seconds that a hook may take whatever its row says."""
 
 _ANSWERS = {0: GateResult.PASS, 1: GateResult.FAIL}
 _HTTPS_PORT = 443
@@ -27,12 +27,12 @@ _HTTPS_PORT = 443
 
 @dataclass(frozen=True)
 class AllowedHooks:
-    """What the settings of this computer say about gates.
+    """What the settings of this computer say about hooks.
 
     Attributes:
-        commands: Command lines by the name that a rollout calls them by.
+        commands: Command lines by the hook's name.
         hosts: Of web services: ``host``, or ``host:port`` where that is not 443.
-        is_local: Whether a service on this computer's own loopback may be asked too, and without TLS.
+        is_local: Whether a service on this computer's loopback may be asked too, and without TLS.
     """
 
     commands: Mapping[str, str]
@@ -40,14 +40,14 @@ class AllowedHooks:
     is_local: bool = False
 
     def words(self, name: str) -> tuple[str, ...]:
-        """The command of that name; empty where there is none, or no shell would read it."""
+        """The command of that name; empty where there is none, or it cannot be split as a shell does."""
         try:
             return tuple(shlex.split(self.commands.get(name, "")))
         except ValueError:
             return ()
 
     def problem(self, hook: HookGate) -> str:
-        """Why a gate cannot be asked here; empty when it can."""
+        """Why a hook cannot be asked here; empty when it can."""
         if hook.url:
             return self.url_problem(hook.url)
         if hook.name not in self.commands:
@@ -55,7 +55,7 @@ class AllowedHooks:
         return "" if self.words(hook.name) else f"hook {hook.name} is defined here, but as no command"
 
     def url_problem(self, url: str) -> str:
-        """Why a service must not be asked; it repeats the host alone, as the rest may hold a key."""
+        """Why a service must not be asked; names only its host, as the rest may hold a key."""
         parsed = _parsed(url)
         problem = self.cleartext_problem(url)
         if problem or parsed is None or (self.is_local and _is_loopback(parsed.host)):
@@ -66,7 +66,7 @@ class AllowedHooks:
         return ""
 
     def cleartext_problem(self, url: str) -> str:
-        """Why nothing must be sent to a URL, whoever chose it: it has no TLS, and is not the local world's own."""
+        """Why nothing must be sent to a URL: it has no TLS and is not on this computer's loopback in a local world."""
         parsed = _parsed(url)
         if parsed is None or parsed.scheme not in {"http", "https"}:
             return "the URL cannot be read"
@@ -75,10 +75,10 @@ class AllowedHooks:
         return f"{parsed.host} would be asked without TLS"
 
     def refuse_others(self, hooks: Sequence[HookGate]) -> None:
-        """Return if every gate can be asked on this computer.
+        """Refuse hooks that cannot be asked on this computer.
 
         Raises:
-            RefusedError: One cannot; the hint says what can.
+            RefusedError: One cannot; the hint names those that can.
         """
         for hook in hooks:
             if problem := self.problem(hook):
@@ -88,12 +88,12 @@ class AllowedHooks:
 
 
 class Hooks:
-    """Asks commands and web services.
+    """Asks hooks.
 
     Args:
-        environment: Named in what they are told.
+        environment: Named in the message to them.
         allowed: What this computer's settings say.
-        search: Where commands are looked for, as ``PATH`` spells it.
+        search: The ``PATH`` of commands.
     """
 
     def __init__(self, *, environment: str, allowed: AllowedHooks, search: str) -> None:
@@ -102,22 +102,21 @@ class Hooks:
         self._search = search
 
     async def ask(self, hook: HookGate, rollout: Rollout) -> tuple[GateResult, str]:
-        """The answer and a line of detail; ``inconclusive`` when there was none in time, or none may be asked for."""
+        """Its result and a line of detail; ``inconclusive`` without an answer in time, or if it is not allowed."""
         if problem := self._allowed.problem(hook):
             return GateResult.INCONCLUSIVE, problem
-        told, timeout_s = message(rollout, None, environment=self._environment), min(hook.timeout_s, LONGEST_S)
+        body, timeout_s = message(rollout, None, environment=self._environment), min(hook.timeout_s, LONGEST_S)
         if hook.url:
-            return await ask_service(hook.url, told, timeout_s=timeout_s)
-        variables = {"PATH": self._search, **{name: str(told[fact]) for name, fact in HOOK_FACTS.items()}}
-        command = HookCommand(self._allowed.words(hook.name), variables, timeout_s=timeout_s)
-        code, said = await command.run(told)
+            return await ask_service(hook.url, body, timeout_s=timeout_s)
+        variables = {"PATH": self._search, **{name: str(body[fact]) for name, fact in HOOK_FACTS.items()}}
+        code, output_line = await run_hook(self._allowed.words(hook.name), variables, body, timeout_s=timeout_s)
         if code is None:
-            return GateResult.INCONCLUSIVE, said
-        return _ANSWERS.get(code, GateResult.INCONCLUSIVE), said or f"exit code {code}"
+            return GateResult.INCONCLUSIVE, output_line
+        return _ANSWERS.get(code, GateResult.INCONCLUSIVE), output_line or f"exit code {code}"
 
 
 def parse_hook(text: str, *, timeout_s: float = 60.0) -> HookGate:
-    """A hook as an operator names it: ``NAME``, or ``NAME=https://…``. Pure.
+    """A hook as an operator names it: ``NAME``, or ``NAME=https://…``.
 
     Raises:
         UsageError: It is neither.
@@ -132,8 +131,8 @@ def parse_hook(text: str, *, timeout_s: float = 60.0) -> HookGate:
 
 
 def _parsed(url: str) -> "httpx.URL | None":
-    """The URL as it is read by what will ask it, or none."""
-    import httpx  # noqa: PLC0415 - most rollouts ask nobody
+    """The URL as the client that will ask it reads it; ``None`` where it cannot."""
+    import httpx  # noqa: PLC0415 - most rollouts have no hook
 
     try:
         return httpx.URL(url)

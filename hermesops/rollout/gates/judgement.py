@@ -1,4 +1,4 @@
-"""What the gates say of what was seen. Pure; each result carries the figures that it follows from."""
+"""What the gates say of an observation, each with the figures that it follows from. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetSt
 from hermesops.model.rollout_spec import HealthGate, Spec
 from hermesops.rollout.gates.failure import FailureGateAnswer, Tally, weigh
 from hermesops.rollout.gates.health import Compared, compare
-from hermesops.rollout.ports import Watched
+from hermesops.rollout.ports import HealthObservation
 
 _BETWEEN = 0.2
 """Share of a stage's alpha that may be spent on looks before its end; they are alike, and there may be many …"""
@@ -21,7 +21,7 @@ _WAITING = TargetState.WAITING
 
 @dataclass(frozen=True)
 class GateAnswer:
-    """What one gate says, with the figures."""
+    """What one gate says, and the figures in words."""
 
     result: GateResult
     why: str
@@ -32,7 +32,7 @@ class Judgement:
     """What all gates say at one moment.
 
     Attributes:
-        stage: The last stage of which anybody was touched; -1 before.
+        stage: The last stage of which a target counts, from 0; -1 before.
         answers: Whether enough of all targets answered before anything was changed.
         compared: Each vital that was compared.
         health: The worst of them.
@@ -48,13 +48,13 @@ class Judgement:
     can_compare: bool
 
 
-def judge(rollout: Rollout, targets: Sequence[RolloutTarget], watched: Watched, *, at_end: bool) -> Judgement:
-    """Hear every gate that needs nobody else.
+def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObservation, *, at_end: bool) -> Judgement:
+    """Ask every gate that needs no other program.
 
     Args:
         rollout: Its spec has the limits.
-        targets: As they stand.
-        watched: What was seen of health.
+        targets: All of them.
+        health: The health of instances.
         at_end: Whether a stage is about to end: only then is the health gate given its full share of alpha.
     """
     spec = rollout.spec
@@ -65,7 +65,7 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], watched: Watched, 
     failures = weigh(tally(counted), in_stage, spec.gates.failures, is_over=not left)
     running = [target for target in targets if target.state.is_well and target.progress.on_release]
     untouched = sum(target.state is _WAITING for target in targets)
-    compared = _compared(spec, watched, at_end=at_end)
+    compared = _compared(spec, health, at_end=at_end)
     can_compare = spec.gates.health.can_compare(len(running), untouched)
     seen = _answers_of(rollout, targets)
     return Judgement(
@@ -74,13 +74,13 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], watched: Watched, 
         failures,
         _health(spec, compared, len(running)),
         compared,
-        _probe(spec, running, watched),
+        _probe(spec, running, health),
         can_compare,
     )
 
 
 def evidence_of(judgement: Judgement) -> Mapping[str, object]:
-    """What the gates said, as an event keeps it."""
+    """What the gates said, as an event stores it."""
     failures = judgement.failures
     return {
         "stage": judgement.stage + 1,
@@ -104,14 +104,14 @@ def evidence_of(judgement: Judgement) -> Mapping[str, object]:
 
 
 def counts(target: RolloutTarget, rollout: Rollout) -> bool:
-    """Whether a target says anything of the release: it was changed, or could not be; and nobody has forgiven it."""
+    """Whether a target says anything of the release: it was changed or could not be, and no operator forgave it."""
     if not target.state.has_failed:
         return target.touched_at is not None and (target.state.is_well or target.state is TargetState.KEPT)
     return not rollout.decisions.forgive(target)
 
 
 def tally(targets: Sequence[RolloutTarget]) -> Tally:
-    """Count those that count."""
+    """How many targets there are, and how many of them failed."""
     return Tally(len(targets), sum(target.state.has_failed for target in targets))
 
 
@@ -138,10 +138,10 @@ def is_unseen(target: RolloutTarget) -> bool:
     )
 
 
-def _compared(spec: Spec, watched: Watched, *, at_end: bool) -> tuple[Compared, ...]:
+def _compared(spec: Spec, health: HealthObservation, *, at_end: bool) -> tuple[Compared, ...]:
     gate = spec.gates.health
     alpha = share_of_alpha(gate, len(spec.stages), at_end=at_end)
-    return tuple(compare(comparison, alpha=alpha, floor=gate.floor) for comparison in watched.comparisons)
+    return tuple(compare(comparison, alpha=alpha, floor=gate.floor) for comparison in health.comparisons)
 
 
 def share_of_alpha(gate: HealthGate, stages: int, *, at_end: bool) -> float:
@@ -171,11 +171,11 @@ def _health(spec: Spec, compared: Sequence[Compared], running: int) -> GateAnswe
     return GateAnswer(GateResult.PASS, "; ".join(each.why for each in compared))
 
 
-def _probe(spec: Spec, running: Sequence[RolloutTarget], watched: Watched) -> GateAnswer:
+def _probe(spec: Spec, running: Sequence[RolloutTarget], health: HealthObservation) -> GateAnswer:
     share = spec.gates.probe.share
     if not share:
         return GateAnswer(GateResult.PASS, "switched off")
-    exercised = sum(target.id in watched.liveness_of and watched.liveness_of[target.id].exercised for target in running)
+    exercised = sum(target.id in health.liveness_of and health.liveness_of[target.id].exercised for target in running)
     words = f"{exercised} of {len(running)} took a turn since"
     if not running or exercised < share * len(running):
         return GateAnswer(GateResult.NOT_EXERCISED, words)

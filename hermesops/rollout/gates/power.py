@@ -1,7 +1,8 @@
-"""What a failure gate would do, computed and not simulated: how likely it halts, when, and who is hurt by then. Pure.
+"""The power of the failure gate, computed and not simulated: how likely it halts, when, and after how many failures.
 
 The gate sees nothing but counts at the end of each batch. So the probability of every pair of counts follows exactly
-from that of the pairs a batch before, and the error rates of test and rule together can be stated for the very course.
+from that of the pairs a batch before, and the error rates of test and rule together can be stated for given batches.
+Pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,15 +16,15 @@ _NEGLIGIBLE = 1e-8
 """Probability below which a pair of counts is not followed any further; it counts as not halted."""
 
 _OUT_OF_PLAY = -1
-"""Instead of everybody's failures: their test can halt nothing any more that the stage's own does not halt before."""
+"""Instead of the failures of all: their test can halt nothing any more that the stage's own does not halt before."""
 
 Ways = dict[tuple[int, int], float]
-"""Failures of everybody and of the present stage, with the probability of having come to them unhalted."""
+"""Failures of all targets and of the present stage, with the probability of having come to them unhalted."""
 
 
 @dataclass(frozen=True)
 class Odds:
-    """What is to be expected of a course if each target fails with one probability.
+    """What is to be expected of given batches if each target fails with one probability.
 
     Attributes:
         halted: Probability that the gate halts it at some point.
@@ -39,7 +40,7 @@ class Odds:
 
 
 def odds(stages: Sequence[Sequence[int]], rate: float, gate: FailureGate) -> Odds:
-    """Follow every way that a course can take.
+    """Follow every pair of counts that the batches can lead to.
 
     Args:
         stages: Sizes of the batches of each stage.
@@ -71,21 +72,21 @@ def seen_with(rate: float, power: float) -> int:
 
 
 def worst_failed(stages: Sequence[Sequence[int]], gate: FailureGate) -> int:
-    """How many a release hurts that breaks everybody: all that are touched until the gate sees it."""
+    """How many targets fail under a release that breaks all: those touched until the gate halts."""
     bounds = Bounds.of(gate)
-    for everybody, stage, is_over in _prefixes(stages):
-        if halts(Tally(everybody, everybody), Tally(stage, stage), gate, bounds, is_over=is_over):
-            return everybody
+    for overall, stage, is_over in _prefixes(stages):
+        if halts(Tally(overall, overall), Tally(stage, stage), gate, bounds, is_over=is_over):
+            return overall
     return sum(map(sum, stages))
 
 
 def _prefixes(stages: Sequence[Sequence[int]]) -> Iterator[tuple[int, int, bool]]:
-    everybody = 0
+    overall = 0
     for batches in stages:
         stage = 0
         for number, size in enumerate(batches, 1):
-            everybody, stage = everybody + size, stage + size
-            yield everybody, stage, number == len(batches)
+            overall, stage = overall + size, stage + size
+            yield overall, stage, number == len(batches)
 
 
 @dataclass(frozen=True)
@@ -98,20 +99,20 @@ class _Rules:
     bounds: Bounds
     is_over: bool
 
-    def halt(self, everybody: int, stage: int) -> bool:
+    def halt(self, overall: int, stage: int) -> bool:
         """Whether so many failures do."""
         of_stage = Tally(self.in_stage, stage)
-        if everybody == _OUT_OF_PLAY:
+        if overall == _OUT_OF_PLAY:
             return self.bounds.ratio(of_stage) >= self.bounds.bad or (self.is_over and is_lost(of_stage))
-        return halts(Tally(self.touched, everybody), of_stage, self.gate, self.bounds, is_over=self.is_over)
+        return halts(Tally(self.touched, overall), of_stage, self.gate, self.bounds, is_over=self.is_over)
 
 
 def _at_stage(ways: Ways, touched: int, gate: FailureGate, bounds: Bounds, *, is_last: bool) -> Ways:
     """A new stage counts its failures from 0.
 
-    By what everybody's ratio is worth less than 0 when the last stage begins, the stage's own is worth more than
-    everybody's until its end. From ``-bad`` on the rule for the first few is out of play too, where its rate makes
-    everybody's ratio positive. That is nearly always so where many were touched, and leaves one count to follow of two.
+    By what the ratio of all is below 0 when the last stage begins, the stage's own is above that of all until its end.
+    From ``-bad`` on the rule for the first few cannot halt either, where its rate makes the ratio of all positive. That
+    is nearly always so where many were touched, and leaves one count to follow of two.
     """
     rule_is_weaker = bounds.ratio(Tally(1000, round(1000 * gate.early_rate))) > 0
     merged: Ways = {}

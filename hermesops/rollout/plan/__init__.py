@@ -1,1 +1,1 @@
-"""A rollout before it starts: who, in which order and batches, when, and how much could break."""
+"""A rollout before it starts: the request, its targets and batches, when it may run, what it is refused for."""

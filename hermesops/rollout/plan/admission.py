@@ -1,18 +1,27 @@
-"""What can be refused before anything moves: a course that leads nowhere, gates that cannot work. Pure."""
+"""What a rollout is refused for before it starts, and the blast radius above which two people must want it. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import log2
 
 from hermesops.errors import UsageError
+from hermesops.model.rollout import RolloutTarget
 from hermesops.model.rollout_spec import Gates, Spec
 from hermesops.model.vitals import Vital
-from hermesops.rollout.actions import hook_kind
+from hermesops.rollout.events import hook_kind
 from hermesops.rollout.plan.windows import parse_window
+
+_PER_DOUBLING = 6.0
+"""Points for each doubling of the users that are touched: 200 of them are 46, a thousand are 60."""
+
+_PROTECTED = 15.0
+_UNGUARDED = 20.0
+_EMERGENCY = 10.0
 
 _HINT = "hermesops rollout start --help"
 
 
 def refuse_spec(spec: Spec) -> None:
-    """Let only a spec through that can be carried out.
+    """Refuse a spec that cannot be carried out.
 
     Raises:
         UsageError: It names everything that is wrong with it.
@@ -25,7 +34,7 @@ def refuse_spec(spec: Spec) -> None:
 
 
 def refuse_raised(spec: Spec, limit: float) -> None:
-    """Let whoever starts a rollout only lower the blast radius above which a second operator approves.
+    """Refuse a spec that raises the blast radius above which a second operator must approve.
 
     Args:
         spec: What they chose.
@@ -40,6 +49,22 @@ def refuse_raised(spec: Spec, limit: float) -> None:
             f"--two-person-above {spec.two_person_above:g} would raise that",
             hint=f"--two-person-above {limit:g} or less, or leave it out; the setting two_person_above is the limit",
         )
+
+
+def blast_radius(touched: Sequence[RolloutTarget], spec: Spec) -> float:
+    """How much a step could break at worst, as a score.
+
+    Args:
+        touched: The targets that run the release once the step is done.
+        spec: Gates that are switched off, and an emergency, raise it.
+    """
+    if not touched:
+        return 0.0
+    score = _PER_DOUBLING * log2(len(touched))
+    score += _PROTECTED * any(target.facts.protected for target in touched)
+    score += _UNGUARDED * (not spec.gates.health.vitals and not spec.gates.probe.share)
+    score += _EMERGENCY * bool(spec.emergency)
+    return round(score, 1)
 
 
 def _stages(spec: Spec) -> Iterator[str]:
@@ -77,6 +102,6 @@ def _gates(gates: Gates, stages: int) -> Iterator[str]:
     for hook in gates.hooks:
         if not hook.name or hook.timeout_s <= 0:
             yield f"gate {hook.name!r} needs a name and a time limit"
-    if len({hook_kind(hook) for hook in gates.hooks}) != len(gates.hooks):
+    if len({hook_kind(hook.name) for hook in gates.hooks}) != len(gates.hooks):
         yield "two gates have the same name, as far as an event's kind holds it"
     yield from (f"there is no stage {number}" for number in gates.manual_before if not 1 <= number <= stages)

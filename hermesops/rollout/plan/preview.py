@@ -1,4 +1,4 @@
-"""What a rollout would do and what its gates can see, before anything moves: the very course that would run. Pure."""
+"""What a rollout would do and what its gates can see, from the very batches that would run. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,14 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import RolloutTarget, Target
 from hermesops.model.rollout_spec import Spec
 from hermesops.rollout.gates.power import odds, seen_with, worst_failed
-from hermesops.rollout.plan.batches import batches_of, shape_of
-from hermesops.rollout.plan.blast_radius import blast_radius
-from hermesops.rollout.plan.order import stratum
+from hermesops.rollout.plan.admission import blast_radius
+from hermesops.rollout.plan.batches import batches_of, shape_of, stratum
 
 ATTEMPT_S = 20.0
-"""What one machine usually takes: a start of the agent, its trial and its checks."""
+"""Seconds that one machine usually takes: a start of the agent, its trial and its checks."""
 
 FAULTS = (0.05, 0.10, 0.20, 0.30, 1.0)
-"""Shares of users that a fault may hit, for which the gate's power is stated."""
+"""Shares of users that a fault may affect, for which the gate's power is stated."""
 
 _SEEN_RATE, _SEEN_POWER = 0.10, 0.90
 
@@ -29,10 +28,10 @@ class StageAhead:
         batches: Their sizes.
         after: How many have the release at its end.
         strata: How many of the strata of all targets have been reached by then; ``of`` so many.
-        blast_radius: Score of everybody touched by its end.
+        blast_radius: Score of all targets touched by its end.
         two_people: Whether a second operator must approve it.
         compares: Whether there are canaries and controls enough at its end for health to be compared.
-        seconds: How long it takes if nobody is busy.
+        seconds: How long it takes if no target is busy.
     """
 
     number: int
@@ -51,9 +50,9 @@ class Power:
     """What the failure gate does about a fault.
 
     Attributes:
-        rate: Share of users that it hits.
+        rate: Share of users that it affects.
         halted: Probability of a halt at all; ``first_stage`` within the first stage.
-        touched: Mean number touched; ``failed`` likewise hurt.
+        touched: Mean number of targets touched; ``failed`` likewise failed.
     """
 
     rate: float
@@ -71,7 +70,7 @@ class RolloutPreview:
         at_once: How many may be changing at the same time.
         false_halt: Probability that a good release is halted by what fails anyway.
         base_rate: How often that is.
-        worst_failed: How many are hurt by a release that breaks everybody.
+        worst_failed: How many targets fail under a release that breaks all.
         seen_machines: So many machines show a fault in 10 % of users with a probability of 90 %.
         seen_in: In which stage so many are touched; 0 when there are fewer.
         seconds: How long all of it takes, without windows and busy users.
@@ -91,18 +90,12 @@ class RolloutPreview:
 
     @property
     def canaries(self) -> tuple[RolloutTarget, ...]:
-        """Who gets it first."""
+        """The targets of the first stage."""
         return tuple(target for target in self.targets if target.stage == 0)
 
 
 def preview(release: ReleaseId, targets: Sequence[Target], spec: Spec) -> RolloutPreview:
-    """Look ahead.
-
-    Args:
-        release: What would be brought.
-        targets: To whom.
-        spec: How.
-    """
+    """The preview of a release to targets."""
     placed = batches_of(release, targets, spec)
     sizes = shape_of(placed)
     gate = spec.gates.failures

@@ -1,7 +1,7 @@
-"""When users' machines may be changed: maintenance windows, freezes, quiet hours. Pure; the time comes in.
+"""When machines may be changed: maintenance windows, freezes, quiet hours. Pure: the time is an argument.
 
 A window is written as ``Mon-Fri 09:00-17:00 Europe/Berlin`` or ``Sat,Sun 22:00-02:00 UTC``; days are those on which it
-opens. Its hours are the wall clock's of its time zone, so it keeps its place in the day when that zone's clocks change.
+opens. Its hours are those of its time zone, also when that zone's clocks change.
 """
 
 import re
@@ -20,7 +20,7 @@ _WINDOW = re.compile(r"(?P<days>\S+)\s+(?P<begin>\d\d:\d\d)-(?P<end>\d\d:\d\d)(?
 
 @dataclass(frozen=True)
 class Window:
-    """Hours that come every week.
+    """Hours of every week.
 
     Attributes:
         days: Weekdays on which it opens, Monday is 0.
@@ -45,7 +45,7 @@ class Window:
 
 
 def parse_window(text: str) -> Window:
-    """What an operator wrote.
+    """A window as an operator wrote it.
 
     Raises:
         UsageError: It is no window.
@@ -72,10 +72,10 @@ def _days(part: str) -> Iterable[int]:
 
 @dataclass(frozen=True)
 class Closed:
-    """Nobody may be touched now.
+    """No machine may be changed now.
 
     Attributes:
-        until: When that may be over; ``None`` while only a person ends it.
+        until: When that may be over; ``None`` where only an operator ends it.
         why: In one line.
     """
 
@@ -84,7 +84,7 @@ class Closed:
 
 
 def closed_at(now: datetime, windows: Sequence[str], freezes: Iterable[Freeze]) -> Closed | None:
-    """What forbids changes at that moment; ``None`` when nothing does."""
+    """What forbids changes at a moment; ``None`` for nothing."""
     for freeze in freezes:
         if freeze.holds_at(now):
             return Closed(freeze.ends_at, f"frozen by {freeze.who}: {freeze.reason}")
@@ -96,7 +96,7 @@ def closed_at(now: datetime, windows: Sequence[str], freezes: Iterable[Freeze]) 
 
 
 def quiet_until(now: datetime, quiet: QuietHours) -> datetime:
-    """When quiet hours end that hold at that moment."""
+    """When quiet hours end that hold at a moment."""
     there = now.astimezone(ZoneInfo(quiet.timezone))
     ends = datetime.combine(there.date(), quiet.end, ZoneInfo(quiet.timezone))
     if ends <= there:

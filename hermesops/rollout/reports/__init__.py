@@ -1,1 +1,1 @@
-"""A rollout in words and figures: its progress, its decisions explained, other gates replayed."""
+"""A rollout in words and figures: its progress, its events explained, its record under other gates."""

@@ -1,82 +1,86 @@
-"""A rollout's decisions in words, each with what it followed from. Pure; told from what was recorded."""
+"""A rollout's events in words, each with the figures that it followed from. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.model.rollout import RolloutEvent
+from hermesops.rollout.events import (
+    BatchBegun,
+    BatchEnded,
+    CommandGiven,
+    DrillEnded,
+    Event,
+    GateAnswered,
+    Notified,
+    Recorded,
+    RollbackBegun,
+    RolloutStarted,
+    StateChanged,
+    TargetsUpdated,
+    WaitBegun,
+    WorldPurged,
+    kind_of,
+)
 
 
 @dataclass(frozen=True)
 class Explained:
-    """One decision.
+    """One event.
 
     Attributes:
         what: In a few words.
-        why: The reason that was recorded.
+        why: The reason that was recorded; may be empty.
         evidence: The figures behind it, a line each.
     """
 
     at: datetime
-    kind: str
     what: str
     why: str
     evidence: tuple[str, ...]
 
 
-def explain(events: Iterable[RolloutEvent]) -> tuple[Explained, ...]:
-    """Each recorded decision, in the order in which they were taken."""
-    return tuple(_explained(event) for event in events)
+def explain(recorded: Recorded[Event]) -> Explained:
+    """An event in words."""
+    why = getattr(recorded.event, "why", "")
+    return Explained(recorded.at, _what(recorded.event), why, tuple(_evidence(recorded)))
 
 
-def _explained(event: RolloutEvent) -> Explained:
-    why = str(event.decision.get("why") or "")
-    return Explained(event.at, event.kind, _what(event), why, tuple(_evidence(event)))
+def _what(event: Event) -> str:
+    match event:
+        case StateChanged(before, after):
+            verb = f" ({_words(event.verb)})" if event.verb else ""
+            return f"{_words(before)} → {_words(after)} by {event.who or 'hermesops'}{verb}"
+        case CommandGiven(state):
+            return f"{_words(state)}: {_words(event.verb)} by {event.who}"
+        case TargetsUpdated() | BatchBegun() | RollbackBegun():
+            return f"{_words(kind_of(event))} {len(event.targets)}"
+        case BatchEnded(outcomes):
+            states = [one.state for one in outcomes]
+            counts = (f"{states.count(state)} {_words(state)}" for state in dict.fromkeys(states))
+            return f"batch ended: {', '.join(counts) or 'no target'}"
+        case DrillEnded(result, detail=detail):
+            return f"rehearsal: {_words(result)}, {detail}"
+        case GateAnswered(gate, result, detail=detail):
+            return f"gate {gate}: {_words(result)}, {detail}"
+        case Notified(problem=problem) if problem:
+            return f"notify: not delivered: {problem}"
+        case RolloutStarted() | WaitBegun() | Notified() | WorldPurged():
+            return kind_of(event)
 
 
-def _what(event: RolloutEvent) -> str:
-    decision = event.decision
-    match event.kind:
-        case "state" | "said":
-            who = decision.get("who") or "hermesops"
-            verb = f" ({decision['verb']})" if decision.get("verb") else ""
-            return f"{decision.get('from', '')} → {decision.get('to', '')} by {who}{verb}".replace("_", " ").strip()
-        case "deployed":
-            return f"came to an end: {_counted(decision.get('targets'))}"
-        case "deploy_targets" | "roll_back_targets" | "update_targets":
-            told = decision.get("targets")
-            return f"{event.kind.replace('_', ' ')} {len(told) if isinstance(told, list) else 0}"
-        case "drill":
-            return f"rehearsal: {_words(decision.get('result'))}, {decision.get('detail', '')}"
-        case "notify":
-            problem = decision.get("problem")
-            return f"told those who want to know{f', in vain: {problem}' if problem else ''}"
-        case kind if kind.startswith("hook:"):
-            name = kind.partition(":")[2]
-            return f"gate {name}: {_words(decision.get('result'))}, {decision.get('detail', '')}"
-        case _:
-            return event.kind
-
-
-def _evidence(event: RolloutEvent) -> Iterable[str]:
+def _evidence(recorded: Recorded[Event]) -> Iterable[str]:
     for gate in ("failures", "health", "probe"):
-        said = event.evidence.get(gate)
-        if isinstance(said, Mapping):
-            yield f"{gate}: {_words(said.get('result'))} - {said.get('why', '')}"
-    told = event.decision.get("targets")
-    if event.kind == "deployed" and isinstance(told, list):
-        for each in told:
-            if isinstance(each, Mapping) and each.get("detail"):
-                yield f"{each.get('instance')}: {_words(each.get('state'))}, {each.get('detail')}"
-    named = event.evidence.get("targets")
+        answer = recorded.evidence.get(gate)
+        if isinstance(answer, Mapping):
+            yield f"{gate}: {_words(str(answer.get('result')))} - {answer.get('why', '')}"
+    if isinstance(recorded.event, BatchEnded):
+        for one in recorded.event.outcomes:
+            if one.detail:
+                yield f"{one.instance}: {_words(one.state)}, {one.detail}"
+    named = recorded.evidence.get("targets")
     if isinstance(named, Mapping):
-        yield from (f"{name.replace('_', ' ')}: {value}" for name, value in named.items())
+        yield from (f"{_words(name)}: {value}" for name, value in named.items())
 
 
-def _counted(told: object) -> str:
-    states = [str(each.get("state")) for each in told if isinstance(each, Mapping)] if isinstance(told, list) else []
-    return ", ".join(f"{states.count(state)} {_words(state)}" for state in dict.fromkeys(states)) or "nobody"
-
-
-def _words(value: object) -> str:
-    return str(value or "").replace("_", " ")
+def _words(name: str) -> str:
+    return name.replace("_", " ")

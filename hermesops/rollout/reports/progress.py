@@ -1,15 +1,32 @@
-"""How far a rollout has come, how fast it goes, how long it will take at that. Pure; for people, not for gates."""
+"""How far a rollout has come: figures with pace and time left, and lines that name targets. Pure; no gate uses it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
+from hermesops.rollout.actions import (
+    AskHook,
+    Change,
+    Decision,
+    DeployTargets,
+    Drill,
+    Notify,
+    RollBackTargets,
+    UpdateTargets,
+    Wait,
+)
 from hermesops.rollout.gates.judgement import soaked_at
-from hermesops.rollout.observation import count_states
+from hermesops.rollout.observation import RolloutObservation, count_states, entered_stage, was_tried
 from hermesops.rollout.ports import Records
+
+_NAMED = 4
+"""Users named in one line; the rest are counted."""
+
+_PAST = frozenset({TargetState.FAILED, TargetState.TIMED_OUT, TargetState.ROLLED_BACK})
+"""States whose names are sentences already: ``ada failed``."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +48,20 @@ class StageProgress:
 
     @property
     def reached(self) -> int:
-        """How many run the release and do well."""
+        """How many run the release and are well."""
         return sum(count for state, count in self.states.items() if state.is_well)
 
 
 @dataclass(frozen=True)
 class RolloutProgress:
-    """The whole.
+    """A rollout.
 
     Attributes:
         touched: How many machines were told to change.
-        per_minute: Targets that came to an end a minute since the first was touched; 0 before.
+        per_minute: Targets with an outcome per minute since the first was touched; 0 before.
         left_s: Seconds until the end: batches to come at the pace of those that ended, and soaks; ``None`` before the
-            first batch has ended, and where the rollout waits for a person.
-        gates: What the gates said last, as events keep it; empty before.
+            first batch has ended, and while the rollout waits for an operator.
+        gates: What the gates said last, as events store it; empty before.
     """
 
     stages: tuple[StageProgress, ...]
@@ -58,7 +75,7 @@ class RolloutProgress:
 
 
 def progress_of(records: Records, now: datetime) -> RolloutProgress:
-    """Look at a rollout as a whole."""
+    """The figures of a rollout."""
     targets, spec = records.targets, records.rollout.spec
     stages = tuple(_stage(number, targets) for number in sorted({target.stage for target in targets}))
     touched = [target for target in targets if target.touched_at is not None]
@@ -77,6 +94,44 @@ def progress_of(records: Records, now: datetime) -> RolloutProgress:
         left_s=None if left_s is None else round(left_s),
         gates=_gates(records),
     )
+
+
+def narrate(step: Decision, observation: RolloutObservation) -> str:
+    """A step in words, before it is done."""
+    where = step.step.targets[0] if isinstance(step.step, DeployTargets) and step.step.targets else None
+    return f"{progress_line(_after(step, observation.targets), where)}: {_what(step, observation)}"
+
+
+def progress_line(targets: Sequence[RolloutTarget], where: RolloutTarget | None = None) -> str:
+    """How far a rollout is, as ``stage 1/3, batch 2/4, 3 of 60 healthy``; failures follow where there are any.
+
+    Args:
+        targets: All of the rollout.
+        where: The target whose stage and batch are named; by default those that were begun last.
+    """
+    counts = count_states(targets)
+    parts = [*_place(targets, where), f"{counts.get(TargetState.HEALTHY, 0)} of {len(targets)} healthy"]
+    failed = sum(number for state, number in counts.items() if state.has_failed)
+    unseen = counts.get(TargetState.UNREACHABLE, 0)
+    return ", ".join(
+        [*parts, *([f"{failed} failed"] if failed else []), *([f"{unseen} unreachable"] if unseen else [])]
+    )
+
+
+def change_lines(targets: Iterable[RolloutTarget]) -> list[str]:
+    """A line for each state and reason, naming the targets that have it."""
+    grouped: dict[tuple[TargetState, str], list[RolloutTarget]] = {}
+    for target in targets:
+        grouped.setdefault((target.state, _reason(target)), []).append(target)
+    return [_state_line(state, reason, some) for (state, reason), some in grouped.items()]
+
+
+def names(targets: Sequence[RolloutTarget]) -> str:
+    """The users of targets, as ``ada, bob and 3 more``."""
+    users = [target.facts.user for target in targets]
+    if len(users) <= _NAMED:
+        return ", ".join(users)
+    return f"{', '.join(users[: _NAMED - 1])} and {len(users) - _NAMED + 1} more"
 
 
 def _stage(number: int, targets: tuple[RolloutTarget, ...]) -> StageProgress:
@@ -122,5 +177,47 @@ def _soak_left_s(stage: Sequence[RolloutTarget], spec: Spec, now: datetime) -> f
 
 
 def _gates(records: Records) -> Mapping[str, object]:
-    heard = [event for event in records.latest.values() if "failures" in event.evidence]
-    return max(heard, key=lambda event: event.id).evidence if heard else {}
+    judged = [event for event in records.latest if "failures" in event.evidence]
+    return max(judged, key=lambda event: event.id).evidence if judged else {}
+
+
+def _after(step: Decision, targets: tuple[RolloutTarget, ...]) -> tuple[RolloutTarget, ...]:
+    """The targets as they will be after a step that only writes."""
+    updated = {target.id: target for target in step.step.targets} if isinstance(step.step, UpdateTargets) else {}
+    return tuple(updated.get(target.id, target) for target in targets)
+
+
+def _place(targets: Sequence[RolloutTarget], where: RolloutTarget | None) -> list[str]:
+    stages = max((target.stage for target in targets), default=-1) + 1
+    stage = where.stage if where else entered_stage(targets)
+    if stage < 0:
+        return ["not started"]
+    its = [target for target in targets if target.stage == stage]
+    begun = [target.batch for target in its if was_tried(target)]
+    batch = where.batch if where else max(begun, default=0)
+    return [f"stage {stage + 1}/{stages}", f"batch {batch + 1}/{len({target.batch for target in its})}"]
+
+
+def _what(step: Decision, observation: RolloutObservation) -> str:
+    match step.step:
+        case DeployTargets(targets=targets) if any(target.state.is_in_flight for target in targets):
+            return f"finish the change of {names(targets)}"
+        case DeployTargets(targets=targets):
+            return f"deploy {observation.rollout.release} to {names(targets)}"
+        case RollBackTargets(targets=targets):
+            return f"roll back {names(targets)}"
+        case UpdateTargets(targets=targets):
+            return "; ".join(change_lines(targets))
+        case Change(state=state):
+            return f"the rollout is {state.replace('_', ' ')}: {step.why}"
+        case Notify() | Drill() | AskHook() | Wait():
+            return step.why
+
+
+def _reason(target: RolloutTarget) -> str:
+    return "its gateway does not answer" if target.progress.unwell_since and not target.detail else target.detail
+
+
+def _state_line(state: TargetState, reason: str, targets: Sequence[RolloutTarget]) -> str:
+    verb = "" if state in _PAST else "is " if len(targets) == 1 else "are "
+    return f"{names(targets)} {verb}{state.replace('_', ' ')}{f': {reason}' if reason else ''}"

@@ -1,6 +1,6 @@
-"""What other gates would have made of a rollout that was recorded. Pure.
+"""What other gates would have made of a recorded rollout. Pure.
 
-What was recorded ends where the recorded gates ended it: beyond that nobody knows, and nothing is said.
+The record ends where its own gates ended it, so nothing is said about what would have come after.
 """
 
 from collections import Counter
@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.model.rollout import GateResult, RolloutEvent, RolloutTarget, TargetState
+from hermesops.model.rollout import GateResult, RolloutTarget
 from hermesops.model.rollout_spec import Gates, HealthGate
+from hermesops.rollout.events import BatchBegun, BatchEnded, Event, Recorded, StateChanged, TargetsUpdated
 from hermesops.rollout.gates.failure import Tally, weigh
 from hermesops.rollout.gates.health import can_tell
 from hermesops.rollout.gates.judgement import share_of_alpha
@@ -20,9 +21,8 @@ class Verdict:
     """What the other gates say at the end of one batch.
 
     Attributes:
-        at: When that was.
         stage: From 1.
-        touched: How many had an outcome by then; ``failed`` of them.
+        touched: How many targets had an outcome by then; ``failed`` of them failed.
         result: The worst of all gates.
         why: In words.
     """
@@ -42,8 +42,8 @@ class Replayed:
     Attributes:
         verdicts: One for each batch, up to the one that halts it.
         halted: Whether the last one does.
-        touched: How many it would have touched by then; ``failed`` of them.
-        recorded_touched: How many were touched in truth; ``recorded_failed`` of them failed.
+        touched: How many targets would have been touched by then; ``failed`` of them failed.
+        recorded_touched: How many were touched; ``recorded_failed`` of them failed.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -54,12 +54,12 @@ class Replayed:
     recorded_failed: int
 
 
-def replay(events: Sequence[RolloutEvent], targets: Sequence[RolloutTarget], gates: Gates) -> Replayed:
+def replay(events: Sequence[Recorded[Event]], targets: Sequence[RolloutTarget], gates: Gates) -> Replayed:
     """Run gates over what was recorded.
 
     Args:
         events: All of one rollout, oldest first.
-        targets: Its course.
+        targets: All of it.
         gates: The other configuration.
     """
     every = tuple(_verdicts(events, Counter(target.stage for target in targets), gates))
@@ -78,38 +78,31 @@ def _last(verdicts: Sequence[Verdict]) -> tuple[int, int]:
     return (verdicts[-1].touched, verdicts[-1].failed) if verdicts else (0, 0)
 
 
-def _verdicts(events: Sequence[RolloutEvent], sizes: Mapping[int, int], gates: Gates) -> Iterator[Verdict]:
+def _verdicts(events: Sequence[Recorded[Event]], sizes: Mapping[int, int], gates: Gates) -> Iterator[Verdict]:
     outcomes: dict[str, tuple[int, bool]] = {}
-    for event in events:
-        for told in _targets(event):
-            outcomes[str(told["instance"])] = int(str(told["stage"])), TargetState(str(told["state"])).has_failed
-        if not outcomes or event.kind not in {"deployed", "deploy_targets", "update_targets", "state"}:
+    for recorded in events:
+        ended = recorded.event.outcomes if isinstance(recorded.event, BatchEnded) else ()
+        # Targets that were only deferred have no outcome.
+        settled = [one for one in ended if one.state.has_failed or one.state.is_well]
+        outcomes |= {one.instance: (one.stage, one.state.has_failed) for one in settled}
+        if not outcomes or not isinstance(recorded.event, BatchEnded | BatchBegun | TargetsUpdated | StateChanged):
             continue
-        harm = _harm(event, gates.health, len(sizes))
-        if event.kind != "deployed" and not harm:
+        harm = _harm(recorded, gates.health, len(sizes))
+        if not isinstance(recorded.event, BatchEnded) and not harm:
             continue
         stage = max(stage for stage, _ in outcomes.values())
-        everybody = _tally(list(outcomes.values()))
+        overall = _tally(list(outcomes.values()))
         of_stage = _tally([each for each in outcomes.values() if each[0] == stage])
-        weighed = weigh(everybody, of_stage, gates.failures, is_over=of_stage.touched == sizes[stage])
+        weighed = weigh(overall, of_stage, gates.failures, is_over=of_stage.touched == sizes[stage])
         result, why = (GateResult.FAIL, harm) if harm else (weighed.result, weighed.why)
-        yield Verdict(event.at, stage + 1, everybody.touched, everybody.failed, result, why)
-
-
-def _targets(event: RolloutEvent) -> list[dict[str, object]]:
-    """Outcomes that an event tells of; those who were only left for later have none."""
-    told = event.decision.get("targets")
-    if event.kind != "deployed" or not isinstance(told, list):
-        return []
-    settled = {state.value for state in TargetState if state.has_failed or state.is_well}
-    return [each for each in told if isinstance(each, dict) and each.get("state") in settled]
+        yield Verdict(recorded.at, stage + 1, overall.touched, overall.failed, result, why)
 
 
 def _tally(outcomes: Sequence[tuple[int, bool]]) -> Tally:
     return Tally(len(outcomes), sum(failed for _, failed in outcomes))
 
 
-def _harm(event: RolloutEvent, gate: HealthGate, stages: int) -> str:
+def _harm(event: Recorded[Event], gate: HealthGate, stages: int) -> str:
     """Which vital the other gate would have halted for; empty for none."""
     compared = event.evidence.get("compared")
     if not gate.vitals or not isinstance(compared, list):

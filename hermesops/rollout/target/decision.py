@@ -1,58 +1,43 @@
-"""What is next for one target: follows from its row and from what its machine says, so it may be left anywhere. Pure.
+"""The next step for one target. It follows from its row and from what its machine says, so any runner can go on. Pure.
 
-Clocks of machines are not compared with ours. Whether a failure that a machine tells of is of this attempt is known
-from what it told before it was touched.
+Clocks of machines are not compared with ours. Whether a failure that a machine reports is of this attempt is known from
+what it reported before it was touched.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum, auto
 
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import ReleaseStatus, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
 
 BUSY_AGAIN_S = 300.0
-"""Seconds after which somebody busy is asked again."""
+"""Seconds after which a busy target is asked again."""
 
 
-@dataclass(frozen=True)
-class Fetch:
-    """Bring the release to the machine."""
+class TargetStep(Enum):
+    """What can be done for a target."""
 
-
-@dataclass(frozen=True)
-class ObserveAgent:
+    FETCH = auto()
+    """Copy the release to the machine."""
+    OBSERVE_AGENT = auto()
     """See whether its agent answers before anything is changed."""
-
-
-@dataclass(frozen=True)
-class Activate:
-    """Have the machine change."""
-
-
-@dataclass(frozen=True)
-class Confirm:
-    """See that it answers, and tell the machine to stay."""
-
-
-@dataclass(frozen=True)
-class RollBack:
-    """Tell the machine to go back: nobody wants the change any more."""
-
-
-@dataclass(frozen=True)
-class Await:
-    """Look again in a moment."""
-
-
-@dataclass(frozen=True)
-class Retry:
-    """Its machine went back because nobody was there to confirm; its turn comes again, once."""
+    ACTIVATE = auto()
+    """Have the machine change to the release."""
+    CONFIRM = auto()
+    """See that the gateway answers, and have the machine keep the release."""
+    ROLL_BACK = auto()
+    """Have the machine go back: the rollout was aborted."""
+    AWAIT = auto()
+    """Observe it again in a moment."""
+    RETRY = auto()
+    """Try it once more: the machine rolled back because no runner confirmed it in time."""
 
 
 @dataclass(frozen=True)
 class Settle:
-    """It has come to an end.
+    """The target has an outcome.
 
     Attributes:
         on_release: Whether it runs the new release for good.
@@ -63,7 +48,7 @@ class Settle:
     on_release: bool = False
 
 
-TargetDecision = Fetch | ObserveAgent | Activate | Confirm | RollBack | Await | Retry | Settle
+TargetDecision = TargetStep | Settle
 
 
 @dataclass(frozen=True)
@@ -71,14 +56,13 @@ class TargetObservation:
     """One target at one moment.
 
     Attributes:
-        status: What its machine says; ``None`` when it says nothing.
-        silent_s: For how many seconds it has said nothing.
-        tried_s: For how many seconds it has been under way.
-        unwell: What is wrong with its agent though nobody has touched it; empty when nothing, ``None`` before anybody
-            looked.
-        fetched: Whether this runner has brought the release to the machine.
+        status: What its machine says; ``None`` when it does not answer.
+        silent_s: Seconds since it last answered.
+        tried_s: Seconds since this or an earlier runner began with it.
+        unwell: What is wrong with its untouched agent; empty for nothing, ``None`` before it was observed.
+        fetched: Whether this runner has copied the release to the machine.
         confirm_error: Why this runner could not confirm it, though it tried; empty when it did not.
-        ending: Whether nobody new is to be touched, and who is not confirmed shall go back.
+        ending: Whether no new target is to be touched, and an unconfirmed one is to go back.
     """
 
     target: RolloutTarget
@@ -93,13 +77,7 @@ class TargetObservation:
 
 
 def decide_target(observation: TargetObservation, release: ReleaseId, spec: Spec) -> TargetDecision:
-    """The next thing to do for a target.
-
-    Args:
-        observation: The target and its machine.
-        release: What it shall run.
-        spec: How patient one is.
-    """
+    """The next step for a target that shall run a release."""
     if observation.status is None:
         return _in_silence(observation, spec)
     if observation.target.touched_at is None:
@@ -109,13 +87,13 @@ def decide_target(observation: TargetObservation, release: ReleaseId, spec: Spec
 
 def _in_silence(observation: TargetObservation, spec: Spec) -> TargetDecision:
     if observation.silent_s < spec.patience_s and observation.tried_s < spec.attempt_s:
-        return Await()
+        return TargetStep.AWAIT
     words = f"no answer for {observation.silent_s:.0f} s"
-    if observation.target.touched_at is None:
-        if observation.silent_s < spec.patience_s:  # whoever else works on it takes too long
-            words = f"not begun after {observation.tried_s:.0f} s"
-        return Settle(TargetState.UNREACHABLE, words)
-    return Settle(TargetState.SILENT, f"{words} since it was told to change")
+    if observation.target.touched_at is not None:
+        return Settle(TargetState.SILENT, f"{words} since it was told to change")
+    if observation.silent_s < spec.patience_s:  # another operation works on it for too long
+        words = f"not begun after {observation.tried_s:.0f} s"
+    return Settle(TargetState.UNREACHABLE, words)
 
 
 def _untouched(observation: TargetObservation, status: ReleaseStatus, release: ReleaseId, spec: Spec) -> TargetDecision:
@@ -128,61 +106,46 @@ def _untouched(observation: TargetObservation, status: ReleaseStatus, release: R
     if observation.tried_s >= spec.attempt_s:
         return Settle(TargetState.UNREACHABLE, f"not begun after {observation.tried_s:.0f} s")
     if status.activation:
-        return Await()
+        return TargetStep.AWAIT
     if status.busy and not spec.emergency and not is_overdue(observation.target, observation.now, spec):
         return Settle(TargetState.DEFERRED, f"busy: {status.busy}")
-    return _unless_unwell(observation, Activate() if observation.fetched else Fetch(), spec)
-
-
-def _unless_unwell(observation: TargetObservation, act: TargetDecision, spec: Spec) -> TargetDecision:
-    """An agent that does not answer now would not after the change: that would be no word about the release."""
-    if spec.emergency:
-        return act
-    if observation.unwell is None:
-        return ObserveAgent()
-    return (
-        Settle(TargetState.UNREACHABLE, f"before anything was changed, {observation.unwell}")
-        if observation.unwell
-        else act
-    )
+    # An agent that does not answer now would not answer after the change: that would say nothing of the release.
+    if observation.unwell is None and not spec.emergency:
+        return TargetStep.OBSERVE_AGENT
+    if observation.unwell and not spec.emergency:
+        return Settle(TargetState.UNREACHABLE, f"before anything was changed, {observation.unwell}")
+    return TargetStep.ACTIVATE if observation.fetched else TargetStep.FETCH
 
 
 def _touched(observation: TargetObservation, status: ReleaseStatus, release: ReleaseId, spec: Spec) -> TargetDecision:
-    if status.activation == release:
-        if status.phase != "unconfirmed":
-            return _patiently(observation, status, spec)
-        return _unless_late(observation, RollBack() if observation.ending else Confirm(), spec)
-    if status.current == release and not status.activation:
+    is_ready = status.activation == release and status.phase == "unconfirmed"
+    if not status.activation and status.current == release:
         return Settle(TargetState.SOAKING, on_release=True)
-    told = status.last != observation.target.progress.said_before
-    if told and status.last_to == release and status.last_failed:
-        return _went_back(observation, status)
-    if status.activation:
-        return _patiently(observation, status, spec)
-    return Settle(TargetState.WAITING) if observation.ending else _unless_late(observation, Activate(), spec)
+    is_new = status.last != observation.target.progress.last_before
+    if status.activation != release and is_new and status.last_to == release and status.last_failed:
+        return _rolled_back(observation, status)
+    if not status.activation and observation.ending:
+        return Settle(TargetState.WAITING)
+    if observation.tried_s >= spec.attempt_s:
+        phase = f" in {status.phase or 'a change'}" if status.activation and not is_ready else ""
+        words = f"not done after {observation.tried_s:.0f} s{phase}; it goes back by itself"
+        return Settle(TargetState.TIMED_OUT, words)
+    if is_ready:
+        return TargetStep.ROLL_BACK if observation.ending else TargetStep.CONFIRM
+    return TargetStep.AWAIT if status.activation else TargetStep.ACTIVATE
 
 
-def _went_back(observation: TargetObservation, status: ReleaseStatus) -> TargetDecision:
-    """Its machine is on the old release again. Where nobody was there to confirm, that is not the release's fault."""
+def _rolled_back(observation: TargetObservation, status: ReleaseStatus) -> TargetDecision:
+    """The machine is on its old release again. Where no runner confirmed it in time, the release is not to blame."""
     if observation.ending:
         return Settle(TargetState.ROLLED_BACK, status.why)
     if not status.confirm_timed_out:
-        return Settle(TargetState.FAILED, status.why or "its machine went back and did not say why")
+        return Settle(TargetState.FAILED, status.why or "its machine rolled back and did not say why")
     if observation.confirm_error:
         return Settle(TargetState.FAILED, observation.confirm_error)
-    if observation.target.progress.lapses:
-        return Settle(TargetState.TIMED_OUT, "it went back twice before anybody confirmed it")
-    return Retry()
-
-
-def _patiently(observation: TargetObservation, status: ReleaseStatus, spec: Spec) -> TargetDecision:
-    return _unless_late(observation, Await(), spec, f" in {status.phase or 'a change'}")
-
-
-def _unless_late(observation: TargetObservation, act: TargetDecision, spec: Spec, where: str = "") -> TargetDecision:
-    if observation.tried_s < spec.attempt_s:
-        return act
-    return Settle(TargetState.TIMED_OUT, f"not done after {observation.tried_s:.0f} s{where}; it goes back by itself")
+    if observation.target.progress.confirm_timeouts:
+        return Settle(TargetState.TIMED_OUT, "it rolled back twice before a runner confirmed it")
+    return TargetStep.RETRY
 
 
 def deferral(target: RolloutTarget, now: datetime, spec: Spec) -> datetime:
@@ -191,5 +154,5 @@ def deferral(target: RolloutTarget, now: datetime, spec: Spec) -> datetime:
 
 
 def is_overdue(target: RolloutTarget, now: datetime, spec: Spec) -> bool:
-    """Whether it is a target's turn whatever it or its user does."""
+    """Whether a target has been deferred for as long as it may be."""
     return deferral(target, now, spec) <= now

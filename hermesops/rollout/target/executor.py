@@ -1,7 +1,7 @@
-"""Brings single targets to an end each, several at a time: look, decide, do, write down, look again.
+"""Deploys to several targets at once, each until it has an outcome: observe, decide, do, write, and again.
 
-Each may be left at any moment, by a crash too: what its machine says tells the next runner how far it came. Who is told
-to stop touches nobody new from the next second on; a machine that is changing by then goes back rather than on.
+A target may be left at any moment, by a crash too: its machine tells the next runner how far it came. Within a second
+of an operator's command no new target is touched, and after an abort one that is changing goes back.
 """
 
 import asyncio
@@ -17,48 +17,32 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseHeldError
 from hermesops.model.rollout import ReleaseStatus, Rollout, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.ports import Clock, Machines, Rows
-from hermesops.rollout.target.decision import (
-    Activate,
-    Await,
-    Confirm,
-    Fetch,
-    ObserveAgent,
-    Retry,
-    RollBack,
-    Settle,
-    TargetDecision,
-    TargetObservation,
-    decide_target,
-    deferral,
-)
+from hermesops.rollout.target.decision import Settle, TargetObservation, TargetStep, decide_target, deferral
 from hermesops.waiting import cancel
 
 POLL_S = 1.0
-"""Seconds between two looks at a machine that is changing, and at what operators say."""
+"""Seconds between two observations of a machine that is changing, and between two reads of the rollout's state."""
 
-_LOOK_S = 60.0
-"""Seconds after which a machine that is looked at gives no answer."""
+_OBSERVE_S = 60.0
+"""Seconds after which a machine that is asked has not answered."""
 
 _OVERTIME_S = 30.0
-"""Seconds beyond a target's patience after which a step that still has not ended is left to its machine."""
+"""Seconds beyond a target's ``attempt_s`` after which a step that has not ended is left to its machine."""
 
 _NOTICE_S = 60.0
-"""Seconds that a machine which changes has to take notice that nobody wants that any more."""
+"""Seconds that a changing machine has to take notice of an abort."""
 
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
-_GOES_ON = frozenset({RolloutState.RUNNING, RolloutState.PAUSED})
-"""States in which whoever is under way is brought to the new release."""
-
 
 class BatchExecutor:
-    """Those under way in this process.
+    """The targets that this process is deploying to.
 
     Args:
-        rows: Where targets stand is written there.
-        machines: Theirs.
+        rows: Where their state is written.
+        machines: Their machines.
         clock: The time.
     """
 
@@ -72,32 +56,32 @@ class BatchExecutor:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody is under way."""
+        """Whether a target is in progress."""
         return bool(self._running)
 
     async def run(
         self, rollout: Rollout, targets: Iterable[RolloutTarget], is_enough: Callable[[list[RolloutTarget]], bool]
     ) -> list[RolloutTarget]:
-        """Bring targets to an end each, or as far as until somebody has seen enough; the others go on meanwhile.
+        """Deploy to targets until each has an outcome, or the outcomes so far are enough; the others then go on.
 
         Args:
-            rollout: Whose they are.
-            targets: Those that this runner is at already are waited for, not begun again.
-            is_enough: Whether what has come to an end so far is a reason to decide anew.
+            rollout: Their rollout.
+            targets: Those that are in progress already are waited for, not begun again.
+            is_enough: Whether the outcomes so far are a reason to decide again.
 
         Returns:
-            Those that came to an end.
+            Those that have an outcome.
         """
         self._state, self._is_enough = await self._rows.state(), False
-        mine = [self._begin(rollout, target) for target in targets]
-        watching = asyncio.ensure_future(self._watch())
+        tasks = [self._begin(rollout, target) for target in targets]
+        polling = asyncio.ensure_future(self._poll_state())
         try:
-            return await self._gather(mine, is_enough)
+            return await self._gather(tasks, is_enough)
         except BaseException:
             await self.stop()
             raise
         finally:
-            await cancel(watching)
+            await cancel(polling)
 
     async def stop(self) -> None:
         """Leave all of them where they are."""
@@ -107,7 +91,7 @@ class BatchExecutor:
 
     def _begin(self, rollout: Rollout, target: RolloutTarget) -> asyncio.Task[RolloutTarget]:
         if target.id not in self._running:
-            self._running[target.id] = asyncio.ensure_future(self._ended(rollout, target))
+            self._running[target.id] = asyncio.ensure_future(self._deploy_safely(rollout, target))
         return self._running[target.id]
 
     async def _gather(
@@ -125,33 +109,42 @@ class BatchExecutor:
                 break
         return ended
 
-    async def _watch(self) -> None:
+    async def _poll_state(self) -> None:
         while True:
             await self._clock.pause(POLL_S)
             self._state = await self._rows.state()
 
-    async def _ended(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
-        """Bring one to its end. What its machine provokes, a bug of ours included, is its own failure alone."""
+    @property
+    def _is_aborted(self) -> bool:
+        return self._state not in {RolloutState.RUNNING, RolloutState.PAUSED}
+
+    def _is_ending(self, target: RolloutTarget) -> bool:
+        """Whether an untouched target is not to be touched any more, and a touched one is to go back."""
+        holds = self._is_enough or self._state is RolloutState.PAUSED
+        return self._is_aborted or (not target.touched_at and holds)
+
+    async def _deploy_safely(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
+        """Deploy to one target. What its machine provokes, a bug of ours included, is its own failure alone."""
         try:
-            return await self._brought(rollout, target)
+            return await self._deploy(rollout, target)
         except HermesError:
-            raise  # the registry's: nobody could go on
+            raise  # the registry's: no target could go on
         except Exception as error:  # noqa: BLE001 - see above
             _log.error("rollout_target_broke", target=target.id, exc_info=error)
             return await self._settle(rollout, target, Settle(TargetState.FAILED, f"a bug: {type(error).__name__}"))
 
-    async def _brought(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
-        heard, fetched, confirm_error = self._clock.now(), False, ""
+    async def _deploy(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
+        answered_at, fetched, confirm_error = self._clock.now(), False, ""
         unwell: str | None = None
-        began = target.touched_at or heard  # whoever was at it before has had its share of patience
+        began = target.touched_at or answered_at  # an earlier runner has used up a part of its time
         while True:
-            status, held = await self._look(target.id)
+            status, is_held = await self._observe(target.id)
             now = self._clock.now()
-            heard = now if status or held else heard
+            answered_at = now if status or is_held else answered_at
             observation = TargetObservation(
                 target,
                 status,
-                silent_s=(now - heard).total_seconds(),
+                silent_s=(now - answered_at).total_seconds(),
                 tried_s=(now - began).total_seconds(),
                 unwell=unwell,
                 fetched=fetched,
@@ -159,61 +152,72 @@ class BatchExecutor:
                 ending=self._is_ending(target),
                 now=now,
             )
-            act = decide_target(observation, rollout.release, rollout.spec)
-            if isinstance(act, Settle):
-                return await self._settle(rollout, target, act)
-            if isinstance(act, ObserveAgent):
-                unwell = await self._unwell(target)
+            step = decide_target(observation, rollout.release, rollout.spec)
+            if isinstance(step, Settle):
+                return await self._settle(rollout, target, step)
+            if step is TargetStep.OBSERVE_AGENT:
+                unwell = await self._observe_agent(target)
                 continue
             left_s = rollout.spec.attempt_s - observation.tried_s + _OVERTIME_S
-            target, problem = await self._do(act, rollout, target, status, left_s)
-            if isinstance(act, Confirm):
+            target, problem = await self._do(step, rollout, target, status, left_s)
+            if step is TargetStep.CONFIRM:
                 confirm_error, problem = problem or "", ""
-            if problem and not await self._runs(rollout, target):
+            if problem and not await self._has_release(rollout, target):
                 return await self._settle(rollout, target, Settle(TargetState.FAILED, problem))
-            fetched = fetched or (isinstance(act, Fetch) and problem is not None)
+            fetched = fetched or (step is TargetStep.FETCH and problem is not None)
 
     async def _do(
-        self,
-        act: TargetDecision,
-        rollout: Rollout,
-        target: RolloutTarget,
-        status: ReleaseStatus | None,
-        left_s: float,
+        self, step: TargetStep, rollout: Rollout, target: RolloutTarget, status: ReleaseStatus | None, left_s: float
     ) -> tuple[RolloutTarget, str | None]:
-        """Do one thing.
+        """Do one step.
 
         Returns:
-            The target as it stands, and why it failed for good; empty when it did not, ``None`` when nobody knows.
+            The target as written, and why it failed for good; empty when it did not, ``None`` when that is unknown.
         """
-        match act:
-            case Fetch():
+        facts, release = target.facts, rollout.release
+        match step:
+            case TargetStep.FETCH:
                 target = await self._put(replace(target, state=TargetState.FETCHING, detail=""))
-                fetching = self._machines.fetch(target.facts, rollout.release)
+                fetching = self._machines.fetch(facts, release)
                 return target, await self._attempt(self._limited(fetching, target, left_s, notice_s=0))
-            case Activate():
+            case TargetStep.ACTIVATE:
                 target = await self._touch(rollout, target, status)
-                changing = self._activated(rollout, target)
-                return target, await self._attempt(self._limited(changing, target, left_s, notice_s=_NOTICE_S))
-            case Confirm():
+                activating = self._activate(rollout, target)
+                return target, await self._attempt(self._limited(activating, target, left_s, notice_s=_NOTICE_S))
+            case TargetStep.CONFIRM:
                 target = await self._put(replace(target, state=TargetState.UNCONFIRMED, detail=""))
-                return target, await self._confirmed(rollout, target, left_s)
-            case Retry():
-                again = replace(target.progress, lapses=target.progress.lapses + 1)
-                words = "again: it went back, as nobody was there to confirm it"
-                anew = replace(target, state=TargetState.WAITING, detail=words, touched_at=None, progress=again)
-                return await self._put(anew), ""
-            case RollBack():
-                going = self._machines.back(target.facts, rollout.spec, lose=False)
-                await self._attempt(self._limited(going, target, left_s, notice_s=left_s))
-            case Await() | ObserveAgent() | Settle():
+                confirming = self._machines.confirm(facts, release)
+                # Any error counts: the gateway may not answer through the proxy because of the release.
+                problem = await problem_of(self._limited(confirming, target, left_s, notice_s=0))
+                if problem:
+                    await self._clock.pause(POLL_S)
+                return target, problem
+            case TargetStep.RETRY:
+                progress = replace(target.progress, confirm_timeouts=target.progress.confirm_timeouts + 1)
+                words = "again: it rolled back, as no runner confirmed it in time"
+                again = replace(target, state=TargetState.WAITING, detail=words, touched_at=None, progress=progress)
+                return await self._put(again), ""
+            case TargetStep.ROLL_BACK:
+                rolling_back = self._machines.roll_back(facts, lose=False)
+                await self._attempt(self._limited(rolling_back, target, left_s, notice_s=left_s))
+            case TargetStep.AWAIT | TargetStep.OBSERVE_AGENT:
                 await self._clock.pause(POLL_S)
         return target, ""
 
-    async def _unwell(self, target: RolloutTarget) -> str | None:
-        """What is wrong with an agent that nobody has touched; empty when nothing, ``None`` when that is to be seen."""
+    async def _observe(self, instance_id: InstanceId) -> tuple[ReleaseStatus | None, bool]:
+        """What a machine says, if it answers; and whether it does not because another operation works on it."""
         try:
-            async with asyncio.timeout(_LOOK_S):
+            async with asyncio.timeout(_OBSERVE_S):
+                return await self._machines.observe(instance_id), False
+        except LeaseHeldError:
+            return None, True
+        except (HermesError, TimeoutError):
+            return None, False
+
+    async def _observe_agent(self, target: RolloutTarget) -> str | None:
+        """What is wrong with an untouched agent; empty for nothing, ``None`` where it has to be asked again."""
+        try:
+            async with asyncio.timeout(_OBSERVE_S):
                 return await self._machines.observe_agent(target.facts)
         except LeaseHeldError:
             await self._clock.pause(POLL_S)
@@ -221,10 +225,15 @@ class BatchExecutor:
         except HermesError as error:
             return error.message
         except TimeoutError:
-            return f"nothing was seen of its agent within {_LOOK_S:g} s"
+            return f"its agent did not answer within {_OBSERVE_S:g} s"
+
+    async def _has_release(self, rollout: Rollout, target: RolloutTarget) -> bool:
+        """Whether a machine that refused has the release: a first answer was lost, and it was asked twice."""
+        status, _ = await self._observe(target.id)
+        return status is not None and rollout.release in {status.activation, status.current}
 
     async def _attempt(self, doing: Awaitable[None]) -> str | None:
-        """Do it; a lost answer is none (``None``), and the machine is looked at again. A refusal is told."""
+        """The message of a refusal; empty for success, ``None`` for a lost answer: the machine is observed again."""
         try:
             await doing
         except RefusedError as error:
@@ -234,12 +243,6 @@ class BatchExecutor:
             return None
         return ""
 
-    def _is_ending(self, target: RolloutTarget) -> bool:
-        """Whether it is not to be touched any more, or to go back where it was."""
-        if not target.touched_at and (self._is_enough or self._state is RolloutState.PAUSED):
-            return True
-        return self._state not in _GOES_ON
-
     async def _limited(
         self, doing: Coroutine[None, None, T], target: RolloutTarget, left_s: float, *, notice_s: float
     ) -> T:
@@ -247,9 +250,9 @@ class BatchExecutor:
 
         Args:
             doing: The step; it is cancelled when its time is up.
-            target: Whose.
+            target: Its target.
             left_s: Seconds that it has.
-            notice_s: Seconds that it has once nobody wants the change any more.
+            notice_s: Seconds that it has left from when the target is to end.
 
         Raises:
             UnavailableError: It was cancelled.
@@ -261,7 +264,7 @@ class BatchExecutor:
         finally:
             await cancel(limiting, step)
         if step.cancelled():
-            raise UnavailableError(f"the machine of {target.facts.user} did not come to an end in its time")
+            raise UnavailableError(f"the machine of {target.facts.user} did not end a step in its time")
         return step.result()
 
     async def _limit(self, step: "asyncio.Task[T]", target: RolloutTarget, left_s: float, notice_s: float) -> None:
@@ -273,34 +276,26 @@ class BatchExecutor:
                 left_s, notice_s = min(left_s, notice_s), notice_s - POLL_S
         step.cancel()
 
-    async def _activated(self, rollout: Rollout, target: RolloutTarget) -> None:
-        """Have it activated; once nobody wants that any more, it is asked to give up what it has not begun."""
-        asking = asyncio.ensure_future(self._cancel_in_the_end(target))
+    async def _activate(self, rollout: Rollout, target: RolloutTarget) -> None:
+        cancelling = asyncio.ensure_future(self._cancel_after_abort(target))
         try:
             await self._machines.activate(target.facts, rollout.release, rollout.spec)
         finally:
-            asking.cancel()
+            cancelling.cancel()
 
-    async def _cancel_in_the_end(self, target: RolloutTarget) -> None:
+    async def _cancel_after_abort(self, target: RolloutTarget) -> None:
         while True:
             await self._clock.pause(POLL_S)
-            if self._state not in _GOES_ON:
+            if self._is_aborted:
                 with suppress(HermesError):
                     await self._machines.cancel(target.facts)
 
-    async def _confirmed(self, rollout: Rollout, target: RolloutTarget, left_s: float) -> str:
-        """Confirm it; why that could not be done, as far as it may be the release's fault."""
-        confirming = self._machines.confirm(target.facts, rollout.release)
-        problem = await problem_of(self._limited(confirming, target, left_s, notice_s=0))
-        if problem:
-            await self._clock.pause(POLL_S)
-        return problem
-
     async def _touch(self, rollout: Rollout, target: RolloutTarget, status: ReleaseStatus | None) -> RolloutTarget:
+        """Write that the machine is told to change, before it is."""
         if target.touched_at is None:
             if target.stage == 0:
                 await self._rows.add_exposure(target.id, rollout.release)
-            progress = replace(target.progress, said_before=status.last if status else "")
+            progress = replace(target.progress, last_before=status.last if status else "")
             target = replace(target, touched_at=self._clock.now(), progress=progress)
         return await self._put(replace(target, state=TargetState.ACTIVATING, detail=""))
 
@@ -317,18 +312,3 @@ class BatchExecutor:
         target = replace(target, updated_at=self._clock.now())
         await self._rows.put_targets(target)
         return target
-
-    async def _runs(self, rollout: Rollout, target: RolloutTarget) -> bool:
-        """Whether a machine is at the release although it refused: a first answer was lost, and it was asked twice."""
-        status, _ = await self._look(target.id)
-        return status is not None and rollout.release in {status.activation, status.current}
-
-    async def _look(self, instance_id: InstanceId) -> tuple[ReleaseStatus | None, bool]:
-        """What a machine says, unless it is silent; and whether it is because somebody else works on the instance."""
-        try:
-            async with asyncio.timeout(_LOOK_S):
-                return await self._machines.observe(instance_id), False
-        except LeaseHeldError:
-            return None, True
-        except (HermesError, TimeoutError):
-            return None, False

@@ -1,4 +1,4 @@
-"""What follows for single targets from what was seen, before anything is done: soaked, hurt, left for later. Pure."""
+"""Targets whose state follows from an observation alone: soaked, failed, deferred, out of contact. Pure."""
 
 from dataclasses import replace
 
@@ -11,19 +11,19 @@ from hermesops.rollout.target.decision import deferral
 
 
 def changed_by_health(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
-    """Targets in their soak that are hurt, not answering, answering again, or through it.
+    """Soaking targets that failed, do not answer, answer again, or have soaked.
 
-    One that does not answer once is not judged: only one that did not for as long as one is patient. One that nobody
-    looked at is not judged either, and does not come through its soak: no sign is no good sign.
+    One that does not answer has failed only after ``patience_s``. One that was not observed neither fails nor has
+    soaked: no sign is no good sign.
     """
-    worse = worse_than_controls(observation.watched.comparisons)
+    worse = worse_than_controls(observation.health.comparisons)
     soaking = observation.in_state(TargetState.SOAKING)
     judged = (_judged(observation, target, worse.get(target.id, "")) for target in soaking)
     return tuple(target for target, before in zip(judged, soaking, strict=True) if target != before)
 
 
 def _judged(observation: RolloutObservation, target: RolloutTarget, worse: str) -> RolloutTarget:
-    liveness = observation.watched.liveness_of.get(target.id)
+    liveness = observation.health.liveness_of.get(target.id)
     problem = (liveness.failed if liveness else "") or worse
     if problem:
         return observation.marked(target, TargetState.FAILED, problem)
@@ -41,14 +41,14 @@ def _unwell(observation: RolloutObservation, target: RolloutTarget) -> RolloutTa
     since = target.progress.unwell_since
     if since is None:
         return replace(target, progress=replace(target.progress, unwell_since=observation.now))
-    waited = observation.since(since).total_seconds()
+    waited = (observation.now - since).total_seconds()
     if waited < observation.spec.patience_s:
         return target
     return observation.marked(target, TargetState.SILENT, f"no answer for {waited:.0f} s")
 
 
 def deferred_by_hour(observation: RolloutObservation, batch: tuple[RolloutTarget, ...]) -> tuple[RolloutTarget, ...]:
-    """Those of a batch whose users have quiet hours, left for later."""
+    """The targets of a batch whose users have quiet hours, deferred."""
     return tuple(_deferred(observation, target) for target in batch if observation.is_quiet(target))
 
 
@@ -61,29 +61,28 @@ def _deferred(observation: RolloutObservation, target: RolloutTarget) -> Rollout
 
 
 def out_of_contact(observation: RolloutObservation, pending: tuple[RolloutTarget, ...]) -> tuple[RolloutTarget, ...]:
-    """Those of the stage whose turn it is that gave no proper answer; they are left as they were."""
+    """Targets of the next stage that gave no proper answer; their machines are left as they were."""
+    unwell = observation.answers.unwell
     return tuple(
-        observation.marked(
-            target, TargetState.UNREACHABLE, f"before anything was changed, {observation.unwell[target.id]}"
-        )
+        observation.marked(target, TargetState.UNREACHABLE, f"before anything was changed, {unwell[target.id]}")
         for target in pending
-        if target.id in observation.unwell and target.stage <= pending[0].stage
+        if target.id in unwell and target.stage <= pending[0].stage
     )
 
 
 def instead_of_unanswered(
     observation: RolloutObservation,
 ) -> tuple[tuple[RolloutTarget, ...], tuple[RolloutTarget, ...]]:
-    """Whoever changes places with those of the first stage that have not answered yet, and those, before it begins.
+    """Targets that change places before the first stage: those that answered, and those of it that have not yet.
 
-    Empty where all have, and where nobody of a later stage has. Before others it is not done: their places may be what
-    somebody approved, and who answers late is known by then.
+    Empty where all of the first stage have answered, and where none of a later stage has. Stages that an operator has
+    approved keep their targets, and so do later stages: late answers are known by then.
     """
-    if observation.entered() >= 0:
+    if observation.entered() >= 0 or observation.rollout.decisions.approved:
         return (), ()
-    pending = observation.pending()
-    late = [one for one in pending if one.stage == pending[0].stage and one.id in observation.unanswered]
-    ready = [one for one in pending if one.stage > pending[0].stage and one.id in observation.answered]
+    pending, answers = observation.pending(), observation.answers
+    late = [one for one in pending if one.stage == pending[0].stage and one.id in answers.unanswered]
+    ready = [one for one in pending if one.stage > pending[0].stage and one.id in answers.answered]
     swapped = list(zip(ready, late, strict=False))
     return tuple(_in_place_of(*pair) for pair in swapped), tuple(_in_place_of(*reversed(pair)) for pair in swapped)
 
@@ -93,9 +92,9 @@ def _in_place_of(target: RolloutTarget, other: RolloutTarget) -> RolloutTarget:
 
 
 def instead_of_unseen(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
-    """Who takes the places of a stage that nobody answered in: a larger one is not begun without anybody's word.
+    """Targets that take the places of a stage in which none answered, as a larger stage must not begin without any.
 
-    Empty where somebody was tried, and where nobody is left.
+    Empty where a target was tried, and where none is left.
     """
     entered = observation.entered()
     unseen = [one for one in observation.in_state(TargetState.UNREACHABLE) if one.stage == entered]
@@ -106,7 +105,7 @@ def instead_of_unseen(observation: RolloutObservation) -> tuple[RolloutTarget, .
 
 
 def outdated_at_end(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
-    """Those that could not be brought, so that nobody forgets them."""
+    """Targets that could not be changed, marked so that ``fleet outdated`` lists them."""
     missed = observation.in_state(TargetState.UNREACHABLE, TargetState.SILENT, TargetState.TIMED_OUT)
     return tuple(
         observation.marked(target, TargetState.OUTDATED, f"{target.state.replace('_', ' ')}: {target.detail}")

@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.health.canary_watch import CONTROLS, Watch, Watcher
-from hermesops.health.comparison import pairs
-from hermesops.health.sampler import Question
-from hermesops.health.samples import HealthSample
+from hermesops.health.canary_watch import CONTROLS, CanaryObservation, CanaryWatch
+from hermesops.health.prometheus import Prometheus
+from hermesops.health.sampler import Sampler
+from hermesops.health.samples import HealthSample, figures_of
+from hermesops.health.schedule import Question
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital, Vitals
@@ -17,7 +18,7 @@ ADA, BOB, CLEO, DAN = (InstanceId(name) for name in ("ada", "bob", "cleo", "dan"
 
 
 @dataclass
-class Fleet:
+class Fleet(Sampler):
     """Nodes, what was kept of them, and a clock.
 
     Attributes:
@@ -38,9 +39,9 @@ class Fleet:
     def is_asking(self, instance_id: InstanceId) -> bool:
         return instance_id in self.slow
 
-    async def observe(self, asked: Mapping[InstanceId, Question]) -> dict[InstanceId, HealthSample | None]:
-        self.asked = dict(asked)
-        return {one: self._reading(one, question) for one, question in asked.items() if one not in self.slow}
+    async def sample(self, questions: Mapping[InstanceId, Question]) -> dict[InstanceId, HealthSample | None]:
+        self.asked = dict(questions)
+        return {one: self._reading(one, question) for one, question in questions.items() if one not in self.slow}
 
     def _reading(self, whose: InstanceId, question: Question) -> HealthSample | None:
         if whose in self.silent:
@@ -61,19 +62,19 @@ class Fleet:
 
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], *, after_s: float = 60
-    ) -> Watch:
+    ) -> CanaryObservation:
         self.now += timedelta(seconds=after_s)
-        return await Watcher(self, self, lambda: self.now).watch(changed, untouched)
+        return await CanaryWatch(self, self, lambda: self.now).watch(changed, untouched)
 
 
 async def test_each_is_compared_with_itself_before_and_others_at_the_same_times() -> None:
     fleet = Fleet()
-    assert await fleet.watch({}, [ADA, BOB]) == Watch(), "nothing to compare yet, but looked at"
+    assert await fleet.watch({}, [ADA, BOB]) == CanaryObservation(), "nothing to compare yet, but looked at"
     changed = {ADA: fleet.now + timedelta(seconds=1)}
     fleet.memory = {ADA: 300, BOB: 110}
     watch = await fleet.watch(changed, [BOB])
-    assert pairs(Vital.MEMORY, watch.changed) == {ADA: (100.0, 300.0)}
-    assert pairs(Vital.MEMORY, watch.controls) == {BOB: (100.0, 110.0)}
+    assert figures_of(Vital.MEMORY, watch.changed) == {ADA: (100.0, 300.0)}
+    assert figures_of(Vital.MEMORY, watch.controls) == {BOB: (100.0, 110.0)}
     assert (watch.liveness_of[ADA].answers, watch.liveness_of[ADA].exercised, watch.liveness_of[ADA].failed) == (
         True,
         True,
@@ -86,12 +87,12 @@ async def test_a_runner_that_was_resumed_still_knows_the_time_before() -> None:
     await first.watch({}, [ADA])
     resumed = Fleet(now=first.now, kept=first.kept)
     watch = await resumed.watch({ADA: first.now}, [])
-    assert set(pairs(Vital.TURN_LATENCY, watch.changed)) == {ADA}
+    assert set(figures_of(Vital.TURN_LATENCY, watch.changed)) == {ADA}
 
 
 async def test_who_was_never_looked_at_before_has_no_pair() -> None:
     watch = await Fleet().watch({ADA: BEGIN}, [])
-    assert pairs(Vital.MEMORY, watch.changed) == {}
+    assert figures_of(Vital.MEMORY, watch.changed) == {}
     assert watch.changed[ADA].before is None
 
 
@@ -133,7 +134,7 @@ async def test_controls_take_turns_on_both_sides_of_a_change_however_short_the_s
     await fleet.watch({}, [ADA, BOB])
     changed = {ADA: fleet.now}
     watch = await fleet.watch(changed, [BOB], after_s=5)
-    assert set(pairs(Vital.TURN_LATENCY, watch.controls)) == {BOB}
+    assert set(figures_of(Vital.TURN_LATENCY, watch.controls)) == {BOB}
 
 
 async def test_who_was_just_looked_at_is_left_alone() -> None:
@@ -170,11 +171,11 @@ async def test_only_so_many_untouched_ones_are_asked_and_the_next_come_first() -
     assert set(fleet.asked) == set(many[: CONTROLS + 1])
 
 
-class Server:
+class Server(Prometheus):
     """A Prometheus that knows only how much memory Ada's agent takes."""
 
     async def vitals(
-        self, instances: Sequence[InstanceId], *, since: datetime, until: datetime
+        self, instances: Collection[InstanceId], *, since: datetime, until: datetime
     ) -> dict[InstanceId, Vitals]:
         figures = {Vital.MEMORY: 500.0 if since >= BEGIN else 400.0}
         empty = {each: Vitals(each, since, until, Source.PROMETHEUS) for each in instances}
@@ -185,10 +186,10 @@ async def test_figures_of_prometheus_count_where_it_has_them() -> None:
     fleet = Fleet()
     await fleet.watch({}, [ADA, BOB], after_s=-60)
     fleet.now = BEGIN + timedelta(seconds=90)
-    watch = await Watcher(fleet, fleet, lambda: fleet.now, Server()).watch({ADA: BEGIN}, [BOB])
-    assert pairs(Vital.MEMORY, watch.changed) == {ADA: (400.0, 500.0)}
-    assert pairs(Vital.MEMORY, watch.controls) == {BOB: (100.0, 100.0)}
-    assert pairs(Vital.TURN_LATENCY, watch.changed) == {ADA: (1.0, 1.0)}
+    watch = await CanaryWatch(fleet, fleet, lambda: fleet.now, Server("http://prometheus")).watch({ADA: BEGIN}, [BOB])
+    assert figures_of(Vital.MEMORY, watch.changed) == {ADA: (400.0, 500.0)}
+    assert figures_of(Vital.MEMORY, watch.controls) == {BOB: (100.0, 100.0)}
+    assert figures_of(Vital.TURN_LATENCY, watch.changed) == {ADA: (1.0, 1.0)}
 
 
 async def test_nothing_is_said_of_one_that_has_not_answered_yet() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from hermesops.channel import AnswerLostError, Completed, MachineUnreachableError
 from hermesops.errors import UnavailableError
-from hermesops.health.sampler import Observer, Question
+from hermesops.health.sampler import Sampler
+from hermesops.health.schedule import Question
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
 from hermesops.waiting import pause
@@ -45,13 +46,13 @@ class Slow(Node):
         return said
 
 
-def observer(nodes: Mapping[InstanceId, Node]) -> Observer:
-    async def channel_to(whose: InstanceId) -> Node:
+def sampler(nodes: Mapping[InstanceId, Node]) -> Sampler:
+    async def open_channel(whose: InstanceId) -> Node:
         if whose not in nodes:
             raise UnavailableError("it has no machine")
         return nodes[whose]
 
-    return Observer(channel_to, lambda: NOW)  # type: ignore[arg-type]
+    return Sampler(open_channel, lambda: NOW)  # type: ignore[arg-type]
 
 
 def well() -> Completed:
@@ -61,7 +62,7 @@ def well() -> Completed:
 async def test_the_node_is_asked_for_what_is_wanted_and_told_our_own_time() -> None:
     ada, bob = Node(well()), Node(well())
     asked = {ADA: Question(), BOB: Question(since=NOW, turn_s=30)}
-    read = await observer({ADA: ada, BOB: bob}).observe(asked)
+    read = await sampler({ADA: ada, BOB: bob}).sample(asked)
     assert [reading and reading.at for reading in read.values()] == [NOW, NOW]
     assert ada.ran == [(f"{PROGRAM} probe", 20)]
     assert bob.ran == [(f"{PROGRAM} probe --since {NOW.timestamp():.3f} --turn 30", 50)]
@@ -78,7 +79,7 @@ async def test_the_node_is_asked_for_what_is_wanted_and_told_our_own_time() -> N
     ],
 )
 async def test_no_answer_is_no_reading(says: Completed | Exception) -> None:
-    read = await observer({ADA: Node(says), BOB: Node(well())}).observe({ADA: Question(), BOB: Question()})
+    read = await sampler({ADA: Node(says), BOB: Node(well())}).sample({ADA: Question(), BOB: Question()})
     assert read[ADA] is None
     assert read[BOB] is not None
 
@@ -86,15 +87,15 @@ async def test_no_answer_is_no_reading(says: Completed | Exception) -> None:
 async def test_nobody_waits_for_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.health.sampler._GLANCE_S", 0.05)
     ada = Slow(well())
-    observing = observer({ADA: ada, BOB: Node(well())})
-    assert (await observing.observe({ADA: Question(), BOB: Question()})).keys() == {BOB}
+    observing = sampler({ADA: ada, BOB: Node(well())})
+    assert (await observing.sample({ADA: Question(), BOB: Question()})).keys() == {BOB}
     assert (observing.is_asking(ADA), observing.is_asking(BOB)) == (True, False)
-    assert await observing.observe({ADA: Question()}) == {}
+    assert await observing.sample({ADA: Question()}) == {}
     assert len(ada.ran) == 1, "it was asked again while it was being asked"
     ada.answers.set()
     read = {}
     while ADA not in read:
-        read = await observing.observe({BOB: Question()})
+        read = await observing.sample({BOB: Question()})
     assert read[ADA] is not None
     assert not observing.is_asking(ADA)
 
@@ -102,33 +103,33 @@ async def test_nobody_waits_for_a_node_that_does_not_answer(monkeypatch: pytest.
 async def test_however_many_never_answer_the_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.health.sampler._GLANCE_S", 0.05)
     silent = {InstanceId(f"silent-{number}"): Slow(WELL) for number in range(200)}
-    asking = observer({**silent, ADA: Node(WELL)})
-    answered = await asking.observe(dict.fromkeys([*silent, ADA], Question()))
+    asking = sampler({**silent, ADA: Node(WELL)})
+    answered = await asking.sample(dict.fromkeys([*silent, ADA], Question()))
     async with asyncio.timeout(10):
         while not answered:
             await pause(0.05)
-            answered = await asking.observe({})
+            answered = await asking.sample({})
     await asking.stop()
     assert list(answered) == [ADA]
 
 
 async def test_a_node_that_never_answers_gave_no_reading_and_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.health.sampler._LOOK_S", 0.05)
+    monkeypatch.setattr("hermesops.health.sampler._ANSWER_S", 0.05)
     ada = Slow(well())
-    observing = observer({ADA: ada})
-    assert await observing.observe({ADA: Question()}) == {ADA: None}
-    assert await observing.observe({ADA: Question()}) == {ADA: None}
+    observing = sampler({ADA: ada})
+    assert await observing.sample({ADA: Question()}) == {ADA: None}
+    assert await observing.sample({ADA: Question()}) == {ADA: None}
     assert len(ada.ran) == 2
 
 
 async def test_who_stops_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.health.sampler._GLANCE_S", 0.05)
-    observing = observer({ADA: Slow(well())})
-    await observing.observe({ADA: Question()})
+    observing = sampler({ADA: Slow(well())})
+    await observing.sample({ADA: Question()})
     await observing.stop()
     assert not observing.is_asking(ADA)
-    assert await observing.observe({}) == {}
+    assert await observing.sample({}) == {}
 
 
 async def test_who_has_no_machine_gives_no_answer() -> None:
-    assert await observer({}).observe({ADA: Question()}) == {ADA: None}
+    assert await sampler({}).sample({ADA: Question()}) == {ADA: None}

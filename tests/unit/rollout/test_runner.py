@@ -12,7 +12,8 @@ from hermesops.model.rollout_spec import FailureGate, Spec
 from hermesops.model.vitals import Liveness, Vital
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
-from hermesops.rollout.ports import Watched
+from hermesops.rollout.events import StateChanged
+from hermesops.rollout.ports import HealthObservation
 from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 from tests.support.virtual_time import BEGAN
 
@@ -182,7 +183,7 @@ def test_once_a_gate_has_failed_nobody_else_is_begun(monkeypatch: pytest.MonkeyP
 
     async def slow(
         changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
-    ) -> Watched:
+    ) -> HealthObservation:
         await world.clock.pause(10 if broken.last_failed else 0)
         return await watch(changed, untouched, vitals)
 
@@ -210,7 +211,9 @@ def test_the_health_gate_halts_a_rollout_whose_canaries_get_slower() -> None:
     world.run(for_s=3600)
     assert world.rollout.state is RolloutState.HALTED
     assert world.rollout.reason.startswith("turn_latency 2.00 times (1.25 times allowed); by chance")
-    halt = world.events[[event.kind for event in world.events].index("state", 2)]
+    [halt] = (
+        one for one in world.events if isinstance(one.event, StateChanged) and one.event.after is RolloutState.HALTED
+    )
     assert halt.evidence["health"] == {"result": "fail", "why": world.rollout.reason}
     assert 5 <= world.begun() <= 10
     assert world.on(OLD) == 200

@@ -11,11 +11,12 @@ from hermesops.model.freeze import Freeze
 from hermesops.model.instance_policy import QuietHours
 from hermesops.model.operation import LeaseLostError
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, Rollout, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout import GateResult, Rollout, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillPolicy, FailureGate, HaltRollback, HookGate, Spec
 from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
+from hermesops.rollout.events import Notified, Recorded, StateChanged, TargetsUpdated, WaitBegun
 from hermesops.rollout.ports import ApprovalState
 from tests.support.rollout_world import NEW, OLD, QUICK, Died, World, fleet
 from tests.support.virtual_time import BEGAN
@@ -67,7 +68,7 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
     world.liveness_of[world.nth(0).id] = Liveness(answers=True, exercised=True, failed="the agent takes no turn")
     told = world.notify
 
-    async def killed(rollout: Rollout, event: RolloutEvent) -> None:
+    async def killed(rollout: Rollout, event: Recorded[StateChanged]) -> None:
         raise Died(rollout.id, event.id)
 
     world.notify = killed  # type: ignore[method-assign]
@@ -103,7 +104,7 @@ def test_what_is_paused_before_it_starts_touches_nobody() -> None:
     world.say(commands.pause(world.rollout, said(world)))
     world.run(for_s=600)
     assert world.begun() == 0
-    with pytest.raises(RefusedError, match="nobody of rollout r1 failed"):
+    with pytest.raises(RefusedError, match="no target of rollout r1 failed"):
         commands.retry(world.rollout, targets(world), said(world))
 
 
@@ -132,6 +133,15 @@ def test_an_approval_of_a_stage_covers_those_before_it() -> None:
     until(world, RolloutState.PAUSED)
     world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
     assert world.run().startswith("done: 40 of 40")
+
+
+def test_an_approved_stage_keeps_its_targets_although_one_has_not_answered_yet() -> None:
+    world = World(fleet(20), replace(QUICK, two_person_above=1))
+    world.machine_of(0).hangs = frozenset({"look"})
+    first = world.nth(0)
+    world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
+    world.run(for_s=15)
+    assert (world.nth(0).stage, world.nth(0).position) == (first.stage, first.position)
 
 
 def test_an_approval_that_is_not_what_was_signed_halts_at_the_door_and_within_a_stage() -> None:
@@ -267,7 +277,7 @@ def test_where_nobody_is_left_for_later_neither_hours_nor_work_count() -> None:
     world = World([replace(one, quiet=quiet) for one in fleet(6)], replace(QUICK, defer_s=0))
     world.machine_of(2).busy = "1 run"
     assert world.run().startswith("done: 6 of 6")
-    assert not [why for why in world.decisions("update_targets") if "quiet hours" in why]
+    assert not [why for why in world.reasons(TargetsUpdated) if "quiet hours" in why]
 
 
 def test_an_instance_that_sleeps_is_owed_and_no_failure() -> None:
@@ -283,14 +293,14 @@ def test_a_web_hook_that_is_down_keeps_nothing_from_halting() -> None:
     for machine in world.machines.values():
         machine.breaks = True
 
-    async def down(rollout: Rollout, event: RolloutEvent) -> None:
+    async def down(rollout: Rollout, event: Recorded[StateChanged]) -> None:
         raise UnavailableError(f"nobody listens to {rollout.id} {event.id}")
 
     world.notify = down  # type: ignore[method-assign]
     assert world.run().startswith("halted")
-    told = [event for event in world.events if event.kind == "notify"]
-    assert len(told) == 2
-    assert all("nobody listens" in str(event.decision["problem"]) for event in told)
+    notified = [one.event for one in world.events if isinstance(one.event, Notified)]
+    assert len(notified) == 2
+    assert all("nobody listens" in one.problem for one in notified)
 
 
 def test_no_more_are_down_at_once_than_may_be() -> None:
@@ -313,7 +323,7 @@ def test_a_soak_that_nobody_sees_never_ends() -> None:
     world.run(for_s=3600)
     assert world.rollout.state is RolloutState.RUNNING
     assert world.begun() == 2
-    assert world.decisions("wait")[-1] == "stage 1 has soaked, but 2 of it cannot be observed"
+    assert world.reasons(WaitBegun)[-1] == "stage 1 has soaked, but 2 of it cannot be observed"
 
 
 def test_a_drill_can_be_left_out_only_by_choice() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.app import Container
-    from hermesops.app.services.outdated import OutdatedInstance
+    from hermesops.rollout.plan.backlog import OutdatedInstance
 
 
 def outdated(
@@ -36,10 +36,11 @@ def outdated(
 
 def _deploy(composed: "Container", found: "Sequence[OutdatedInstance]", reason: str, *, detach: bool) -> int:
     """One rollout for each release or image; the worst of their exit codes."""
-    from hermesops.app.services.outdated import requests, usual_spec
+    from hermesops.app.services.outdated import usual_spec
+    from hermesops.rollout.plan.backlog import requests_for
 
     codes = []
-    for request in requests(found, reason, usual_spec(composed.env.settings)):
+    for request in requests_for(found, reason, usual_spec(composed.env.settings)):
         codes.append(follow.start(request, queue=False, detach=detach))
         composed.tell(f"deployed {request.release} to the outdated instances")
     return max(codes)

@@ -1,4 +1,4 @@
-"""What an operator says to a rollout under way: pause, resume, promote, approve, abort, retry."""
+"""An operator's commands to an unfinished rollout: pause, resume, promote, approve, abort, retry."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,18 +12,20 @@ from hermesops.cli.views.rollout import status
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
-    from hermesops.app.services.rollout_commands import Word
+    from hermesops.app.services.rollout_commands import Decide
     from hermesops.model.rollout import Rollout, RolloutId
 
 
 def pause(rollout_id: Id = "", reason: Why = "") -> None:
     """Pause a rollout: no further instance starts; those in progress finish, and gates still count."""
-    from hermesops.app.services.rollout_commands import steer
+    from hermesops.app.services.rollout_commands import give_command
     from hermesops.rollout import commands
 
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
-    paused = steer(composed, row.id, lambda seen, said: commands.pause(seen.rollout, said), why=reason or "paused")
+    paused = give_command(
+        composed, row.id, lambda records, command: commands.pause(records.rollout, command), why=reason or "paused"
+    )
     line = f"rollout {row.id} is paused: hermesops rollout resume {row.id} goes on"
     result("rollout", {"rollout": status.rollout(paused)}, [line])
 
@@ -37,10 +39,10 @@ def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int
     row = composed.registry.rollouts.find(rollout_id)
     if row.state is not RolloutState.PAUSED and row.state.has_runner:
         return follow.go_on(composed, row.id, wanted="done", detach=detach)
-    return _say(
+    return _give(
         composed,
         row.id,
-        lambda seen, said: commands.resume(seen.rollout, said),
+        lambda records, command: commands.resume(records.rollout, command),
         why=reason or "resumed",
         wanted="done",
         detach=detach,
@@ -61,10 +63,10 @@ def promote(
 
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
-    return _say(
+    return _give(
         composed,
         row.id,
-        lambda seen, said: commands.promote(seen.rollout, seen.targets, said, full=full),
+        lambda records, command: commands.promote(records.rollout, records.targets, command, full=full),
         why=reason or "promoted",
         wanted="done",
         detach=detach,
@@ -91,10 +93,10 @@ def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
 
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
-    return _say(
+    return _give(
         composed,
         row.id,
-        lambda seen, said: commands.abort(seen.rollout, said),
+        lambda records, command: commands.abort(records.rollout, command),
         why=reason or "aborted",
         wanted="aborted",
         detach=detach,
@@ -107,10 +109,10 @@ def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
 
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
-    return _say(
+    return _give(
         composed,
         row.id,
-        lambda seen, said: commands.retry(seen.rollout, seen.targets, said),
+        lambda records, command: commands.retry(records.rollout, records.targets, command),
         why=reason or "retried",
         wanted="done",
         detach=detach,
@@ -118,21 +120,25 @@ def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
 
 
 def roll_back(composed: "Container", row: "Rollout", *, lose: bool, even_revoked: bool, why: str, detach: bool) -> int:
-    """Put everybody back whom a rollout brought to its release."""
+    """Roll back all targets that run the release because of a rollout."""
     from hermesops.rollout import commands
 
-    return _say(
+    return _give(
         composed,
         row.id,
-        lambda seen, said: commands.roll_back(seen.rollout, seen.targets, said, lose=lose, even_revoked=even_revoked),
+        lambda records, command: commands.roll_back(
+            records.rollout, records.targets, command, lose=lose, even_revoked=even_revoked
+        ),
         why=why,
         wanted="rolled_back",
         detach=detach,
     )
 
 
-def _say(composed: "Container", rollout_id: "RolloutId", word: "Word", *, why: str, wanted: str, detach: bool) -> int:
-    from hermesops.app.services.rollout_commands import steer
+def _give(
+    composed: "Container", rollout_id: "RolloutId", decide: "Decide", *, why: str, wanted: str, detach: bool
+) -> int:
+    from hermesops.app.services.rollout_commands import give_command
 
-    steer(composed, rollout_id, word, why=why)
+    give_command(composed, rollout_id, decide, why=why)
     return follow.go_on(composed, rollout_id, wanted=wanted, detach=detach)

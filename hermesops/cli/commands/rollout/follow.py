@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from hermesops.app.container import Container
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.app.services.rollout_requests import RolloutRequest
     from hermesops.cli.views.rollout.live import View
     from hermesops.errors import HermesError
     from hermesops.model.rollout import Rollout, RolloutId
+    from hermesops.rollout.plan.requests import RolloutRequest
     from hermesops.rollout.reports.progress import RolloutProgress
 
 

@@ -61,6 +61,7 @@ def preview(
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
     from hermesops.app.services import rollout_requests
+    from hermesops.rollout.plan.requests import RolloutRequest
 
     spec = options.spec_of(
         stages=stages,
@@ -74,7 +75,7 @@ def preview(
         two_person_above=two_person_above,
     )
     composed = context.compose()
-    request = rollout_requests.RolloutRequest(release, where, everybody, spec, options.parse_action(action), "")
+    request = RolloutRequest(release, where, everybody, spec, options.parse_action(action), "")
     ahead, closed = rollout_requests.preview(composed, request)
     shown = {**preview_view.preview(ahead), "closed": closed or None}
     result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed))
@@ -114,7 +115,7 @@ def start(
     With --action machine RELEASE is an image: each agent gets another machine that boots it, with its memory and the
     release that it runs; the machine before is kept for a while.
     """
-    from hermesops.app.services.rollout_requests import RolloutRequest
+    from hermesops.rollout.plan.requests import RolloutRequest
 
     request = RolloutRequest(
         release,

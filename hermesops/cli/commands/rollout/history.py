@@ -16,10 +16,16 @@ def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not fo
 
 def history(rollout_id: options.Id = "") -> None:
     """List each change of a rollout's state: when, by whom, why."""
+    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.rollout.events import CommandGiven, RolloutStarted, StateChanged
+
     registry = context.compose().registry
     row = registry.rollouts.find(rollout_id)
-    told = [one for one in registry.rollout_events.list(row.id) if one.kind in status.HISTORY]
-    rows = [status.change(one) for one in told]
+    rows = [
+        status.change(one.at, one.event)
+        for one in events_of(registry, row.id)
+        if isinstance(one.event, RolloutStarted | StateChanged | CommandGiven)
+    ]
     beside = {"rollout": status.rollout(row)}
     table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
 
@@ -29,19 +35,21 @@ def explain(
     user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
 ) -> None:
     """Explain a rollout: each decision in order, with its reason and figures."""
-    registry = context.compose().registry
-    row = registry.rollouts.find(rollout_id)
+    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.rollout.events import instances_of
     from hermesops.rollout.reports.explain import explain as explained
 
+    registry = context.compose().registry
+    row = registry.rollouts.find(rollout_id)
     titles = {one.id: one.facts.user for one in registry.rollout_targets.list(row.id)}
-    told = registry.rollout_events.list(row.id)
+    events = events_of(registry, row.id)
     if user:
         instance = registry.instances.find(user)
-        told = tuple(one for one in told if instance.id in status.named_in(one))
+        events = [one for one in events if instance.id in instances_of(one.event)]
     result(
         "rollout-explain",
-        {"rollout": status.rollout(row), "events": [status.event(one) for one in told]},
-        [line for one in explained(told) for line in status.explain_lines(one, titles)],
+        {"rollout": status.rollout(row), "events": [status.event(one) for one in events]},
+        [line for one in events for line in status.explain_lines(explained(one), titles)],
     )
 
 
@@ -56,6 +64,7 @@ def replay(
     vitals: options.Vitals = "",
 ) -> None:
     """Replay a recorded rollout with other gates: would they have halted it, and when?"""
+    from hermesops.app.adapters.rollout_store import events_of
     from hermesops.rollout.reports.replay import replay as over
 
     registry = context.compose().registry
@@ -70,7 +79,7 @@ def replay(
         early_rate=early_rate,
         vitals=vitals,
     )
-    seen = over(registry.rollout_events.list(row.id), registry.rollout_targets.list(row.id), gates)
+    seen = over(events_of(registry, row.id), registry.rollout_targets.list(row.id), gates)
     shown = preview.replayed(seen)
     result(
         "rollout-replay",

@@ -42,20 +42,20 @@ class PlainView:
 
     def show(self, records: "Records") -> None:
         """Say what is different from the last time."""
-        from hermesops.rollout.reports.progress_lines import changes, progress
+        from hermesops.rollout.reports.progress import change_lines, progress_line
 
         rollout, targets = records.rollout, records.targets
         if not self._state:
             console.say(f"rollout {rollout.id} deploys {rollout.release} to {len(targets)} instances")
             self._seen = {target.id: target.state for target in targets}
-        news = changes(target for target in targets if self._seen.get(target.id) is not target.state)
+        news = change_lines(target for target in targets if self._seen.get(target.id) is not target.state)
         self._seen = {target.id: target.state for target in targets}
         if rollout.state.value != self._state:
             news.append(f"the rollout is {rollout.state.replace('_', ' ')}: {rollout.reason}")
             self._state = rollout.state.value
         for what in news:
             if what not in self._told:
-                console.say(unbroken(f"{progress(targets)}: {what}"))
+                console.say(unbroken(f"{progress_line(targets)}: {what}"))
 
 
 class LiveView:

@@ -8,18 +8,15 @@ from hermesops.cli.views.shapes import moment
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.app.services.outdated import OutdatedInstance
     from hermesops.model.freeze import Freeze
     from hermesops.model.ids import InstanceId
     from hermesops.model.instance_policy import InstancePolicy
-    from hermesops.model.rollout import Rollout, RolloutEvent, RolloutTarget
+    from hermesops.model.rollout import Rollout, RolloutTarget
     from hermesops.model.slot import RollbackResult
+    from hermesops.rollout.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
+    from hermesops.rollout.plan.backlog import OutdatedInstance
     from hermesops.rollout.reports.explain import Explained
     from hermesops.rollout.reports.progress import RolloutProgress
-
-
-HISTORY = frozenset({"start", "state", "said"})
-"""Kinds of events that change where a rollout stands, or what operators said."""
 
 
 def freeze(one: "Freeze", now: datetime) -> dict[str, object]:
@@ -101,15 +98,18 @@ def rollout_progress(seen: "RolloutProgress") -> dict[str, object]:
     }
 
 
-def event(one: "RolloutEvent") -> dict[str, object]:
-    """Something that was decided."""
+def event(one: "Recorded[Event]") -> dict[str, object]:
+    """An event of a rollout, by its stored name and keys."""
+    from hermesops.rollout.events import to_row
+
+    row = to_row(one)
     return {
-        "id": one.id,
-        "at": moment(one.at),
-        "kind": one.kind,
-        "why": str(one.decision.get("why") or ""),
-        "decision": dict(one.decision),
-        "evidence": dict(one.evidence),
+        "id": row.id,
+        "at": moment(row.at),
+        "kind": row.kind,
+        "why": str(row.decision.get("why") or ""),
+        "decision": dict(row.decision),
+        "evidence": dict(row.evidence),
     }
 
 
@@ -152,26 +152,19 @@ def rollback_line(user: str, done: "RollbackResult") -> str:
     return words
 
 
-def change(one: "RolloutEvent") -> dict[str, object]:
-    """A change of a rollout's state."""
-    told = one.decision
-    return {
-        "at": moment(one.at),
-        "what": str(told.get("verb") or ("start" if one.kind == "start" else "decided")),
-        "from": told.get("from"),
-        "to": told.get("to") or ("pending" if one.kind == "start" else None),
-        "who": told.get("who") or "hermesops",
-        "why": str(told.get("why") or ""),
-    }
+def change(at: "datetime", event: "RolloutStarted | StateChanged | CommandGiven") -> dict[str, object]:
+    """A start, a change of state or a command of a rollout."""
+    from hermesops.rollout.events import CommandGiven, RolloutStarted
 
-
-def named_in(one: "RolloutEvent") -> set[str]:
-    """The instances that an event is about."""
-    named = one.decision.get("targets")
-    if isinstance(named, dict):
-        return set(named)
-    entries = named if isinstance(named, list) else []
-    return {str(entry.get("instance")) if isinstance(entry, dict) else str(entry) for entry in entries}
+    match event:
+        case RolloutStarted():
+            what, before, after = "start", None, "pending"
+        case CommandGiven(state):
+            what, before, after = event.verb, state.value, state.value
+        case _:
+            what, before, after = event.verb or "decided", event.before.value, event.after.value
+    who = event.who or "hermesops"
+    return {"at": moment(at), "what": what, "from": before, "to": after, "who": who, "why": event.why}
 
 
 def explain_lines(one: "Explained", titles: "Mapping[InstanceId, str]") -> list[str]:

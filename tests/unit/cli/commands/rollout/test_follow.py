@@ -20,7 +20,7 @@ def targets(*states: TargetState) -> tuple[RolloutTarget, ...]:
 
 def problem(state: RolloutState, *states: TargetState) -> HermesError | None:
     rollout = replace(ROLLOUT, state=state)
-    rollout_progress = progress_of(Records(rollout, targets(*states), {}), AT)
+    rollout_progress = progress_of(Records(rollout, targets(*states)), AT)
     return problem_of(rollout, rollout_progress, wanted="done")
 
 

@@ -12,7 +12,8 @@ from rich.live import Live
 from hermesops.cli import console as terminal
 from hermesops.cli.views.rollout.live import LiveView, PlainView, view
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
+from hermesops.rollout.events import BatchBegun, Recorded
 from hermesops.rollout.ports import Records
 from tests.support.rollouts import AT, NEW, ROLLOUT, target_of
 
@@ -41,8 +42,8 @@ TARGETS = (
     target(2, TargetState.FAILED, stage=1, detail="checks: [red]turn[/red]\x1b[2J: 500"),
     *(target(number, TargetState.WAITING, stage=2) for number in range(3, 12)),
 )
-BRING = RolloutEvent(AT, "deploy_targets", {"why": "stage 2"}, GATES, id=2)
-RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING, reason="asked for"), TARGETS, {"deploy_targets": BRING})
+BEGUN = Recorded(AT, BatchBegun("stage 2"), GATES, id=2)
+RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING, reason="asked for"), TARGETS, (BEGUN,))
 
 
 def with_states(*states: TargetState) -> Records:

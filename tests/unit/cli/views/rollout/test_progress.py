@@ -3,14 +3,15 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.app.services.outdated import OutdatedInstance
 from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress, status
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, Progress, RolloutEvent, RolloutId, RolloutState, TargetState
+from hermesops.model.rollout import GateResult, Progress, RolloutId, RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.slot import RollbackResult
+from hermesops.rollout.events import BatchBegun, BatchEnded, Recorded, StateChanged, TargetOutcome, instances_of
+from hermesops.rollout.plan.backlog import OutdatedInstance
 from hermesops.rollout.plan.preview import preview
 from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.explain import explain
@@ -34,18 +35,10 @@ WELL = replace(
 )
 FAILED = replace(target_of(BOB, 1), state=TargetState.FAILED, touched_at=AT, updated_at=AT, detail="checks: turn: 500")
 WAITING = target_of(EVE, 2, stage=1)
-BROUGHT = RolloutEvent(
-    AT,
-    "deployed",
-    {"targets": [{"instance": BOB, "stage": 0, "batch": 0, "state": "failed", "detail": "checks: turn: 500"}]},
-    {},
-    id=3,
-)
-BRING = RolloutEvent(AT, "deploy_targets", {"why": "stage 1", "targets": [ADA, BOB]}, GATES, id=2)
-CHANGED = RolloutEvent(
-    AT, "state", {"why": "enough", "who": "ada@desk", "verb": "abort", "from": "running", "to": "aborting"}, {}, id=4
-)
-RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING), (WELL, FAILED, WAITING), {"deploy_targets": BRING})
+ENDED = Recorded(AT, BatchEnded((TargetOutcome(BOB, 0, 0, TargetState.FAILED, "checks: turn: 500"),)), id=3)
+BEGUN = Recorded(AT, BatchBegun("stage 1", (ADA, BOB)), GATES, id=2)
+ABORTING = StateChanged(RolloutState.RUNNING, RolloutState.ABORTING, "enough", "ada@desk", "abort")
+RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING), (WELL, FAILED, WAITING), (BEGUN,))
 
 
 def test_a_rollout() -> None:
@@ -103,7 +96,7 @@ def test_the_time_left_is_the_pace_of_the_batches_that_ended() -> None:
 
 
 def test_the_time_left_is_unknown_before_a_batch_has_ended_and_while_a_person_is_waited_for() -> None:
-    before = Records(RECORDS.rollout, (WAITING,), {})
+    before = Records(RECORDS.rollout, (WAITING,))
     assert (progress_of(before, LATER).left_s, progress_of(before, LATER).per_minute) == (None, 0.0)
     assert "time left unknown" in progress.picture(before, progress_of(before, LATER))[1]
     paused = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.PAUSED))
@@ -142,7 +135,7 @@ def test_many_that_are_hurt_are_counted() -> None:
 
 
 def test_an_event_and_what_people_read_of_it() -> None:
-    assert status.event(BRING) == {
+    assert status.event(BEGUN) == {
         "id": 2,
         "at": "2026-01-01T12:00:00+00:00",
         "kind": "deploy_targets",
@@ -150,16 +143,15 @@ def test_an_event_and_what_people_read_of_it() -> None:
         "decision": {"why": "stage 1", "targets": [ADA, BOB]},
         "evidence": GATES,
     }
-    assert status.named_in(BRING) == {ADA, BOB}
-    assert status.named_in(BROUGHT) == {BOB}
-    [told] = explain([BROUGHT])
-    lines = status.explain_lines(told, {BOB: "bob"})
-    assert lines[0].startswith("2026-01-01 12:00:00  came to an end: 1 failed")
+    assert instances_of(BEGUN.event) == {ADA, BOB}
+    assert instances_of(ENDED.event) == {BOB}
+    lines = status.explain_lines(explain(ENDED), {BOB: "bob"})
+    assert lines[0].startswith("2026-01-01 12:00:00  batch ended: 1 failed")
     assert lines[1:] == ["    bob: failed, checks: turn: 500"]
 
 
 def test_a_change_of_state() -> None:
-    assert status.change(CHANGED) == {
+    assert status.change(AT, ABORTING) == {
         "at": "2026-01-01T12:00:00+00:00",
         "what": "abort",
         "from": "running",

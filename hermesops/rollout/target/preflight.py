@@ -1,49 +1,36 @@
-"""What targets answer before their turn comes: those that give no proper answer are known by then, and delay nobody."""
+"""Asks targets before their turn comes: one that gives no proper answer is known by then and delays no other."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseHeldError
 from hermesops.model.rollout import Rollout, RolloutTarget
+from hermesops.rollout.observation import PreflightAnswers
 from hermesops.rollout.ports import Clock, Machines
 from hermesops.waiting import cancel
 
 _AHEAD = 64
-"""So many targets are asked before their turn comes."""
+"""How many targets are asked before their turn comes, and …"""
 
 _AT_ONCE = 16
+"""… how many of them at the same time."""
+
 _GLANCE_S = 2.0
-"""Seconds for which a rollout waits for answers: whoever takes longer is not next."""
+"""Seconds for which a rollout waits for answers: a target that takes longer is not next."""
 
 _AGAIN_S = 2.0
-_LOOK_S = 20.0
+_OBSERVE_S = 20.0
 _FRESH_S = 300.0
-"""Seconds after which somebody who gave no proper answer is asked anew."""
+"""Seconds after which a target that gave no proper answer is asked again."""
 
 
-@dataclass(frozen=True)
-class TargetAnswers:
-    """What came of asking some targets.
-
-    Attributes:
-        unanswered: Those that have not answered yet, and may.
-        answered: Those that answered as they should.
-        unwell: Those that gave no proper answer for as long as one is patient, with what is wrong.
-    """
-
-    unanswered: frozenset[InstanceId] = frozenset()
-    answered: frozenset[InstanceId] = frozenset()
-    unwell: Mapping[InstanceId, str] = field(default_factory=dict)
-
-
-class Observations:
-    """Targets that are asked while others change.
+class Preflight:
+    """Asks targets while others change.
 
     Args:
-        machines: Theirs.
+        machines: Their machines.
         clock: The time.
     """
 
@@ -54,12 +41,12 @@ class Observations:
         self._asked: dict[InstanceId, asyncio.Task[str]] = {}
         self._ended: dict[InstanceId, float] = {}
 
-    async def ask(self, rollout: Rollout, targets: Iterable[RolloutTarget]) -> TargetAnswers:
-        """Ask those whose turn comes next, unless that was done.
+    async def ask(self, rollout: Rollout, targets: Iterable[RolloutTarget]) -> PreflightAnswers:
+        """Ask the targets that come next, unless they were asked.
 
         Args:
-            rollout: Whose they are.
-            targets: Untouched ones, in the order in which their turn comes.
+            rollout: Their rollout.
+            targets: Untouched ones, in the order of their turns.
         """
         next_ones = list(targets)[:_AHEAD]
         self._forget_old({target.id for target in next_ones})
@@ -69,12 +56,12 @@ class Observations:
         if new:
             await asyncio.wait([self._asked[target.id] for target in new], timeout=_GLANCE_S)
         unanswered = frozenset(target.id for target in next_ones if not self._asked[target.id].done())
-        told = {one.id: self._asked[one.id].result() for one in next_ones if one.id not in unanswered}
-        answered = frozenset(instance_id for instance_id, words in told.items() if not words)
-        return TargetAnswers(unanswered, answered, {instance_id: words for instance_id, words in told.items() if words})
+        problems = {one.id: self._asked[one.id].result() for one in next_ones if one.id not in unanswered}
+        unwell = {instance_id: problem for instance_id, problem in problems.items() if problem}
+        return PreflightAnswers(unanswered, frozenset(problems.keys() - unwell.keys()), unwell)
 
     async def stop(self) -> None:
-        """Ask nobody any more."""
+        """Stop asking."""
         asking = [task for task in self._asked.values() if not task.done()]
         self._asked.clear()
         await cancel(*asking)
@@ -89,25 +76,25 @@ class Observations:
                 del self._asked[instance_id]
 
     async def _answer(self, target: RolloutTarget, rollout: Rollout) -> str:
-        """What is wrong with one; empty once it answers as it should."""
+        """What is wrong with a target, asked until it answers as it should or ``patience_s`` is over."""
         ends = self._clock.now().timestamp() + rollout.spec.patience_s
-        while (words := await self._glance(target, rollout)) and self._clock.now().timestamp() < ends:
+        while (problem := await self._problem(target, rollout)) and self._clock.now().timestamp() < ends:
             await self._clock.pause(_AGAIN_S)
         self._ended[target.id] = self._clock.now().timestamp()
-        return words
+        return problem
 
-    async def _glance(self, target: RolloutTarget, rollout: Rollout) -> str:
+    async def _problem(self, target: RolloutTarget, rollout: Rollout) -> str:
         try:
-            async with self._places, asyncio.timeout(_LOOK_S):
+            async with self._places, asyncio.timeout(_OBSERVE_S):
                 status = await self._machines.observe(target.id)
                 if status.absent or status.activation or status.current == rollout.release:
                     return ""
                 return await self._machines.observe_agent(target.facts)
         except LeaseHeldError:
-            return ""  # that says nothing of the agent; it is looked at when its turn comes
+            return ""  # that says nothing of the agent; it is observed when its turn comes
         except HermesError as error:
             return error.message
         except TimeoutError:
-            return f"no answer within {_LOOK_S:g} s"
+            return f"no answer within {_OBSERVE_S:g} s"
         except Exception:  # noqa: BLE001 - a bug that its machine provokes is told and logged when its turn comes
             return ""

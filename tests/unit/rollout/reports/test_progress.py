@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import Progress, RolloutEvent, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.actions import (
     Change,
     Decision,
@@ -16,9 +16,10 @@ from hermesops.rollout.actions import (
     UpdateTargets,
     Wait,
 )
+from hermesops.rollout.events import Recorded, StateChanged
 from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.ports import Records
-from hermesops.rollout.reports.progress_lines import changes, names, narrate, progress
+from hermesops.rollout.reports.progress import change_lines, names, narrate, progress_line
 from tests.support.rollouts import AT, NEW, ROLLOUT, target_of
 
 
@@ -32,10 +33,11 @@ BOB = target("bob", TargetState.SOAKING, stage=1)
 EVE = target("eve", stage=1, batch=1)
 MAX = target("max", stage=1, batch=1)
 TARGETS = (ADA, BOB, EVE, MAX, *(target(f"u{number}", stage=2) for number in range(6)))
+HALTED = StateChanged(RolloutState.RUNNING, RolloutState.HALTED)
 
 
 def told(step: Step, why: str = "because") -> str:
-    return narrate(Decision(step, why), RolloutObservation(AT, Records(ROLLOUT, TARGETS, {})))
+    return narrate(Decision(step, why), RolloutObservation(AT, Records(ROLLOUT, TARGETS)))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def told(step: Step, why: str = "because") -> str:
             Change(RolloutState.ROLLING_BACK),
             "stage 2/3, batch 1/2, 1 of 10 healthy: the rollout is rolling back: because",
         ),
-        (Notify(RolloutEvent(AT, "state", {}, {})), "stage 2/3, batch 1/2, 1 of 10 healthy: because"),
+        (Notify(Recorded(AT, HALTED)), "stage 2/3, batch 1/2, 1 of 10 healthy: because"),
         (Wait(10), "stage 2/3, batch 1/2, 1 of 10 healthy: because"),
     ],
 )
@@ -69,14 +71,14 @@ def test_a_step_is_told_with_how_far_who_and_what(step: Step, line: str) -> None
 
 
 def test_a_rollout_that_touched_nobody_has_not_started() -> None:
-    assert progress([EVE, MAX]) == "not started, 0 of 2 healthy"
+    assert progress_line([EVE, MAX]) == "not started, 0 of 2 healthy"
 
 
 def test_those_of_one_state_share_a_line_and_reasons_part_them() -> None:
     failed = replace(EVE, state=TargetState.FAILED, detail="checks: turn: 500")
     silent = replace(MAX, state=TargetState.SOAKING, progress=Progress(unwell_since=AT))
     other = replace(ADA, state=TargetState.SOAKING)
-    assert changes([BOB, other, failed, silent]) == [
+    assert change_lines([BOB, other, failed, silent]) == [
         "bob, ada are soaking",
         "eve failed: checks: turn: 500",
         "max is soaking: its gateway does not answer",

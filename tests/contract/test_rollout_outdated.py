@@ -2,31 +2,37 @@
 
 from dataclasses import replace
 
-from hermesops.app.services.outdated import can_be_updated, outdated, requests
+from hermesops.app.services.outdated import outdated, updatable
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.registry import Registry
+from hermesops.rollout.plan.backlog import requests_for
 from tests.support.registries import placed
-from tests.support.rollouts import NEW, STARTED, started
+from tests.support.rollouts import NEW, STARTED_ROW, started
 
 
-def test_only_who_is_awake_and_in_no_rollout_is_brought_anything(registry: Registry) -> None:
+def test_only_running_instances_of_no_rollout_can_be_updated(registry: Registry) -> None:
     agents = [placed(registry, user) for user in ("ada", "bob", "eve")]
     for one in agents:
         registry.instances.set_status(one.id, InstanceStatus.RUNNING)
     rollout = started(registry, *agents)
     for target in registry.rollout_targets.list(rollout.id):
         registry.rollout_targets.put(rollout.id, [replace(target, state=TargetState.OUTDATED)])
-    registry.rollouts.change(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
+    registry.rollouts.change(rollout, replace(rollout, state=RolloutState.DONE), STARTED_ROW)
     registry.instances.set_status(agents[1].id, InstanceStatus.SUSPENDED)
     assert {one.user for one in outdated(registry)} == {"ada", "bob", "eve"}
-    assert {one.user for one in can_be_updated(registry, outdated(registry))} == {"ada", "eve"}
+    assert {one.user for one in updatable(registry)} == {"ada", "eve"}
     started(registry, agents[2], rollout_id="r2")
-    found = can_be_updated(registry, outdated(registry))
+    found = updatable(registry)
     assert [(one.user, one.action) for one in found] == [("ada", Action.SLOT)]
-    [request] = requests(found, "outdated", Spec())
-    assert (request.release, request.where, request.everybody, request.action) == (NEW, "user=ada", False, Action.SLOT)
+    [request] = requests_for(found, "outdated", Spec())
+    assert (request.release, request.where, request.all_running, request.action) == (
+        NEW,
+        "user=ada",
+        False,
+        Action.SLOT,
+    )
 
 
 def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> None:
@@ -35,8 +41,8 @@ def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> N
         rollout = started(registry, agent, rollout_id=f"r{number}", action=action)
         [target] = registry.rollout_targets.list(rollout.id)
         registry.rollout_targets.put(rollout.id, [replace(target, state=TargetState.OUTDATED)])
-        registry.rollouts.change(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
-    asked = requests(outdated(registry), "outdated", Spec())
+        registry.rollouts.change(rollout, replace(rollout, state=RolloutState.DONE), STARTED_ROW)
+    asked = requests_for(outdated(registry), "outdated", Spec())
     assert [(request.action, request.where) for request in asked] == [
         (Action.MACHINE, "user=bob"),
         (Action.SLOT, "user=ada"),
