@@ -1,4 +1,4 @@
-"""Backs up every agent whose turn of the day has come, a few at a time."""
+"""Daily backups: every running instance that is due, a few at a time."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -10,10 +10,10 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 
 _SLOW_S = 120.0
-"""Seconds for which one agent's backup holds up others: some thirty times what one of some megabytes takes."""
+"""Seconds for which one backup holds a place; one of some megabytes takes a thirtieth of it."""
 
 _LONGEST_S = 6 * 3600.0
-"""Seconds that one backup has: the first one of a full data volume at four megabytes a second."""
+"""Seconds that one backup may take: a full data volume at four megabytes a second."""
 
 
 class Rows(Protocol):
@@ -44,7 +44,7 @@ class Nightly:
         self._at_once = at_once
 
     def due(self) -> list[Instance]:
-        """Whose turn has come. Suspended ones are told nothing, so that their last backup stays their newest."""
+        """Running instances that are due; the last backup of a suspended one stays its newest."""
         now, newest = self._rows.now(), self._rows.newest_backups()
         running = self._rows.list_instances(status=InstanceStatus.RUNNING)
         due = [one for one in running if is_due(one.id, newest.get(one.id) or one.created_at, now)]
@@ -52,7 +52,7 @@ class Nightly:
         return sorted(due, key=lambda one: newest.get(one.id) or one.created_at)
 
     async def run(self) -> dict[str, str]:
-        """Back them up; why not, by user, empty for done."""
+        """Back them up; by user why it failed, empty where it did not."""
         due, limits = self.due(), Limits(self._at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
         told = await problems(due, self._back_up, limits)
         return {instance.title: why for instance, why in zip(due, told, strict=True)}

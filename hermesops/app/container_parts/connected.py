@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.rollouts import Rollouts
     from hermesops.app.services.snapshots import Snapshots
-    from hermesops.backup.restore_check import ProvedCopies
+    from hermesops.backup.copies import Copies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
     from hermesops.identity.audited_access import AuditedAccess
@@ -253,7 +253,7 @@ class Connected:
 
         return LifecycleHandlers(self).upkeep()
 
-    def copies(self, reach: "PowerControl") -> "ProvedCopies":
+    def copies(self, reach: "PowerControl") -> "Copies":
         """Backups, made and put back by hermes-node as that reach may."""
         return self.backups.copies(reach)
 

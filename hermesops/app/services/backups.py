@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hermesops.app.container_parts.connected import Connected
-    from hermesops.backup.copies import Nodes
+    from hermesops.backup.copies import Copies, Nodes
     from hermesops.backup.nightly import Nightly
     from hermesops.backup.pruning import EndedBackups, Pruning
     from hermesops.backup.repository import Repository
-    from hermesops.backup.restore_check import Proof, ProvedCopies
+    from hermesops.backup.restore_check import Proof
     from hermesops.backup.store.object_store import ObjectStore
     from hermesops.backup.store.repository_contents import RepositoryContents
     from hermesops.backup.store.repository_keys import Keys
@@ -46,12 +46,12 @@ class Backups:
         self._found: ObjectStore | None = None
         self._finding = asyncio.Lock()
 
-    def copies(self, nodes: "Nodes") -> "ProvedCopies":
+    def copies(self, nodes: "Nodes") -> "Copies":
         """Backups, made and put back by hermes-node under the lease that ``nodes`` has."""
-        from hermesops.backup.restore_check import ProvedCopies
+        from hermesops.backup.copies import Copies
 
         registry = self._app.registry
-        return ProvedCopies(registry, self.keys, nodes, registry.now, self.proof)
+        return Copies(registry, self.keys, nodes, registry.now, self.proof)
 
     @cached_property
     def keys(self) -> "Keys":

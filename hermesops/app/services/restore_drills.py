@@ -28,20 +28,20 @@ class Drills:
 
     def due(self) -> "Instance | None":
         """Whose backup should be restored by now; ``None`` when none is known."""
-        from hermesops.backup.drills import is_due
+        from hermesops.backup.schedule import drill_is_due
 
         days = self._app.env.settings.drill_days
         drills = self._registry.list_operations(kind=OperationKind.DRILL)
         first = self._registry.first_backup_at()
-        if not days or not is_due(drills, first, timedelta(days=days), self._registry.now()):
+        if not days or not drill_is_due(drills, first, timedelta(days=days), self._registry.now()):
             return None
         return self.candidate()
 
     def candidate(self) -> "Instance | None":
         """The instance whose last proof is oldest."""
-        from hermesops.backup.drills import next_of
+        from hermesops.backup.schedule import drill_of
 
-        chosen = next_of(self._registry.newest_checks())
+        chosen = drill_of(self._registry.newest_checks())
         return self._registry.get_instance(chosen) if chosen else None
 
     async def open(self, instance: "Instance | None", *, why: str) -> Operation:
