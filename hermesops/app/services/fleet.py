@@ -116,7 +116,9 @@ class Drift:
         from hermesops.drift.collect import Survey
 
         app = self._app
-        return Survey(app.env.name, app.registry, self._session.client, app.cell_stacks, machines_in, self._is_passing)
+        return Survey(
+            app.env.name, app.registry, self._session.client, app.cell_stacks.state, machines_in, self._is_passing
+        )
 
     def _is_passing(self, machine: "Machine") -> bool:
         from hermesops.image.names import is_build_machine
