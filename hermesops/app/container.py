@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.registry import RegistryPlace
     from hermesops.app.services.change_guard import Guards
     from hermesops.app.services.mass_changes import ApprovedList, MassChanges
-    from hermesops.cells.stack.apply import CellStacks
-    from hermesops.cells.stack.imports import CellImports
-    from hermesops.cells.stack.state_repair import CellStates
+    from hermesops.cells.stack.stacks import CellStacks
+    from hermesops.cells.stack.state_repair import CellImports, CellStates
     from hermesops.engine.interface import Engine
     from hermesops.justavps import Client
     from hermesops.model.check import Check
@@ -148,7 +147,7 @@ class Container:
         return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))
 
     def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
-        from hermesops.cells.naming import lease_of
+        from hermesops.cells.stack.state import lease_of
 
         subject = lease_of(CellName(stack.stack))
         held = (lease for lease in self.registry.list_leases() if lease.subject == subject)
@@ -162,7 +161,7 @@ class Container:
     @cached_property
     def cell_stacks(self) -> "CellStacks":
         """Cells' Pulumi stacks."""
-        from hermesops.cells.stack.apply import CellStacks
+        from hermesops.cells.stack.stacks import CellStacks
         from hermesops.operations.lease import LeaseKeeper
 
         return CellStacks(
@@ -193,7 +192,7 @@ class Container:
 
     def cell_imports(self, client: "Client") -> "CellImports":
         """Machines taken into cells' stacks by their ids."""
-        from hermesops.cells.stack.imports import CellImports
+        from hermesops.cells.stack.state_repair import CellImports
         from hermesops.operations.lease import LeaseKeeper
 
         alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)

@@ -13,11 +13,11 @@ def choose_cell(cells: Sequence[Cell], *, plan: Plan, region: str, size: int, pl
     Filling cells one after the other keeps their number, and so the number of Pulumi runs over a fleet, small.
 
     Args:
-        cells: Every cell there is, of other regions too: names are unique among all.
-        plan: What the user bought.
+        cells: All cells, of other regions too: names are unique among all.
+        plan: The user's.
         region: Where the machine shall be.
-        size: Machines a cell holds at most.
-        plans_apart: Whether a new cell takes this plan only. What an existing one takes, its row says.
+        size: Machines that a cell holds at most.
+        plans_apart: Whether a new cell takes this plan only; the row of an existing one says what it takes.
     """
     roomy = [cell for cell in cells if _takes(cell, plan, region) and cell.machines < size]
     if roomy:

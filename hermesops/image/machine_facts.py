@@ -1,4 +1,4 @@
-"""Asks a machine what it is made of, in one command."""
+"""The distribution, Python and packages of a machine, asked in one command."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from hermesops.waiting import until
 _LOOKED_S = 180.0
 _MOST_PACKAGES = 10_000
 _WORD = re.compile(r"[\w.+:~-]{0,200}", re.ASCII)
-"""What names and versions of packages are made of; it goes into manifests and on to pip."""
+"""Characters of names and versions of packages, which go into manifests and to pip."""
 
 # The first python3 of the base is the one the agent is installed for.
 _LOOK = r"""
@@ -36,7 +36,7 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Survey:
-    """What a machine is made of.
+    """Distribution, Python and packages of a machine.
 
     Attributes:
         distribution: As ``debian``; ``version`` as ``12``.
@@ -55,18 +55,18 @@ class Survey:
     agent: Mapping[str, str]
 
     def base(self) -> dict[str, object]:
-        """What it is without its packages and its identity."""
+        """All but its packages and its identity."""
         return {key: value for key, value in asdict(self).items() if key not in {"machine_id", "debian", "agent"}}
 
 
 async def survey(channel: Channel) -> Survey:
-    """Look at a machine; changes nothing.
+    """Ask a machine; changes nothing.
 
     Raises:
         RefusedError: It has no Python 3, or not the files every Debian has.
         UnavailableError: It does not answer in time, or with something else.
     """
-    # Its own input carries the script: no quoting, and no file on the machine.
+    # The script goes in by standard input: no quoting, and no file on the machine.
     look = partial(channel.run, "exec /usr/bin/python3 -I -", stdin=_LOOK.encode())
     done = await until(look, what=f"a look at machine {channel.machine_id}", timeout_s=_LOOKED_S)
     if done.exit_code != 0:

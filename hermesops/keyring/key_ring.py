@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hermesops.errors import RefusedError
 from hermesops.keyring.ring import Ring
-from hermesops.private_file import read_secret
-from hermesops.secrets.files import make_secret
+from hermesops.private_file import make_secret, read_secret
 
 _FORM = "hs1"
 _NONCE_BYTES = 12

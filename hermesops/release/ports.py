@@ -1,4 +1,4 @@
-"""What releases need from others: a place to keep files, a key that signs, and somebody who checks signatures."""
+"""What releases need of other packages: a place for files, a key that signs, a check of signatures, downloads."""
 
 from pathlib import Path
 from typing import Protocol
@@ -24,21 +24,11 @@ class Store(Protocol):
         """Where it can be downloaded from for a while by whoever knows that; empty where there is no such place."""
 
 
-class Memory(Protocol):
-    """What this computer knows of a store from before, by the name of the store's file."""
-
-    def read(self, name: str) -> bytes | None:
-        """What it knows; ``None`` for nothing."""
-
-    def write(self, name: str, content: bytes) -> None:
-        """Know something from now on."""
-
-
 class Signs(Protocol):
     """Signs; see ``identity.signatures``."""
 
     def sign(self, data: bytes, *, namespace: str) -> str:
-        """Sign some bytes; the signature, armored."""
+        """The armored signature of some bytes."""
 
 
 class Checks(Protocol):
@@ -60,10 +50,3 @@ class Downloads(Protocol):
 
     def source(self, requirements: Path, folder: Path) -> None:
         """Put source archives into a folder."""
-
-
-class Resolves(Protocol):
-    """Finds the whole set of packages that an agent needs; see ``release.builder.resolver``."""
-
-    def resolve(self, wanted: str, python: str, *, wheels: Path | None = None) -> str:
-        """The set, as ``uv pip compile --generate-hashes`` prints it."""

@@ -9,10 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops.errors import RefusedError
-from hermesops.private_file import read_secret
+from hermesops.private_file import read_secret, replace_secret
 from hermesops.secrets.backends.folder import FolderBackend, SecretBackend
 from hermesops.secrets.catalog import SecretSpec
-from hermesops.secrets.files import replace_secret
 from hermesops.secrets.temp_files import TempFiles
 
 

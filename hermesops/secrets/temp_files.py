@@ -13,7 +13,7 @@ import weakref
 from functools import cached_property
 from pathlib import Path
 
-from hermesops.secrets.files import replace_secret
+from hermesops.private_file import replace_secret
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a tmpfs; what is ours in it is checked for owner and mode
 _LOCK = ".lock"

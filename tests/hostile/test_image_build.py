@@ -14,8 +14,7 @@ import pytest
 from hermesops.channel import Channel, Completed
 from hermesops.errors import HaltedError, HermesError, UnavailableError, UnknownOutcomeError
 from hermesops.image import build, machine_facts, machines
-from hermesops.image.machines import borrowed, sweep
-from hermesops.image.names import names_of
+from hermesops.image.machines import borrowed, names_of, sweep
 from hermesops.justavps import Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError
 from hermesops.model.ids import MachineId

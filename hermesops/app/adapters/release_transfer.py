@@ -7,7 +7,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.release import ReleaseId
 from hermesops.operations.db_thread import in_db_thread
-from hermesops.release.handed_out import HandedOut
+from hermesops.release.releases import HandedOut
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected

@@ -1,7 +1,7 @@
 """Everything of one environment that talks to the vendor and to machines."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets, child_environment
@@ -146,9 +146,8 @@ class Connected:
     @cached_property
     def image_builder(self) -> "Builder":
         """Builds images."""
-        from hermesops.image.build import Builder
+        from hermesops.image.build import Builder, SimulatedBuilder
         from hermesops.image.download import Pip
-        from hermesops.image.simulated import SimulatedBuilder
         from hermesops.localcloud.world.machine_kind import is_simulated
 
         env = self.app.env
@@ -156,8 +155,8 @@ class Connected:
         return builder(
             vendor=self.client,
             channel_to=self.instance_client.channel,
-            converge=self.converger.apply,
-            verify=self.verify_nobodys,
+            converge=partial(self.converger.apply, tell=self.app.tell),
+            verify=partial(self.verify_nobodys, tell=self.app.tell),
             downloads=Pip(env.for_child(child_environment.PACKAGES)),
             cache=env.cache,
             manifests=env.folder / "manifests",

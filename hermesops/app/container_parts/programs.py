@@ -35,7 +35,7 @@ def fleet_program() -> Callable[[], None]:
 
 def _program_of(cell: CellName) -> Callable[[], None]:
     from hermesops.app.container import Container
-    from hermesops.cells.naming import stack_of
+    from hermesops.cells.stack.state import stack_of
     from hermesops.engine.cli_workspace import refuse_other_seal
 
     app = Container(Environment.load(), lambda _: None)

@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hermesops
+from hermesops.cells.bill import PriceList, bill_of
 from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge
-from hermesops.cells.changes.saved_preview import (
+from hermesops.cells.changes.preview import (
     FILE,
     SavedPreview,
     refuse_moved,
     refuse_stale,
     saved,
 )
-from hermesops.cells.pricing.bill import PriceList, bill_of
-from hermesops.cells.pricing.lookup import prices_of
+from hermesops.cells.prices import prices_of
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import MachineName
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
+    from hermesops.cells.bill import Rentable
     from hermesops.cells.changes.preview import ChangePreview
-    from hermesops.cells.pricing.bill import Rentable
     from hermesops.identity.signatures import Signers
     from hermesops.model.ids import CellName
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from hermesops.cells.pricing.bill import Bill, bill_of
-from hermesops.cells.pricing.lookup import prices_of
+from hermesops.cells.bill import Bill, bill_of
+from hermesops.cells.prices import prices_of
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
-    from hermesops.cells.pricing.bill import Rentable
+    from hermesops.cells.bill import Rentable
 
 
 @dataclass(frozen=True)

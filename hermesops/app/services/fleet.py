@@ -121,7 +121,7 @@ class Drift:
         )
 
     def _is_passing(self, machine: "Machine") -> bool:
-        from hermesops.image.names import is_build_machine
+        from hermesops.image.machines import is_build_machine
 
         age = datetime.now(UTC) - machine.created_at if machine.created_at else timedelta()
         return is_build_machine(machine.name, self._app.env.name) and age < _BUILD_LASTS
@@ -164,7 +164,7 @@ async def list_machines(app: "Container") -> None:
 
 async def happenings(app: "Container", since: datetime) -> "tuple[Happening, ...]":
     """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
-    from hermesops.cells.naming import PROJECT, stack_of
+    from hermesops.cells.stack.state import PROJECT, stack_of
     from hermesops.drift import changes
     from hermesops.errors import HermesError
 

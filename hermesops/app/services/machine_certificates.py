@@ -213,8 +213,7 @@ class Identities:
             RefusedError: The file may be read by others, or holds no such key.
         """
         from hermesops.pki.authority import fresh_key, make_root, read_key
-        from hermesops.private_file import read_secret
-        from hermesops.secrets.files import make_secret
+        from hermesops.private_file import make_secret, read_secret
 
         if not self._app.registry.list_authorities():
             authority_of(self._app)

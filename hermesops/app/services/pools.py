@@ -109,7 +109,7 @@ class Pools:
 
     def short(self) -> "list[CellName]":
         """The cells whose pools are not what settings say, as far as rows tell, and that nobody is at."""
-        from hermesops.pool.shortage import is_at_rest, is_short
+        from hermesops.pool.decide import is_at_rest, is_short
 
         registry = self._app.registry
         if not any(self._settings.pool_size.values()) and not registry.list_spares(purpose=Purpose.POOL):

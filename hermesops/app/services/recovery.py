@@ -139,7 +139,7 @@ class Rebuilding:
     async def plan(self, aliases: "Sequence[str]") -> "Rebuild":
         """Ask every machine of ours what it remembers; nothing is changed anywhere, and no registry is opened."""
         from hermesops.drift.rebuild import plan_rebuild
-        from hermesops.image.names import is_build_machine
+        from hermesops.image.machines import is_build_machine
         from hermesops.model.ids import is_machine_name
 
         name = self._app.env.name
@@ -195,8 +195,7 @@ class Rebuilding:
 
     async def _in_stacks(self) -> "dict[MachineName, CellName]":
         """Machines that the states of cells hold, where any are left."""
-        from hermesops.cells.naming import PROJECT
-        from hermesops.cells.stack.state import machines_in
+        from hermesops.cells.stack.state import PROJECT, machines_in
         from hermesops.errors import HermesError
         from hermesops.model.ids import CellName
 

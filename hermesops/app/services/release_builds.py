@@ -19,9 +19,8 @@ def builder_of(app: "Container") -> "Builder":
     """What builds the releases of an environment."""
     from hermesops.image.download import NEWEST_GLIBC, Pip
     from hermesops.localcloud.world.machine_kind import is_simulated
-    from hermesops.release.builder.build import Builder
+    from hermesops.release.builder.build import Builder, SimulatedBuilder
     from hermesops.release.builder.resolver import Resolver
-    from hermesops.release.simulated import SimulatedBuilder
 
     env = app.env
     simulated = env.is_local and (env.settings.local_driver == "sim" or is_simulated(env.world))

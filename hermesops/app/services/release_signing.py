@@ -2,12 +2,10 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from hermesops.errors import RefusedError
 from hermesops.node.release.documents.signers import NAMESPACES
-from hermesops.release.index import REVOCATIONS
-from hermesops.release.trust import NAME
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -20,42 +18,16 @@ if TYPE_CHECKING:
 def trust_of(env: "Environment", store: "Store") -> "Trust":
     """Whose signatures count for the releases of a store; nothing is read but whom the environment allows."""
     from hermesops.identity.signatures import check
-    from hermesops.release.trust import Trust
+    from hermesops.release.trust import StoreMemory, Trust
 
     allowed = env.settings.allowed_signers
     return Trust(
         store,
         partial(check, revoked=env.settings.revoked_signers),
-        KeptMemory(env.keys),
+        StoreMemory(env.keys),
         vouchers=_text(allowed) if allowed else "",
         needs_vouchers=env.is_production,
     )
-
-
-class KeptMemory:
-    """What this computer knows of the store of releases, in the environment's folder of keys.
-
-    Args:
-        folder: Which.
-    """
-
-    _NAMES: ClassVar = {NAME: "release-signers", REVOCATIONS: "release-revocations"}
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def read(self, name: str) -> bytes | None:
-        """What it knows; ``None`` for nothing."""
-        try:
-            return (self._folder / self._NAMES[name]).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def write(self, name: str, content: bytes) -> None:
-        """Know something from now on."""
-        from hermesops.secrets.files import replace_secret
-
-        replace_secret(self._folder / self._NAMES[name], content.decode())
 
 
 def first_signers(app: "Container") -> str:

@@ -52,7 +52,7 @@ class Releasing:
     async def rebuild(self, lock: "Lock", given: "Sequence[Path]", *, note: str) -> "Built":
         """Have this very release, whole; see ``release.builder.rebuild.Rebuilder``."""
         from hermesops.app.services.release_builds import builder_of
-        from hermesops.release.builder.rebuild import Rebuilder
+        from hermesops.release.builder.build import Rebuilder
 
         return await self._built(partial(Rebuilder(builder_of(self._app), given).build, lock), note)
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.errors import RefusedError
-from hermesops.private_file import read_secret
-from hermesops.secrets.files import replace_secret
+from hermesops.private_file import read_secret, replace_secret
 
 _VERSION = 1
 _SSH = "ssh-"

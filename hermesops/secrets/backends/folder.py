@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hermesops.errors import RefusedError
-from hermesops.private_file import read_secret
-from hermesops.secrets.files import make_secret, replace_secret
+from hermesops.private_file import make_secret, read_secret, replace_secret
 
 
 class SecretBackend(Protocol):

@@ -7,10 +7,8 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.node.release.documents.lock import Lock, Managed
-from hermesops.release.builder.build import BuildRequest, Built
-from hermesops.release.builder.rebuild import Rebuilder
-from hermesops.release.index import place
-from hermesops.release.simulated import SimulatedBuilder
+from hermesops.release.blobs import place
+from hermesops.release.builder.build import BuildRequest, Built, Rebuilder, SimulatedBuilder
 from tests.support.release_world import (
     AT,
     Index,

@@ -1,4 +1,4 @@
-"""What machines cost a month. Pure; a price that nobody knows is said, never counted as nothing."""
+"""What machines cost a month. Pure; an unknown price is reported, never counted as zero."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ NOTHING = Decimal(0)
 
 
 class Rentable(Protocol):
-    """What a price is asked of: a machine that a row orders, or one that a state holds."""
+    """A machine with a price: one that a row orders, or one that a state holds."""
 
     @property
     def region(self) -> str:
@@ -38,7 +38,7 @@ class Bill:
     Attributes:
         monthly: US dollars a month, of those whose price is known.
         machines: How many are counted in it.
-        unpriced: ``region/server type`` of each one that is not.
+        unpriced: ``region/server type`` of each of unknown price.
     """
 
     monthly: Decimal = NOTHING

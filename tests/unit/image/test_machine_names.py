@@ -1,6 +1,6 @@
 import pytest
 
-from hermesops.image.names import is_build_machine, names_of
+from hermesops.image.machines import is_build_machine, names_of
 
 
 def test_names_follow_from_the_inputs_alone() -> None:
