@@ -1,4 +1,4 @@
-"""Certificates for machines: signed, and written down before anybody has them.
+"""Certificates for machines: signed, and recorded before they are handed out.
 
 It must not know how machines are reached.
 """
@@ -25,7 +25,7 @@ class Rows(Protocol):
         """PEM of every authority that machines trust."""
 
     def add_certificate(self, made: Certificate, *, renews: str = "") -> None:
-        """Write a certificate down."""
+        """Record a certificate."""
 
     def find_certificate(self, serial: str) -> Certificate | None:
         """The certificate of that serial."""
@@ -36,9 +36,9 @@ class Certificates:
 
     Args:
         rows: The registry.
-        authority: Signs; asked for when it is needed first.
+        authority: Signs; called when it is first needed.
         environment: Its name.
-        url: The platform's service as machines reach it.
+        url: Where machines reach the platform's service.
         life: Of a certificate.
     """
 
@@ -62,21 +62,21 @@ class Certificates:
         """Give a machine a certificate of these names.
 
         Raises:
-            RefusedError: The request is none.
-            KeyTakenError: It comes with another machine's key.
+            RefusedError: The request is malformed.
+            KeyTakenError: It has another machine's key.
         """
         return self._issue(request, MachineNames(self._environment, machine_id, cell, instance_id))
 
     def renew(self, request: str, held: Certificate) -> Credential:
-        """Give a machine another certificate of the names that it has.
+        """Give a machine another certificate with the same names.
 
         Args:
-            request: Of any key of the machine's.
-            held: What it proved itself with; it must still count.
+            request: With any key of the machine.
+            held: Its present certificate, which must still be valid.
 
         Raises:
-            RefusedError: The request is none, or what it has counts no more.
-            UnavailableError: It fetched too many.
+            RefusedError: The request is malformed, or the present certificate is not valid any more.
+            UnavailableError: The machine renews too often.
         """
         names = MachineNames(self._environment, held.machine_id, held.cell, held.instance_id)
         return self._issue(request, names, renews=held.serial)

@@ -1,9 +1,11 @@
-"""What the platform answers to machines: who they are is read off the certificate that they proved to have.
+"""The platform's service for machines, which are identified by the certificate that they proved to have.
 
-Rows are looked at for every question, so what was revoked a moment ago opens nothing. It must not know of sockets.
+Rows are read for every request, so a revoked certificate is refused at once. It must not know of sockets.
 """
 
 import json
+import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -14,15 +16,51 @@ import structlog
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import InstanceId, MachineId
+from hermesops.pki.authority import read_peer
 from hermesops.pki.certificates import Certificates
-from hermesops.pki.peer import read_peer
+
+_VOLUME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_KEY_BYTES = 32
+
+
+class KeyRows(Protocol):
+    """The registry, as far as keys of volumes go."""
+
+    def release_data_key(
+        self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None, *, fresh: str
+    ) -> str:
+        """The key of a volume; a new volume's is ``fresh``."""
+
+
+class DataKeys:
+    """Releases keys of data volumes.
+
+    Args:
+        rows: The registry.
+    """
+
+    def __init__(self, rows: KeyRows) -> None:
+        self._rows = rows
+
+    def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None) -> bytes:
+        """The key of a volume, made when it is first asked for; the same each time.
+
+        Raises:
+            RefusedError: The volume is another machine's, its key was destroyed, the machine has too many, or the id is
+                malformed.
+        """
+        if not _VOLUME.fullmatch(volume_id):
+            raise RefusedError("a data volume's id is a UUID in lower case")
+        fresh = secrets.token_hex(_KEY_BYTES)
+        return self._rows.release_data_key(volume_id, machine_id, instance_id, fresh=fresh).encode()
+
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a machine is told; JSON, and secret where it is a key."""
+    """An answer to a machine: JSON, secret where it is a key."""
 
     status: int
     body: bytes = field(repr=False)
@@ -33,18 +71,6 @@ class Rows(Protocol):
 
     def good_certificate(self, serial: str) -> Certificate | None:
         """The certificate of that serial, while it counts."""
-
-
-class DataKeys(Protocol):
-    """Keys of data volumes."""
-
-    def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None) -> bytes:
-        """The key of a volume.
-
-        Raises:
-            RefusedError: It is not that machine's and not that instance's, or there is none.
-            UnavailableError: It cannot be had now.
-        """
 
 
 class PlatformService:
@@ -64,14 +90,13 @@ class PlatformService:
         self._environment = environment
 
     def answer(self, peer: bytes, method: str, path: str, body: bytes) -> Answer:
-        """Answer one question.
+        """Answer one request.
 
         Args:
-            peer: The certificate that the machine has proved to have, DER; whoever calls has seen that an authority
-                of ours signed it.
+            peer: The machine's certificate, DER; the caller has verified that an authority of ours signed it.
             method: Of HTTP.
             path: From ``/v1`` on.
-            body: What was sent.
+            body: Of the request.
         """
         serial = "unknown"
         try:

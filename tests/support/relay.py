@@ -21,8 +21,7 @@ from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.node.system import openssl
 from hermesops.pki.authority import Authority, fresh_key
 from hermesops.pki.callers import Admitted, Callers
-from hermesops.pki.server import Bounds, MutualTlsListener
-from hermesops.pki.service_certificate import OwnCertificate
+from hermesops.pki.server import Bounds, MutualTlsListener, OwnCertificate
 from hermesops.registry import Registry
 from hermesops.relay.places import Places
 from hermesops.relay.service import Relay

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hermesops.node.instance.identity.credential import Credential
     from hermesops.pki.authority import Authority
     from hermesops.pki.certificates import Certificates
-    from hermesops.pki.service_certificate import OwnCertificate
+    from hermesops.pki.server import OwnCertificate
 
 _RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
 
@@ -75,7 +75,7 @@ async def own_certificate(app: "Container", hosts: "Sequence[str]") -> "OwnCerti
         RefusedError: The authority's key is gone, damaged, or of an authority that nobody trusts.
         UnavailableError: The registry does not answer.
     """
-    from hermesops.pki.service_certificate import OwnCertificate
+    from hermesops.pki.server import OwnCertificate
 
     own = OwnCertificate(authority_of(app), app.registry, hosts, life_of(app))
     await own.context()
@@ -95,8 +95,7 @@ async def serve(app: "Container", listener: "socket.socket") -> None:
     from urllib.parse import urlsplit
 
     from hermesops.pki.server import MutualTlsServer
-    from hermesops.pki.service import PlatformService
-    from hermesops.pki.volume_keys import DataKeys
+    from hermesops.pki.service import DataKeys, PlatformService
 
     certificates = certificates_of(app)
     if certificates is None:

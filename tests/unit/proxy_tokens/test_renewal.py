@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermesops.errors import UnavailableError
+from hermesops.justavps.client import Client
+from hermesops.justavps.wire import ProxyToken as IssuedToken
 from hermesops.model.ids import MachineId
 from hermesops.model.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
 from hermesops.proxy_tokens.renewal import TokenRenewal, due_of, renew_each
@@ -20,15 +22,8 @@ class Killed(BaseException):
     """The process is gone."""
 
 
-@dataclass(frozen=True)
-class Issued:
-    id: str
-    token: str
-    expires_at: datetime | None
-
-
 @dataclass
-class World:
+class World(Client):
     """The vendor with its own clock, the edge, and the rows; each effect may be the last one of a process.
 
     Attributes:
@@ -57,11 +52,11 @@ class World:
         """What the vendor would let in."""
         return {id_ for id_, until in self.issued.items() if until > self.now and id_ not in self.revoked}
 
-    async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> Issued:
+    async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> IssuedToken:
         assert (machine_id, label) == (MACHINE, "hermesops-platform")
         id_ = f"id{len(self.issued) + 1}"
         self.issued[id_] = self.now + timedelta(seconds=lifetime_s)
-        return Issued(id_, f"token of {id_}", self.issued[id_])
+        return IssuedToken(id=id_, token=f"token of {id_}", expires_at=self.issued[id_])
 
     async def revoke_proxy_token(self, token_id: str) -> None:
         self._burn()
