@@ -1,4 +1,4 @@
-"""What one instance's machine is given to hold: its API key, and its own token for the model router."""
+"""The secrets of one instance's machine: its API key, and its token for the model router."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -51,12 +51,12 @@ def parse_router_key(text: str, where: str) -> bytes:
 
 
 class InstanceKeys:
-    """Puts together an instance's secrets. The token is computed anew each time and stored nowhere.
+    """Makes an instance's secrets. The token is computed each time and stored nowhere.
 
     Args:
         rows: The registry.
         router_key: Shared with the model router.
-        life: For how long a token for the model router counts.
+        life: Of a token for the model router.
     """
 
     def __init__(self, rows: Rows, router_key: bytes, *, life: timedelta) -> None:
@@ -67,7 +67,7 @@ class InstanceKeys:
     def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
         """What the instance's machine should have; the same until something is renewed or revoked.
 
-        Where no token was made since the last revocation, its place holds one that opens nothing.
+        Without a token since the last revocation it has one that opens nothing.
         """
         row = self._rows.model_token(instance_id)
         expires_at = int(row.expires_at.timestamp()) if row.expires_at else 0
@@ -77,7 +77,7 @@ class InstanceKeys:
         )
 
     def renew(self, instance_id: InstanceId) -> PresentToken:
-        """Have the present token be one that is worth handing out; for ``note_handed``."""
+        """Renew the present token if less than half of its life is left; for ``note_handed``."""
         return self._rows.renew_model_token(instance_id, life=self._life)
 
     def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:

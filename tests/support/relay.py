@@ -265,7 +265,7 @@ async def relaying(
     listener.setblocking(False)
     port = listener.getsockname()[1]
     async with ProxyClient(f"http://{HOST}:9", alone=True) as proxy:
-        relay = Relay(registry, callers, proxy, places)
+        relay = Relay(registry, callers.caller_of, lambda *held: callers.renew(*held).to_json(), proxy, places)
         server = MutualTlsListener(
             lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds or _patient(0)
         )

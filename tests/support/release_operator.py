@@ -3,12 +3,11 @@
 from pathlib import Path
 
 from hermesops.engine.embedded.state.storage.place import open_place
-from hermesops.identity.signatures import Signers, check
+from hermesops.identity.signatures import Signers, check, fresh_key
 from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.documents.signers import NAMESPACES, AllowedSigners, Kind
 from hermesops.release import Releases
 from hermesops.release.trust import StoreMemory, Trust
-from hermesops.secrets.release_key import fresh_key
 
 
 class Operator:

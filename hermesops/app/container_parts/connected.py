@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hermesops.backup.copies import Copies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
-    from hermesops.identity.audited_access import AuditedAccess
+    from hermesops.identity.operators import AuditedAccess
     from hermesops.image.build import Builder, Recipe
     from hermesops.instances.expiry import Upkeep
     from hermesops.instances.remote.certificates import Certifying
@@ -259,7 +259,7 @@ class Connected:
     @cached_property
     def audited_access(self) -> "AuditedAccess":
         """Lets operators in, with a reason."""
-        from hermesops.identity.audited_access import AuditedAccess
+        from hermesops.identity.operators import AuditedAccess
 
         return AuditedAccess(self.app.registry)
 

@@ -40,7 +40,8 @@ async def serve(app: "Container", listener: "socket.socket", hosts: Sequence[str
 
     own = await own_certificate(app, hosts)
     async with ProxyClient(api_url_of(app.env), domain=app.env.settings.proxy_domain, alone=True) as proxy:
-        relay = Relay(app.registry, callers_of(app), proxy)
+        callers = callers_of(app)
+        relay = Relay(app.registry, callers.caller_of, lambda *held: callers.renew(*held).to_json(), proxy)
         server = MutualTlsListener(
             lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)
         )

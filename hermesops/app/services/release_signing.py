@@ -52,9 +52,8 @@ def signer_of(app: "Container") -> "Signers | None":
     Raises:
         RefusedError: There is nobody.
     """
-    from hermesops.identity.signatures import Signers
+    from hermesops.identity.signatures import Signers, as_file
     from hermesops.secrets.catalog import RELEASE_KEY
-    from hermesops.secrets.release_key import as_file
 
     settings, secrets = app.env.settings, app.secrets
     if key := settings.release_key_file or settings.operator_key:
@@ -82,9 +81,8 @@ class KeyAtHand:
 
 
 def _made_signer(app: "Container") -> "Signers":
-    from hermesops.identity.signatures import Signers
+    from hermesops.identity.signatures import Signers, as_file, fresh_key
     from hermesops.secrets.catalog import RELEASE_KEY
-    from hermesops.secrets.release_key import as_file, fresh_key
 
     return signer_of(app) or Signers(app.secrets.lend(RELEASE_KEY, as_file(app.secrets.made(RELEASE_KEY, fresh_key()))))
 

@@ -1,6 +1,6 @@
-"""An age-encrypted file as home of secrets: one file for several readers, fit to be committed beside other settings.
+"""An age-encrypted file as a backend of secrets: one file for several readers, which may be committed.
 
-Who may read it stands in ``<file>.recipients``, a line each, as ``age -R`` takes them: ``age1…`` or an SSH public key.
+``<file>.recipients`` lists who can read it, a line each, as ``age -R`` takes them: ``age1…`` or an SSH public key.
 The file holds JSON, encrypted as a whole and armored; ``age -d -i IDENTITY FILE`` shows it.
 
 Source: https://age-encryption.org/v1 (format), age(1) (recipients files), pyrage 1.4 (the library).
@@ -63,7 +63,7 @@ class AgeBackend:
         """Write the file with this secret in it, for all recipients.
 
         Raises:
-            RefusedError: There are no recipients, or we would not be one of them.
+            RefusedError: There are no recipients, or our identity is none of them.
         """
         with self._alone():
             self._save({**self._open(), name: _Kept(text, _now())})
@@ -82,12 +82,12 @@ class AgeBackend:
         held = self._open().get(name)
         return datetime.fromisoformat(held.changed_at) if held else None
 
-    def path(self, name: str) -> Path | None:  # noqa: ARG002 - a home's signature
+    def path(self, name: str) -> Path | None:  # noqa: ARG002 - the Protocol's signature
         """No file holds one of them alone."""
         return None
 
     def _open(self) -> dict[str, _Kept]:
-        import pyrage  # noqa: PLC0415 - only where an age file is the home
+        import pyrage  # noqa: PLC0415 - only where an age file is the backend
 
         try:
             sealed = self._file.read_bytes()
@@ -106,7 +106,7 @@ class AgeBackend:
             content = json.loads(plain)
             return {name: _Kept(kept["text"], kept["changed_at"]) for name, kept in content["secrets"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
-            # The cause would carry the file's text, that is, the secrets.
+            # The cause would carry the file's text, which is secret.
             raise RefusedError(
                 f"what is in {self._file} is not secrets of hermesops", hint=f"git log -- {self._file}"
             ) from None
