@@ -232,7 +232,8 @@ class Container:
         from hermesops.doctor.computer import free_room
         from hermesops.localcloud.drivers.nspawn.computer import resources
 
-        return free_room(resources.free_room_of(_existing(self.env.world), []))
+        room = resources.free_room_of(_existing(self.env.world), [])
+        return free_room(room.machines, room)
 
     async def registry_opens(self) -> str:
         """Open the registry; what is in it, in a few words."""

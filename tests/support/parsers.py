@@ -74,7 +74,7 @@ from hermesops.pki.service import PlatformService
 from hermesops.release.index import Documents
 from hermesops.release.trust import Trust
 from hermesops.settings import Environment
-from hermesops.verify.batch import answers_of
+from hermesops.verify.backend import answers_of
 from hermesops.verify.observations import observations_in
 from tests.support.credentials import LIFE, NAMES, authority_in, credential_of
 from tests.support.release_operator import Remembered

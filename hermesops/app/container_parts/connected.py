@@ -274,9 +274,8 @@ class Connected:
     async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
         """What a machine without a user should promise, and does not."""
         from hermesops.model.check import Verdict
-        from hermesops.verify.checks.catalog import WITHOUT_USER
         from hermesops.verify.checks.promise import Expected
-        from hermesops.verify.verification import verify
+        from hermesops.verify.verification import WITHOUT_USER, verify
 
         verification = await verify(self.instance_client.channel(machine_id), Expected(""), WITHOUT_USER)
         tell(f"made {len(verification.checks)} checks")
