@@ -38,15 +38,7 @@ class Nodes(Protocol):
 
 
 class Copies:
-    """Makes, restores and proves backups.
-
-    Args:
-        rows: The registry.
-        keys: Opens repositories.
-        nodes: hermes-node on machines.
-        now: The time.
-        proof: Restores backups on this computer.
-    """
+    """Makes, restores and proves backups."""
 
     def __init__(self, rows: Rows, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
         self._rows = rows

@@ -33,7 +33,6 @@ class Nightly:
     """Nightly backups.
 
     Args:
-        rows: The registry.
         back_up: Backs one instance up, as an operation.
         at_once: How many at the same time.
     """

@@ -42,8 +42,6 @@ class Pruning:
     """Deletes backups that no rule keeps.
 
     Args:
-        rows: The registry.
-        contents: What lies in repositories.
         keep: How much is kept of an instance that is not terminated.
     """
 
@@ -83,8 +81,6 @@ class EndedBackups:
     """Deletes all backups of instances that were terminated long enough ago.
 
     Args:
-        rows: The registry.
-        contents: What lies in repositories.
         revoke: Ends what an instance's machine could open its repository with.
         hold_lease: Holds the lease of a subject, or refuses.
         kept: How long they are kept after the termination.

@@ -87,10 +87,6 @@ class Proof:
     """Proves backups.
 
     Args:
-        rows: The registry.
-        keys: Opens repositories.
-        restic: The platform's.
-        tell: Gets lines of progress.
         allowance: What proving one may take.
     """
 

@@ -14,11 +14,7 @@ class SimulatedProof(Proof):
     """Proves backups of simulated machines.
 
     Args:
-        rows: The registry.
-        keys: Opens repositories.
-        restic: The platform's.
         count: Counts what is in a copy anew; ``None`` for one that is not there.
-        tell: Narration.
     """
 
     def __init__(

@@ -70,7 +70,6 @@ class StackUp:
     """The workflow of one ``up``.
 
     Args:
-        cell: Which.
         up: Runs it, within the limits of this run.
     """
 

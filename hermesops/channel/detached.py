@@ -105,8 +105,6 @@ class DetachedCommand:
     """One command on one machine, as root; run it once.
 
     Args:
-        toolbox: The vendor's.
-        machine_id: Which machine.
         pace: How long requests may be silent.
     """
 

@@ -11,7 +11,6 @@ class Shell:
     """Runs one line after the other on a machine.
 
     Args:
-        channel: The way there.
         folder: Where it starts.
     """
 

@@ -63,9 +63,6 @@ class Survey:
     """Observes everything once.
 
     Args:
-        environment: Name of the environment.
-        rows: The registry.
-        vendor: JustAVPS.
         state_of: Exports a cell's stack.
         machines_in: Finds the machines in a state.
         is_passing: Whether whoever made the machine also deletes it.

@@ -70,11 +70,7 @@ class Rows(Protocol):
 
 
 class AuditedAccess:
-    """Lets operators access users' agents, with a reason that is recorded before anything is sent.
-
-    Args:
-        rows: The registry.
-    """
+    """Lets operators access users' agents, with a reason that is recorded before anything is sent."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows

@@ -37,7 +37,6 @@ class Client(Closing):
 
     Args:
         base_url: With ``/api/v1``, as ``https://justavps.com/api/v1``.
-        api_key: The account's key.
         transport: For tests: what carries requests instead of the network.
     """
 

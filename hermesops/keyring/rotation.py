@@ -90,13 +90,10 @@ class KeyRotation:
     """One rotation.
 
     Args:
-        rows: The registry.
         read: Reads the ring's text.
         write: Keeps another one, whole or not at all.
         source: Where it is kept, for people.
-        now: The time.
         needed_since: When the oldest copy of the registry was made that may still be restored; ``None`` for no copy.
-        tell: Gets lines of progress.
     """
 
     def __init__(

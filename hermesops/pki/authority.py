@@ -75,12 +75,7 @@ class ServerCertificate:
 
 
 class Authority:
-    """Signs certificates for one environment.
-
-    Args:
-        key: Its private key.
-        root: Its own certificate.
-    """
+    """Signs certificates for one environment."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> None:
         self._key = key

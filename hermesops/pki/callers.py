@@ -61,9 +61,7 @@ class Callers:
     """Issues callers' certificates, and identifies callers by them.
 
     Args:
-        rows: The registry.
         authority: Signs; called when it is first needed.
-        environment: Its name.
         life: Of a certificate.
     """
 

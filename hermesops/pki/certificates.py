@@ -35,9 +35,7 @@ class Certificates:
     """Issues certificates of one environment.
 
     Args:
-        rows: The registry.
         authority: Signs; called when it is first needed.
-        environment: Its name.
         url: Where machines reach the platform's service.
         life: Of a certificate.
     """

@@ -278,7 +278,6 @@ class OwnCertificate:
     """The platform service's own certificate, signed by the authority and renewed every few minutes.
 
     Args:
-        authority: Signs.
         rows: The registry, with the authorities whose certificates are accepted.
         hosts: Names or addresses at which machines reach the service.
         life: Of a certificate.

@@ -33,11 +33,7 @@ class KeyRows(Protocol):
 
 
 class DataKeys:
-    """Releases keys of data volumes.
-
-    Args:
-        rows: The registry.
-    """
+    """Releases keys of data volumes."""
 
     def __init__(self, rows: KeyRows) -> None:
         self._rows = rows
@@ -77,10 +73,7 @@ class PlatformService:
     """Answers machines of one environment.
 
     Args:
-        rows: The registry.
-        certificates: Issues certificates.
         data_keys: Releases keys of data volumes.
-        environment: Its name.
     """
 
     def __init__(self, rows: Rows, certificates: Certificates, data_keys: DataKeys, *, environment: str) -> None:

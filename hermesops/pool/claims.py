@@ -28,7 +28,6 @@ class Claims:
     """Claims machines of pools.
 
     Args:
-        rows: The registry.
         is_up: Whether a machine is up now.
         hold_lease: Holds the lease of a subject while its context lasts; refused at once when it is held.
     """

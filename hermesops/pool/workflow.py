@@ -73,12 +73,8 @@ class PoolFill:
     """The workflow of filling one cell's pool.
 
     Args:
-        cell: Which; it has a row.
         targets: What its pool should hold.
         size: Machines that a cell holds at most.
-        rows: The registry.
-        machines: Asks, checks and warms up machines.
-        cells: Stacks.
         hold_lease: Holds the lease of a subject while its context lasts; refused at once when it is held.
     """
 

@@ -45,8 +45,6 @@ class ProxyTokens:
     """Hands out proxy tokens.
 
     Args:
-        issuer: JustAVPS.
-        rows: The registry.
         now: The time; by default this computer's clock.
     """
 

@@ -96,8 +96,6 @@ class TokenRenewal:
     """Renews tokens.
 
     Args:
-        issuer: JustAVPS.
-        rows: The registry.
         opens: Whether a token opens a machine's ports through the proxy.
         address: URL of a machine's ports, kept with the token so that its users need no API key.
         now: The time; by default this computer's clock.

@@ -48,7 +48,6 @@ class Exchange:
     """One request and its answer.
 
     Args:
-        reader: From the caller.
         writer: To the caller; its owner closes it.
     """
 

@@ -30,11 +30,7 @@ class Most:
 
 
 class Places:
-    """Counts running requests against the limits.
-
-    Args:
-        most: Limits.
-    """
+    """Counts running requests against the limits."""
 
     def __init__(self, most: Most | None = None) -> None:
         self._most = most or Most()

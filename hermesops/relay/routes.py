@@ -15,7 +15,6 @@ class NotRelayedError(Exception):
     """A request that is not relayed to an agent, or whose answer is not relayed back; the relay answers this instead.
 
     Args:
-        status: Of HTTP.
         code: For programs.
         words: For people; nothing that an agent said.
         retry_after_s: Seconds after which the same request may succeed; 0 when that is not known.

@@ -99,11 +99,9 @@ class Relay:
     """Answers connections.
 
     Args:
-        rows: The registry.
         caller_of: Identifies the caller by its certificate (DER).
         renew: Gives a caller another certificate, for a request in PEM; the answer as JSON.
         proxy: The vendor's proxy, with a connection for each request.
-        places: Limits of simultaneous requests.
     """
 
     def __init__(

@@ -71,11 +71,7 @@ class Chain:
 
 
 class StoreMemory:
-    """What this computer knows of a store from before, in a folder of keys.
-
-    Args:
-        folder: Which.
-    """
+    """What this computer knows of a store from before, in a folder of keys."""
 
     _FILES: ClassVar = {NAME: "release-signers", REVOCATIONS: "release-revocations"}
 

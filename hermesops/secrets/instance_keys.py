@@ -54,7 +54,6 @@ class InstanceKeys:
     """Makes an instance's secrets. The token is computed each time and stored nowhere.
 
     Args:
-        rows: The registry.
         router_key: Shared with the model router.
         life: Of a token for the model router.
     """

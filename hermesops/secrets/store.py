@@ -37,7 +37,6 @@ class Secrets:
     Args:
         files: The files that settings name, by the secret's name.
         home: The backend of all others.
-        lent: Takes those that a program needs as a file.
     """
 
     def __init__(self, files: Mapping[str, Path], home: SecretBackend, lent: TempFiles | None = None) -> None:

@@ -27,7 +27,6 @@ class ObjectStore:
     """A bucket, used with the platform's credential.
 
     Args:
-        bucket: Which.
         key_file: That credential, in the form of ``~/.aws/credentials``; ``None`` finds one as every AWS program does.
         is_local: Whether it is this computer's own: no proxy is used, and a missing bucket is made; elsewhere whoever
             pays for it makes it.

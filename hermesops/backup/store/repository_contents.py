@@ -33,8 +33,6 @@ class ResticContents:
     """Repositories in an object store.
 
     Args:
-        keys: Opens them.
-        restic: The platform's.
         store: Finds the object store.
     """
 

@@ -41,7 +41,6 @@ class Keys:
     """Keys of repositories, made when first asked for.
 
     Args:
-        rows: The registry.
         store: Finds the object store, which may have to be started.
         environment: Its name begins every repository's.
         begin: Begins a repository that has none of restic's files yet; safe to call twice.

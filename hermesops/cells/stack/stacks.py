@@ -34,13 +34,7 @@ class CellObservation:
 
 
 class CellState:
-    """Observes cells; changes nothing.
-
-    Args:
-        rows: The registry's side.
-        engine: Runs programs.
-        programs: What it runs.
-    """
+    """Observes cells; changes nothing."""
 
     def __init__(self, rows: CellRows, engine: Engine, programs: Programs) -> None:
         self._rows = rows
@@ -163,9 +157,6 @@ class CellStacks(CellState):
     """Observes and changes cells, one run at a time each.
 
     Args:
-        rows: The registry's side.
-        engine: Runs programs.
-        programs: What it runs.
         hold_lease: Waits for the lease of a subject and holds it while its context lasts.
         guard: Judges what each run would change before it begins.
         parallel: How many cells are run at the same time.

@@ -41,8 +41,6 @@ class CellStates:
     """Repairs the states of cells.
 
     Args:
-        states: The engine.
-        rows: The registry.
         hold_lease: Waits for the lease of a subject and holds it while its context lasts.
     """
 
@@ -150,11 +148,6 @@ class CellImports:
     For machines that a stack lost or never had. The rows say whose a machine is; ``fleet adopt`` changes them.
 
     Args:
-        rows: The registry.
-        engine: Runs programs.
-        states: What the stacks hold.
-        programs: What the engine runs.
-        vendor: JustAVPS.
         hold_lease: Waits for the lease of a subject and holds it while its context lasts.
     """
 
