@@ -160,7 +160,7 @@ class Proof:
                         _ROOT, folder, self._allowance.bounds(backup), self._allowance.limits(backup)
                     )
                     async with _started(words, stream) as reader:
-                        os.close(stream)  # else restic would not learn that nobody reads any more
+                        os.close(stream)  # else restic would not notice that the reader is gone
                         stream = -1
                         told = await _report(reader)
                     _, said = await dump.communicate()

@@ -1,4 +1,4 @@
-"""Proofs of backups in a simulated world, whose machines keep their copies in that world: nothing is restored here."""
+"""Proofs of backups in a simulated world, which has the copies itself: nothing is restored here."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ class SimulatedProof(Proof):
     """Proves backups of simulated machines.
 
     Args:
-        count: Counts what is in a copy anew; ``None`` for one that is not there.
+        count: Counts what is in a copy; ``None`` for one that is not there.
     """
 
     def __init__(

@@ -51,7 +51,8 @@ class Bill:
 
     def __str__(self) -> str:
         """For people: ``$27.50 a month for 2 machines, 1 more of unknown price (hel1/odd)``."""
-        words = f"${self.monthly:.2f} a month for {_machines(self.machines)}"
+        noun = "machine" if self.machines == 1 else "machines"
+        words = f"${self.monthly:.2f} a month for {self.machines} {noun}"
         if not self.unpriced:
             return words
         kinds = ", ".join(sorted(set(self.unpriced)))
@@ -68,7 +69,3 @@ def bill_of(machines: Iterable[Rentable], prices: PriceList) -> Bill:
         else:
             total, known = total + price, known + 1
     return Bill(total, known, tuple(unpriced))
-
-
-def _machines(count: int) -> str:
-    return f"{count} machine" if count == 1 else f"{count} machines"

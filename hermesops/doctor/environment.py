@@ -40,10 +40,8 @@ async def _looked(named: tuple[str, Look]) -> str:
 
 
 def _check(name: str, seen: str | HermesError) -> Check:
-    return Check(name, Verdict.OK, seen) if isinstance(seen, str) else _not_ok(name, seen)
-
-
-def _not_ok(name: str, error: HermesError) -> Check:
+    if isinstance(seen, str):
+        return Check(name, Verdict.OK, seen)
     # No answer is unknown, not failed: a local world may be down on purpose.
-    verdict = Verdict.UNKNOWN if isinstance(error, UnavailableError) else Verdict.FAILED
-    return Check(name, verdict, error.message, error.hint)
+    verdict = Verdict.UNKNOWN if isinstance(seen, UnavailableError) else Verdict.FAILED
+    return Check(name, verdict, seen.message, seen.hint)

@@ -17,7 +17,7 @@ class Happening:
     """One thing that happened.
 
     Attributes:
-        who: Empty for what was only observed: nobody did it through hermesops.
+        who: Empty for what was only observed, not done through hermesops.
         what: Past tense, as ``status_changed`` or ``stack_update``.
         subject: As ``instance/<id>``, ``machine/<name>`` or ``stack/<cell>``.
         detail: In one line, without secrets.

@@ -65,7 +65,7 @@ class Survey:
     Args:
         state_of: Exports a cell's stack.
         machines_in: Finds the machines in a state.
-        is_passing: Whether whoever made the machine also deletes it.
+        is_passing: Whether a machine is temporary, of an image build.
     """
 
     def __init__(

@@ -128,7 +128,7 @@ class _Comparison:
         if self.snapshot.rented.named(spare.name, spare.machine_id) is None:
             return f"JustAVPS lists no machine for this one ({spare.purpose})"
         if spare.purpose is Purpose.POOL and spare.status is not SpareStatus.READY:
-            return f"it is {spare.status}, and nobody makes it ready for the pool"
+            return f"it is {spare.status}, and no operation makes it ready for the pool"
         return ""
 
     def of_orphans(self) -> Iterator[Finding]:

@@ -94,7 +94,7 @@ class FleetSnapshot:
         told: What machines say of themselves; without those that were not asked.
         rebooted: Machines that had another boot id when they were last observed.
         backed_up: Instances that have a backup.
-        passing: Names of machines that whoever made them also deletes (of image builds).
+        passing: Names of temporary machines, of image builds.
     """
 
     environment: str

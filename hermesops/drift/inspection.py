@@ -141,7 +141,7 @@ def waiting_line(names: Sequence[str], *, waited_s: float, at_most_s: float) -> 
     Args:
         names: As the vendor lists them, who may have put anything there.
         waited_s: Seconds since the first machine was asked.
-        at_most_s: Seconds after which the last of them is given up.
+        at_most_s: Seconds after which the last of them is cancelled.
     """
     shown = ", ".join(foreign_text.quoted(name, longest=_NAME_LENGTH) for name in names[:_NAMED])
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

@@ -111,7 +111,7 @@ def _contested(told: Recovered, rivals: Sequence[Recovered]) -> RefusedError:
     why = told.doubt or f"so says {others}"
     return RefusedError(
         f"{told.machine_name} says that it is instance {told.id} of user {told.user_id}, epoch {told.epoch}, but {why}",
-        hint="look at when each was made and at what its agent remembers; then "
+        hint="compare when each was made and what its agent remembers; then "
         f"hermesops fleet adopt {told.machine_name} --contested",
     )
 

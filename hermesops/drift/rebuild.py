@@ -74,7 +74,13 @@ def plan_rebuild(
         *(_forgotten(answer) for answer in answers if isinstance(answer, Forgotten)),
         *(_contested(one, rivals[one.machine_id]) for one in claims if one.doubt or rivals[one.machine_id]),
         *_vanished(answers, in_stacks or {}),
-        *(_nameless(claim) for claim in believed if not claim.user_alias),
+        *(
+            Left(
+                one.user_id, "how operators called this user", "hermesops registry rebuild --alias NAME knows it again"
+            )
+            for one in believed
+            if not one.user_alias
+        ),
     ]
     return Rebuild(tuple(sorted(believed, key=lambda one: one.machine_name)), tuple(left))
 
@@ -125,7 +131,3 @@ def _vanished(answers: Iterable[Recovered | Forgotten], in_stacks: Mapping[Machi
         for name, cell in sorted(in_stacks.items())
         if name not in there
     ]
-
-
-def _nameless(one: Recovered) -> Left:
-    return Left(one.user_id, "how operators called this user", "hermesops registry rebuild --alias NAME knows it again")

@@ -1,4 +1,4 @@
-"""Identities of pipelines: OpenID Connect tokens, signed by whoever runs the pipeline (GitHub, GitLab, AWS …).
+"""Identities of pipelines: OpenID Connect tokens, signed by the host of the pipeline (GitHub, GitLab, AWS …).
 
 Source: OpenID Connect Core 1.0 §2 (claims), Discovery 1.0 §4 (where keys are), RFC 8725 (algorithms named by us alone).
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import httpx
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Asymmetric ones only: with a shared key, whoever verifies could also sign."""
+"""Asymmetric ones only: with a shared key, the verifier could also sign."""
 
 _SKEW_S = 60
 _TIME_S = 10.0

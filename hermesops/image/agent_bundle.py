@@ -37,7 +37,7 @@ class Bundle:
     """A complete bundle on this computer.
 
     Attributes:
-        folder: Where it is; nobody writes there, other builds use it too.
+        folder: Read-only by agreement: other builds use it too.
         digest: SHA-256 over its files' hashes.
         made: Whether this call made it; otherwise it was in the cache.
     """

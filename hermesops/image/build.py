@@ -162,7 +162,11 @@ class Builder:
             await self._converge(recipe, machine_id, source, clock)
             for script in (recipe.definition.prepare, recipe.definition.clean):
                 self.tell(f"running {script.name}")
-                await self._script(machine_id, script)
+                done = await self._run(machine_id, script)
+                if done.exit_code != 0:
+                    raise RefusedError(
+                        f"{script.name} failed on the builder with exit {done.exit_code}: {last_words(done)}"
+                    )
                 clock.lap(script.stem)
             self.tell(f"saving image {image_name}")
             image = await self._images.save(machine_id, image_name)
@@ -184,11 +188,6 @@ class Builder:
         variables = {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}
         await self.converge(machine_id, recipe.definition.playbook, variables)
         clock.lap("roles")
-
-    async def _script(self, machine_id: MachineId, script: Path) -> None:
-        done = await self._run(machine_id, script)
-        if done.exit_code != 0:
-            raise RefusedError(f"{script.name} failed on the builder with exit {done.exit_code}: {last_words(done)}")
 
     async def _run(self, machine_id: MachineId, script: Path) -> Completed:
         content = await asyncio.to_thread(script.read_bytes)

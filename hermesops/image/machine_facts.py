@@ -10,13 +10,13 @@ from hermesops.channel import Channel, last_words, object_in, understood
 from hermesops.errors import RefusedError
 from hermesops.waiting import until
 
-_LOOKED_S = 180.0
+_ASKED_S = 180.0
 _MOST_PACKAGES = 10_000
 _WORD = re.compile(r"[\w.+:~-]{0,200}", re.ASCII)
 """Characters of names and versions of packages, which go into manifests and to pip."""
 
 # The first python3 of the base is the one the agent is installed for.
-_LOOK = r"""
+_SCRIPT = r"""
 import glob, json, os, platform, subprocess, sys
 release = dict(line.rstrip().split("=", 1) for line in open("/etc/os-release") if "=" in line)
 debs = subprocess.run(["dpkg-query", "--show", "--showformat=${Package} ${Version}\n"], capture_output=True, text=True)
@@ -67,15 +67,15 @@ async def survey(channel: Channel) -> Survey:
         UnavailableError: It does not answer in time, or with something else.
     """
     # The script goes in by standard input: no quoting, and no file on the machine.
-    look = partial(channel.run, "exec /usr/bin/python3 -I -", stdin=_LOOK.encode())
-    done = await until(look, what=f"a look at machine {channel.machine_id}", timeout_s=_LOOKED_S)
+    look = partial(channel.run, "exec /usr/bin/python3 -I -", stdin=_SCRIPT.encode())
+    done = await until(look, what=f"facts of machine {channel.machine_id}", timeout_s=_ASKED_S)
     if done.exit_code != 0:
         raise RefusedError(
             f"machine {channel.machine_id} is no base to build from: {last_words(done)}",
             hint="bases are Debian and Ubuntu with python3",
         )
-    told = object_in(done, channel.machine_id, "a look at its base")
-    with understood(channel.machine_id, "a look at its base"):
+    told = object_in(done, channel.machine_id, "a question about its base")
+    with understood(channel.machine_id, "a question about its base"):
         return Survey(
             distribution=_word(told["distribution"]),
             version=_word(told["version"]),

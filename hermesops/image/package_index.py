@@ -1,7 +1,7 @@
 """Fetches single files of the package index that pip is set up for, without running anything in them.
 
 pip itself builds metadata of a source archive that it downloads: it installs and runs the build system that the archive
-names, whose hashes nobody has locked. Here only the file is wanted, so it is found in the index's own listing.
+names, whose hashes are not locked. Here only the file is wanted, so it is found in the index's own listing.
 
 It must not know where an index is: pip's settings say so.
 Source: PEP 503, PEP 691 and PEP 700 (the simple repository API); pip's ``config`` and ``download`` commands.
@@ -137,7 +137,7 @@ class PackageIndex:
                 yield place, True
 
     def _usual_index(self) -> str:
-        """Where pip looks when nobody says otherwise: its own help says it."""
+        """The default index of pip, from its own help."""
         found = _DEFAULT.search(self._pip("download", "--help"))
         if found is None:
             raise UnavailableError("pip does not say where it looks for packages", hint="set PIP_INDEX_URL")

@@ -275,7 +275,7 @@ def read_peer(certificate: bytes) -> tuple[str, Sequence[str]]:
     """Serial (hexadecimal digits) and URIs of a certificate.
 
     Args:
-        certificate: DER; whoever calls has seen that an authority of ours signed it.
+        certificate: DER; the caller has verified that an authority of ours signed it.
 
     Raises:
         RefusedError: It has no names at all.

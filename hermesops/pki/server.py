@@ -25,7 +25,7 @@ from hermesops.waiting import cancel, pause
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 """``X509_V_FLAG_NO_CHECK_TIME`` of OpenSSL's ``x509_vfy.h``: rows and the registry's clock say what has run out, so
-that a machine whose certificate has is told so, and a clock that is off by minutes hurts nobody."""
+that an expired machine gets an answer that says so, and a clock that is minutes off does no harm."""
 
 _PIECE = 4096
 _IPV6_CUSTOMER = 64
@@ -271,7 +271,7 @@ def _sent(http: h11.Connection, answer: Answer) -> bytes:
 
 
 _FRESH_S = 300.0
-"""Seconds after which the trusted authorities are read again, and the certificate is made anew."""
+"""Seconds after which the trusted authorities are read again, and the certificate is renewed."""
 
 
 class OwnCertificate:

@@ -93,8 +93,8 @@ class PlatformService:
         """
         serial = "unknown"
         try:
-            serial, names = _read(peer)
-            return self._route(self._caller(serial, names), method, path)(body)
+            serial, uris = read_peer(peer)
+            return self._route(self._caller(serial, MachineNames.parse(uris)), method, path)(body)
         except RefusedError as refused:
             log.warning("machine_refused", serial=serial, path=path[:200], why=refused.message)
             return told(HTTPStatus.FORBIDDEN, {"error": refused.message})
@@ -148,9 +148,3 @@ def _standing(caller: Certificate) -> dict[str, object]:
         "instance": caller.instance_id,
         "not_after": int(caller.not_after.timestamp()),
     }
-
-
-def _read(peer: bytes) -> tuple[str, MachineNames | None]:
-    """Serial and names of a certificate."""
-    serial, uris = read_peer(peer)
-    return serial, MachineNames.parse(uris)

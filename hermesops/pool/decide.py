@@ -121,10 +121,11 @@ def decide(seen: PoolObservation) -> Step | Done | Refused:
     """The next step towards the pool that settings want, of healthy machines."""
     if retiring := _to_retire(seen):
         return Retire(tuple(retiring))
-    if gone := [held.spare.name for held in seen.held if _is_gone(held)]:
+    leaving = [held for held in seen.held if not held.spare.wanted]
+    if gone := [held.spare.name for held in leaving if held.machine_id is None and not held.in_stack]:
         return Forget(tuple(gone))
     if len(seen.lost) >= MOST_LOST:
-        if any(not held.spare.wanted for held in seen.held):
+        if leaving:
             return ApplyCell()
         return Refused(
             UnavailableError(
@@ -134,9 +135,9 @@ def decide(seen: PoolObservation) -> Step | Done | Refused:
         )
     if (order := _missing(seen)) is not None:
         return order
-    if any(_needs_run(held) for held in seen.held):
-        return ApplyCell()
     wanted = [held for held in seen.held if held.spare.wanted]
+    if leaving or any(held.machine_id is None or not held.in_stack for held in wanted):
+        return ApplyCell()
     if unknown := [held for held in wanted if held.machine_id and held.spare.machine_id != held.machine_id]:
         return Record(tuple((held.spare.name, held.machine_id) for held in unknown if held.machine_id))
     if growing := [held for held in wanted if held.spare.status is SpareStatus.GROWING or held.is_silent]:
@@ -181,16 +182,6 @@ def _unfit(held: PoolMachine, target: Target | None) -> str:
     if target is not None and spare.server_type != target.server_type:
         return f"plan {spare.plan} is a {target.server_type} now"
     return ""
-
-
-def _is_gone(held: PoolMachine) -> bool:
-    return not held.spare.wanted and held.machine_id is None and not held.in_stack
-
-
-def _needs_run(held: PoolMachine) -> bool:
-    if held.spare.wanted:
-        return held.machine_id is None or not held.in_stack
-    return True  # those that are gone have been forgotten before
 
 
 def _missing(seen: PoolObservation) -> OrderMachines | None:

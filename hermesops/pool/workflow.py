@@ -110,7 +110,8 @@ class PoolFill:
             if one.purpose is Purpose.POOL or not one.wanted  # the same run deletes what others marked
         ]
         held = [_held(one, listed.get(one.name), is_in_stack=one.name in in_stack) for one in spares]
-        asked = [one for one in held if _is_to_be_asked(one)]
+        ready = [one for one in held if one.spare.wanted and one.spare.status is SpareStatus.READY]
+        asked = [one for one in ready if one.status is MachineStatus.READY]
         told = {one.spare.name: one for one in await self._told(asked)}
         room = self._size - self._rows.get_cell(self._cell).machines
         seen = tuple(told.get(one.spare.name, one) for one in held)
@@ -237,11 +238,6 @@ def _held(spare: Spare, machine: Machine | None, *, is_in_stack: bool) -> PoolMa
     if machine is None:
         return PoolMachine(spare, in_stack=is_in_stack)
     return PoolMachine(spare, MachineId(machine.id), machine.status, in_stack=is_in_stack)
-
-
-def _is_to_be_asked(held: PoolMachine) -> bool:
-    spare = held.spare
-    return spare.wanted and spare.status is SpareStatus.READY and held.status is MachineStatus.READY
 
 
 class _FullError(RefusedError):

@@ -74,7 +74,9 @@ class ProxyTokens:
             fresh = await issue(self._issuer, machine_id, purpose, now=self._now())
             self._rows.keep_proxy_token(fresh)
             if last:
-                await self._revoke(last)
+                # Its life is short anyway; a failure here must not fail the caller, who has the fresh one.
+                with contextlib.suppress(HermesError):
+                    await self._issuer.revoke_proxy_token(last.id)
             return fresh.token
 
     async def use(
@@ -113,8 +115,3 @@ class ProxyTokens:
             if last:
                 await self._issuer.revoke_proxy_token(last.id)
                 self._rows.forget_proxy_token(machine_id, purpose)
-
-    async def _revoke(self, token: ProxyToken) -> None:
-        # Its life is short anyway; a failure here must not fail the caller, who has the fresh one.
-        with contextlib.suppress(HermesError):
-            await self._issuer.revoke_proxy_token(token.id)

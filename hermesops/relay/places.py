@@ -67,7 +67,7 @@ class Places:
             raise NotRelayedError(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "agent_busy",
-                f"{most} requests to this agent are under way",
+                f"{most} requests to this agent are running",
                 retry_after_s=1,
             )
         with _counted(self._agents, agent):

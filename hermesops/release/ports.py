@@ -21,7 +21,7 @@ class Store(Protocol):
         """Names of the files directly in a folder."""
 
     def link(self, name: str, *, life_s: int) -> str:
-        """Where it can be downloaded from for a while by whoever knows that; empty where there is no such place."""
+        """A URL from which anybody can download it for a while; empty where the store has none."""
 
 
 class Signs(Protocol):
@@ -38,7 +38,7 @@ class Checks(Protocol):
         """The identity that the allowed signers give to the key.
 
         Raises:
-            RefusedError: It is no signature of this, or by nobody of them.
+            RefusedError: It is malformed, of other data, or not by one of them.
         """
 
 

@@ -84,7 +84,7 @@ class Releases:
         return frozenset(self._documents.ids())
 
     def find(self, text: str) -> Lock:
-        """The release that somebody means.
+        """The release that a text names.
 
         Args:
             text: Its id, its beginning with some of the hash, or the agent's version where one release of it may run.
@@ -124,7 +124,7 @@ class Releases:
         return self._documents.revocations()[0]
 
     def refuse_revoked(self, lock: Lock) -> None:
-        """Go on when a release may be brought to instances.
+        """Refuse a release that must not run on instances.
 
         Raises:
             RefusedError: It was revoked, or its agent is below the floor.
@@ -168,7 +168,7 @@ class Releases:
         return data
 
     def verify(self, release: str) -> tuple[Damage, ...]:
-        """What is wrong with a release's files; nothing is good news. Asks nobody but the store.
+        """What is wrong with a release's files; empty when all is right. Reads only the store.
 
         Raises:
             RefusedError: Its lock does not hold, so there is nothing to compare with.

@@ -84,7 +84,7 @@ def _refusal(seen: Observations, expected: Expected) -> Iterator[Finding]:
     if expected.key_digest and seen.key_digest != expected.key_digest:
         yield Finding(
             Failure.KEY_MISMATCH,
-            "the machine holds another API key than the registry: whoever asks with ours gets 401",
+            "the machine holds another API key than the registry: requests with ours get 401",
             "hermesops provision USER hands the key over again",
         )
     elif seen.detailed_status in _UNAUTHORISED:

@@ -77,7 +77,8 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
         completed = await channel.run(command_of(commands, limit_s=limit_s), timeout_s=limit_s + 10)
         answers = answers_of(commands, completed)
     except HermesError as error:
-        return Verification(_all_unknown(promises, error), (), 1)
+        unknown = (Check(promise.name, Verdict.UNKNOWN, error.message, error.hint) for promise in promises)
+        return Verification(tuple(unknown), (), 1)
     backend = ChannelBackend(channel.machine_id, _from_thread(channel), answers)
     checks, findings = await asyncio.to_thread(_judge, backend, expected, promises)
     return Verification(checks, findings, 1 + len(backend.direct))
@@ -140,7 +141,3 @@ def _short(error: Exception) -> str:
     # testinfra's assertions end with all that it knows of the command, its output included.
     said = str(error).partition(" for CommandResult(")[0].strip().splitlines()
     return f"could not look: {said[0][:200] if said else type(error).__name__}"
-
-
-def _all_unknown(promises: Iterable[Promise], error: HermesError) -> tuple[Check, ...]:
-    return tuple(Check(promise.name, Verdict.UNKNOWN, error.message, error.hint) for promise in promises)

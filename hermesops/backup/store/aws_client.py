@@ -132,7 +132,7 @@ def bound_answers(client: Any) -> None:  # noqa: ANN401 - the stubs of boto3's c
         request.stream_output = True  # the answer is read here, not by the session
         answer = session.send(request)
         try:
-            # What an answer holds is asked of it once; whoever asks afterwards finds it there (botocore.awsrequest).
+            # The body is read once here; botocore.awsrequest then finds it there.
             answer._content = blocking.read(answer.raw, whom=_STORE, largest=_LARGEST)  # noqa: SLF001
         except HTTPError as error:
             raise ResponseStreamingError(error=error) from error

@@ -1,6 +1,6 @@
 """What opens an instance's repository: a password, made once, and a credential, replaced when asked.
 
-The platform creates a repository: its credential may look at the whole bucket, a machine's may not.
+The platform creates a repository: its credential may list the whole bucket, a machine's may not.
 """
 
 import secrets

@@ -67,10 +67,9 @@ def judge(
         UsageError: A machine was named that the run would not destroy.
         RefusedError: An override is missing; the message says what for, the hint has the options.
     """
+    machines = {machine.name for machine in (*change_preview.held, *change_preview.wanted.machines)}
     ending = {
-        MachineName(c.name)
-        for c in change_preview.preview.changes
-        if c.kind in DESTRUCTIVE and c.name in _names(change_preview)
+        MachineName(c.name) for c in change_preview.preview.changes if c.kind in DESTRUCTIVE and c.name in machines
     }
     if not began and (unknown := sorted(named.machines - ending)):
         raise UsageError(
@@ -88,10 +87,6 @@ def judge(
             f"{change_preview.cell}: {'; '.join(words)}",
             hint=f"hermesops stack up {change_preview.cell} {' '.join(options)} names exactly that",
         )
-
-
-def _names(change_preview: ChangePreview) -> set[MachineName]:
-    return {machine.name for machine in (*change_preview.held, *change_preview.wanted.machines)}
 
 
 def _destruction(change_preview: ChangePreview, unnamed: list[MachineName]) -> list[tuple[str, str]]:

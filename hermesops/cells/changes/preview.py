@@ -69,7 +69,7 @@ def _held(state: Mapping[str, Any]) -> tuple[CellMachine, ...]:
 
 
 def _lasting(state: Mapping[str, Any]) -> object:
-    """The state without what each run writes anew: times, and the ciphertext of secrets."""
+    """The state without what each run rewrites: times, and the ciphertext of secrets."""
     resources = state.get("deployment", {}).get("resources", [])
     pending = state.get("deployment", {}).get("pending_operations", [])
     kept = ({key: value for key, value in resource.items() if key not in _TIMES} for resource in resources)

@@ -230,7 +230,7 @@ class CellStacks(CellState):
 
         Raises:
             UsageError: There is no such cell, or no such machine in it.
-            RefusedError: It would destroy a machine that nobody named, or the guard refused; nothing changed.
+            RefusedError: It would destroy a machine that was not named, or the guard refused; nothing changed.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
         async with self._slots, self._hold_lease(lease_of(cell)) as turn:

@@ -164,7 +164,8 @@ class Builder:
             wheels = fetcher.wheels(pins, python, known=[*kept, *([own] if own else [])])
             listed = blob_store.keep("requirements.txt", requirements.render(python, wheels))
             pythons[python] = Wheels(listed, wheels)
-        agent = self._agent(blob_store, pythons)
+        wheel = next(blob for blob in next(iter(pythons.values())).wheels if pin_of(blob).name == PACKAGE)
+        agent = read_agent(wheel.name, blob_store.content(wheel))
         origin: Origin = "wheel" if own else "index"
         parts = self.parts
         return self._written(
@@ -214,11 +215,6 @@ class Builder:
         pin_of(blob_of(order.wheel.name, content))
         read_agent(order.wheel.name, content)  # before it is kept
         return blob_store.keep(order.wheel.name, content)
-
-    def _agent(self, blob_store: BlobStore, pythons: dict[str, Wheels]) -> Agent:
-        wheels = next(iter(pythons.values())).wheels
-        wheel = next(blob for blob in wheels if pin_of(blob).name == PACKAGE)
-        return read_agent(wheel.name, blob_store.content(wheel))
 
     def _skills(
         self, order: BuildRequest, pins: tuple[Pin, ...], known: Sequence[Lock], blob_store: BlobStore, scratch: Path
@@ -301,7 +297,7 @@ class SimulatedBuilder(Builder):
 
 @dataclass(frozen=True)
 class Rebuilder:
-    """Builds releases again from their locks: what is missing or damaged in the store is fetched or made anew.
+    """Builds releases again from their locks: what is missing or damaged in the store is fetched or made again.
 
     The result is the release that the lock names, byte for byte, or nothing.
 

@@ -33,7 +33,7 @@ class _Kept:
 
 
 class AgeBackend:
-    """Secrets in one age-encrypted file, which is written anew as a whole at every change.
+    """Secrets in one age-encrypted file, which is rewritten at every change.
 
     Args:
         file: Which; made with the first secret.

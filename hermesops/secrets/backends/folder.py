@@ -61,9 +61,8 @@ class FolderBackend:
 
     def names(self) -> frozenset[str]:
         """The files."""
-        if not self._folder.is_dir():
-            return frozenset()
-        return frozenset(file.name for file in self._folder.iterdir() if _is_secret(file))
+        files = self._folder.iterdir() if self._folder.is_dir() else ()
+        return frozenset(file.name for file in files if file.is_file() and not file.name.startswith("."))
 
     def read(self, name: str) -> str | None:
         """The text of a file that others may not read."""
@@ -140,7 +139,3 @@ class EnvironmentBackend:
 
 def _spelled(name: str) -> str:
     return name.upper().replace(".", "_").replace("-", "_")
-
-
-def _is_secret(file: Path) -> bool:
-    return file.is_file() and not file.name.startswith(".")

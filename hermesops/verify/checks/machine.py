@@ -15,6 +15,7 @@ from hermesops.verify.checks.promise import (
     GATEWAY,
     SANDBOX,
     Expected,
+    Look,
     Promise,
     as_promised,
     broken_unless,
@@ -25,6 +26,7 @@ from hermesops.verify.checks.promise import (
 )
 
 _SANDBOX_BYTES = str(512 << 20)
+_LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 _SOCKETS = "ss --no-header --listening --tcp --udp --numeric --processes"
 _NOT_ROOT = {"match": {"op": "!=", "left": {"meta": {"key": "skuid"}}, "right": 0}}
 _METADATA = ("169.254.0.0", "fe80::", "fd00:ec2::254")
@@ -34,16 +36,9 @@ _FULL = 80
 """Per cent; the rest is for the copy that is kept while a backup is restored."""
 
 
-def _daemon(host: Host, _: Expected) -> str:
-    return running(host, DAEMON)
-
-
-def _sandbox_socket(host: Host, _: Expected) -> str:
-    return running(host, "hermes-sandbox.socket")
-
-
-def _firewall_service(host: Host, _: Expected) -> str:
-    return running(host, "hermes-firewall.service")
+def _runs(name: str) -> Look:
+    """The check that a unit runs, and starts at boot."""
+    return lambda host, _: running(host, name)
 
 
 def _firewall(host: Host, _: Expected) -> str:
@@ -96,14 +91,10 @@ def _sshd(host: Host, _: Expected) -> str:
 def _ports(host: Host, _: Expected) -> str:
     lines = output_of(host, _SOCKETS).splitlines()
     daemon = unit(host, DAEMON).get("MainPID", "")
-    outside = [words for words in map(str.split, lines) if not _is_loopback(words[4])]
+    outside = [words for words in map(str.split, lines) if not words[4].startswith(_LOOPBACK)]
     strangers = [" ".join((words[0], words[4], *words[6:])) for words in outside if not _is_the_vendors(words, daemon)]
     broken_unless(not strangers, f"listening beyond loopback: {'; '.join(strangers)}")
     return f"{len(lines) - len(outside)} on loopback, {len(outside)} of the vendor"
-
-
-def _is_loopback(address: str) -> bool:
-    return address.startswith(("127.", "[::1]", "[::ffff:127."))
 
 
 def _is_the_vendors(words: list[str], daemon: str) -> bool:
@@ -220,9 +211,11 @@ def _room(host: Host, _: Expected) -> str:
 
 
 MACHINE_PROMISES = (
-    Promise("vendor-daemon", "the vendor's daemon runs", _daemon, "the vendor's watchdog brings it back in 2 minutes"),
-    Promise("sandbox-socket", "the sandbox can be entered", _sandbox_socket, CONVERGE),
-    Promise("firewall-service", "the firewall is loaded at every boot", _firewall_service, CONVERGE),
+    Promise(
+        "vendor-daemon", "the vendor's daemon runs", _runs(DAEMON), "the vendor's watchdog brings it back in 2 minutes"
+    ),
+    Promise("sandbox-socket", "the sandbox can be entered", _runs("hermes-sandbox.socket"), CONVERGE),
+    Promise("firewall-service", "the firewall is loaded at every boot", _runs("hermes-firewall.service"), CONVERGE),
     Promise("firewall", "nothing comes in but the vendor's broker", _firewall, CONVERGE),
     Promise("egress", "the agent reaches neither the vendor's daemon nor its metadata", _egress, CONVERGE),
     Promise("sshd", "sshd is masked", _sshd, CONVERGE),

@@ -48,7 +48,7 @@ beforehand and run in one batch.
 
 @dataclass(frozen=True)
 class Promise:
-    """One thing that holds on every machine of ours.
+    """One thing that holds on every machine.
 
     Attributes:
         name: Stable; programs tell checks apart by it.
