@@ -26,7 +26,7 @@ LINTERS := ruff format mypy arrows ansible yaml shell
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test lint reference coverage mutants bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test lint reference pictures coverage mutants bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -49,6 +49,10 @@ lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and she
 reference: .venv/installed ## Write the command reference, runbooks/reference, from the commands' help
 	@echo "==> Writing runbooks/reference"
 	python -m tests.support.command_reference
+
+pictures: .venv/installed need-testing ## Make the README's pictures, runbooks/pictures, from real runs on 200 simulated agents
+	@echo "==> Making runbooks/pictures"
+	python -m tests.support.pictures
 
 coverage: .venv/installed need-testing ## Which lines of hermesops tests run, their children's included; T chooses tests
 	@echo "==> Measuring which lines tests run"

@@ -150,7 +150,7 @@ class Container:
         from hermesops.cells.stack.state import lease_of
 
         subject = lease_of(CellName(stack.stack))
-        held = (lease for lease in self.registry.list_leases() if lease.subject == subject)
+        held = (lease for lease in self.registry.leases.list() if lease.subject == subject)
         return next(((lease.epoch, lease.counter) for lease in held), None)
 
     @property
@@ -207,9 +207,9 @@ class Container:
         """What in the registry cannot be true together, the audit's chain included."""
         from hermesops.model.contradiction import Contradiction
 
-        broken = self.registry.check_audit().findings
+        broken = self.registry.audit.check().findings
         chain = (Contradiction(f"audit/{one.id}", one.what, "hermesops audit verify") for one in broken)
-        return [*self.registry.contradictions(), *chain]
+        return [*self.registry.consistency.contradictions(), *chain]
 
     async def doctor(self) -> "list[Check]":
         """What this computer and this environment lack."""
@@ -237,7 +237,7 @@ class Container:
 
     async def registry_opens(self) -> str:
         """Open the registry; what is in it, in a few words."""
-        return f"{len(self.registry.list_instances())} instances"
+        return f"{len(self.registry.instances.list())} instances"
 
     async def vendor_answers(self) -> str:
         """Ask the vendor something harmless; what it answered, in a few words."""

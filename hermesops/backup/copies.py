@@ -12,22 +12,10 @@ from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 _COPY_S = 3600.0
 """Seconds that a first backup of a large state may take."""
-
-
-class Rows(Protocol):
-    """The registry, as far as it keeps backups."""
-
-    def list_backups(self, instance_id: InstanceId | None = None) -> tuple[Backup, ...]:
-        """Backups, newest first."""
-
-    def get_backup(self, instance_id: InstanceId, text: str) -> Backup:
-        """The one whose id begins so."""
-
-    def note_backup(self, backup: Backup) -> None:
-        """Record a backup."""
 
 
 class Nodes(Protocol):
@@ -40,8 +28,8 @@ class Nodes(Protocol):
 class Copies:
     """Makes, restores and proves backups."""
 
-    def __init__(self, rows: Rows, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
+        self._registry = registry
         self._keys = keys
         self._nodes = nodes
         self._now = now
@@ -58,11 +46,11 @@ class Copies:
 
     def made(self, instance_id: InstanceId, why: str) -> Backup | None:
         """The backup that was made for that reason."""
-        return next((backup for backup in self._rows.list_backups(instance_id) if backup.why == why), None)
+        return next((backup for backup in self._registry.backups.list(instance_id) if backup.why == why), None)
 
     def newest(self, instance_id: InstanceId) -> Backup | None:
         """The newest backup."""
-        return next(iter(self._rows.list_backups(instance_id)), None)
+        return next(iter(self._registry.backups.list(instance_id)), None)
 
     def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
         """The one whose id begins so; the newest for an empty text.
@@ -70,7 +58,7 @@ class Copies:
         Raises:
             UsageError: There is none, or several.
         """
-        return self._rows.get_backup(instance_id, snapshot)
+        return self._registry.backups.get(instance_id, snapshot)
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
         """Back up the state on a machine, unless ``why`` has a backup already.
@@ -101,7 +89,7 @@ class Copies:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenInvariantError(f"hermes-node's answer to backup is not understood: {error}") from error
-        self._rows.note_backup(backup)
+        self._registry.backups.record(backup)
         return backup
 
     async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> State:

@@ -1,9 +1,8 @@
 """Deletes backups: those that no retention rule keeps, and all of an instance some time after its termination."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from hermesops.backup.retention import Keep, going
 from hermesops.backup.store.repository_contents import RepositoryContents
@@ -11,31 +10,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
-
-
-class Rows(Protocol):
-    """The registry, as far as it keeps backups."""
-
-    def list_backups(self, instance_id: InstanceId | None = None) -> Sequence[Backup]:
-        """Backups, newest first; of one instance or of all."""
-
-    def list_instances(self) -> Sequence[Instance]:
-        """Those that have not ended."""
-
-    def get_instance(self, instance_id: InstanceId) -> Instance:
-        """One instance."""
-
-    def forget_backups(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
-        """Drop rows."""
-
-    def ended_repositories(self) -> Mapping[InstanceId, datetime]:
-        """Since when instances are terminated that have a repository."""
-
-    def forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
-        """Drop what opened a repository that is gone, and the rows of its backups."""
-
-    def now(self) -> datetime:
-        """The registry's clock."""
+from hermesops.registry import Registry
 
 
 class Pruning:
@@ -45,18 +20,18 @@ class Pruning:
         keep: How much is kept of an instance that is not terminated.
     """
 
-    def __init__(self, rows: Rows, contents: RepositoryContents, keep: Keep) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry, contents: RepositoryContents, keep: Keep) -> None:
+        self._registry = registry
         self._contents = contents
         self._keep = keep
 
     def due(self) -> list[Instance]:
         """Instances that have backups which no rule keeps, by their rows."""
         of: dict[InstanceId, dict[str, Backup]] = {}
-        for backup in self._rows.list_backups():
+        for backup in self._registry.backups.list():
             of.setdefault(backup.instance_id, {})[backup.id] = backup
-        now = self._rows.now()
-        return [one for one in self._rows.list_instances() if self._going(of.get(one.id, {}), now)]
+        now = self._registry.now()
+        return [one for one in self._registry.instances.list() if self._going(of.get(one.id, {}), now)]
 
     def _going(self, rows: Mapping[str, Backup], now: datetime) -> list[str]:
         made = {id_: backup.at for id_, backup in rows.items()}
@@ -67,13 +42,13 @@ class Pruning:
 
         What is in the repository counts, not the registry's rows.
         """
-        rows = {backup.id: backup for backup in self._rows.list_backups(instance_id)}
+        rows = {backup.id: backup for backup in self._registry.backups.list(instance_id)}
         made = await self._contents.made(instance_id)
-        gone = going(made, self._keep, self._rows.now(), spared=_spared(rows))
+        gone = going(made, self._keep, self._registry.now(), spared=_spared(rows))
         if gone:
             await self._contents.remove(instance_id, gone)
         lost = [id_ for id_ in rows if id_ not in made or id_ in gone]
-        self._rows.forget_backups(instance_id, lost, why="retention")
+        self._registry.backups.forget(instance_id, lost, why="retention")
         return gone
 
 
@@ -88,13 +63,13 @@ class EndedBackups:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         contents: RepositoryContents,
         revoke: Callable[[InstanceId], Awaitable[object]],
         hold_lease: Callable[[str], AbstractAsyncContextManager[object]],
         kept: timedelta,
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._contents = contents
         self._revoke = revoke
         self._hold_lease = hold_lease
@@ -102,9 +77,9 @@ class EndedBackups:
 
     def due(self) -> list[Instance]:
         """Instances whose backups are to be deleted."""
-        before = self._rows.now() - self._kept
-        ended = self._rows.ended_repositories()
-        return [self._rows.get_instance(id_) for id_, at in ended.items() if at <= before]
+        before = self._registry.now() - self._kept
+        ended = self._registry.ended_backups.list_repositories()
+        return [self._registry.instances.get(id_) for id_, at in ended.items() if at <= before]
 
     async def erase(self, instance: Instance) -> None:
         """Delete all: contents, then the credential, last the rows, so that a killed run is repeated.
@@ -115,11 +90,13 @@ class EndedBackups:
             UnavailableError: The object store does not answer.
         """
         async with self._hold_lease(instance_subject(instance.id)):
-            if self._rows.get_instance(instance.id).status is not InstanceStatus.TERMINATED:
+            if self._registry.instances.get(instance.id).status is not InstanceStatus.TERMINATED:
                 raise RefusedError(f"{instance.title} is not terminated: its backups stay")
             await self._contents.erase(instance.id)
             await self._revoke(instance.id)
-            self._rows.forget_repository(instance.id, why=f"terminated more than {self._kept.days} days ago")
+            self._registry.ended_backups.forget_repository(
+                instance.id, why=f"terminated more than {self._kept.days} days ago"
+            )
 
 
 def _spared(rows: Mapping[str, Backup]) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.backup import restored_state
 from hermesops.backup.confinement import Limits
@@ -20,11 +20,11 @@ from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic, failure_of
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
 from hermesops.node.state import contents
 from hermesops.node.state.archive.unpack import Bounds
 from hermesops.node.untrusted import foreign_text, strict_json
+from hermesops.registry import Registry
 
 _REPORT_BYTES = 64 << 10
 _SLACK_BYTES = 16 << 20
@@ -73,16 +73,6 @@ class NotProvedError(RefusedError):
     """A backup differs from what was backed up, or cannot be read; the message says why."""
 
 
-class Rows(Protocol):
-    """The registry, as far as checks are kept."""
-
-    def note_check(self, backup_id: str, problem: str) -> None:
-        """Record what came of a check."""
-
-    def get_backup(self, instance_id: InstanceId, text: str) -> Backup:
-        """One backup."""
-
-
 class Proof:
     """Proves backups.
 
@@ -92,13 +82,13 @@ class Proof:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         keys: Keys,
         restic: Restic,
         tell: Callable[[str], None],
         allowance: Allowance = Allowance(),
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._keys = keys
         self._restic = restic
         self._tell = tell
@@ -143,8 +133,8 @@ class Proof:
         return self._noted(backup, f"{differs} ({why})" if differs and why else differs)
 
     def _noted(self, backup: Backup, problem: str) -> Backup:
-        self._rows.note_check(backup.id, problem)
-        return self._rows.get_backup(backup.instance_id, backup.id)
+        self._registry.backups.record_check(backup.id, problem)
+        return self._registry.backups.get(backup.instance_id, backup.id)
 
     async def _restored(self, backup: Backup) -> tuple[State, str]:
         """The state that a backup restores to, and why some of it cannot be read."""

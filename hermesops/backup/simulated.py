@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Callable
 
-from hermesops.backup.restore_check import NotProvedError, Proof, Rows
+from hermesops.backup.restore_check import NotProvedError, Proof
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic
 from hermesops.model.backup import Backup
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 
 class SimulatedProof(Proof):
@@ -18,7 +19,12 @@ class SimulatedProof(Proof):
     """
 
     def __init__(
-        self, rows: Rows, keys: Keys, restic: Restic, count: Callable[[str], object | None], tell: Callable[[str], None]
+        self,
+        rows: Registry,
+        keys: Keys,
+        restic: Restic,
+        count: Callable[[str], object | None],
+        tell: Callable[[str], None],
     ) -> None:
         super().__init__(rows, keys, restic, tell)
         self._count = count

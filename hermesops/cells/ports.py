@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeVar
 
 from hermesops.cells.changes.preview import ChangePreview
 from hermesops.model.cell import CellSpec
-from hermesops.model.ids import CellName, MachineId, MachineName
+from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.stack import Preview, StackRef, StateVersion, UpResult
 
 T = TypeVar("T")
@@ -15,22 +15,6 @@ Program = Callable[[], Any]
 
 Guard = Callable[[ChangePreview], Awaitable[None]]
 """Lets a run begin, or raises RefusedError or UsageError, and nothing is changed."""
-
-
-class CellRows(Protocol):
-    """What the registry says a cell should be."""
-
-    def cell_spec(self, cell: CellName) -> CellSpec:
-        """Machines of all instances of the cell that are not to be terminated."""
-
-    def machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
-        """Machines that recorded operations delete; nothing else may be destroyed."""
-
-    def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
-        """Machines that recorded operations give another size."""
-
-    def record_brought(self, name: CellName) -> None:
-        """Record that the cell is what its rows said."""
 
 
 class Programs(Protocol):

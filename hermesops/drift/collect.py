@@ -3,56 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.drift.fleet_snapshot import FleetSnapshot, Rebooted, StackMachine, StackSnapshot
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.client import Client
 from hermesops.justavps.wire import Machine
-from hermesops.model.cell import Cell
 from hermesops.model.fleet import Ordered
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, is_machine_name
-from hermesops.model.image import Image as ImageRow
-from hermesops.model.operation import Lease
+from hermesops.model.ids import CellName, ImageId, MachineId, MachineName, is_machine_name
 from hermesops.model.sighting import MachineObservation
-from hermesops.model.spare import Spare
+from hermesops.registry import Registry
 
 _STATES_AT_ONCE, _SLOW_S, _LONGEST_S = 8, 30.0, 300.0
-
-
-class Rows(Protocol):
-    """The registry."""
-
-    def list_ordered(self) -> tuple[Ordered, ...]:
-        """Every living instance with the machine its row orders."""
-
-    def list_spares(self) -> tuple[Spare, ...]:
-        """Machines that cells have beside those of instances."""
-
-    def newest_backups(self) -> Mapping[InstanceId, datetime | None]:
-        """When each living instance was backed up last."""
-
-    def ended_machines(self) -> Mapping[MachineName, InstanceId]:
-        """Machines of terminated instances."""
-
-    def list_leases(self) -> tuple[Lease, ...]:
-        """What is being worked on."""
-
-    def list_cells(self) -> tuple[Cell, ...]:
-        """Every cell."""
-
-    def list_images(self) -> tuple[ImageRow, ...]:
-        """Every image."""
-
-    def latest_image(self, name: str) -> ImageRow | None:
-        """What new machines of that name boot from."""
-
-    def note_sightings(
-        self, seen: Iterable[MachineObservation], *, missing: Mapping[MachineId, str]
-    ) -> Mapping[MachineId, MachineObservation]:
-        """Remember how all machines look, and which are missing; how they looked before."""
 
 
 MachinesIn = Callable[[Mapping[str, Any]], Mapping[MachineName, Mapping[str, Any]]]
@@ -71,14 +34,14 @@ class Survey:
     def __init__(
         self,
         environment: str,
-        rows: Rows,
+        registry: Registry,
         vendor: Client,
         state_of: Callable[[CellName], Awaitable[Mapping[str, Any]]],
         machines_in: MachinesIn,
         is_passing: Callable[[Machine], bool],
     ) -> None:
         self._environment = environment
-        self._rows = rows
+        self._registry = registry
         self._vendor = vendor
         self._state_of = state_of
         self._machines_in = machines_in
@@ -92,12 +55,12 @@ class Survey:
         Raises:
             UnavailableError: The vendor or the registry does not answer.
         """
-        leases = self._rows.list_leases()
-        spares = self._rows.list_spares()
-        rows, ended = self._rows.list_ordered(), self._rows.ended_machines()
+        leases = self._registry.leases.list()
+        spares = self._registry.spares.list()
+        rows, ended = self._registry.fleet.list_ordered(), self._registry.fleet.ended_machines()
         # Again: a machine that changed its role in between is in one of the two lists, and so no orphan.
-        spares = tuple({one.name: one for one in (*spares, *self._rows.list_spares())}.values())
-        cells = tuple(cell.name for cell in self._rows.list_cells())
+        spares = tuple({one.name: one for one in (*spares, *self._registry.spares.list())}.values())
+        cells = tuple(cell.name for cell in self._registry.cells.list())
         machines, images, stacks = await asyncio.gather(
             self._vendor.list_machines(), self._vendor.list_images(), self._stacks(cells)
         )
@@ -105,9 +68,9 @@ class Survey:
             environment=self._environment,
             rows=rows,
             spares=spares,
-            backed_up=frozenset(who for who, at in self._rows.newest_backups().items() if at),
+            backed_up=frozenset(who for who, at in self._registry.backups.newest().items() if at),
             ended=ended,
-            in_hand=frozenset(lease.subject for lease in (*leases, *self._rows.list_leases())),
+            in_hand=frozenset(lease.subject for lease in (*leases, *self._registry.leases.list())),
             wanted_images=self._wanted_images(),
             stacks=stacks,
             machines=machines,
@@ -119,7 +82,7 @@ class Survey:
         """Record in the registry how machines look; the snapshot, with those that rebooted since the last record."""
         boots = {machine_id: told.boot_id for machine_id, told in snapshot.told.items()}
         seen, missing = listing(snapshot.machines, snapshot.rows, self._environment, boots)
-        before = self._rows.note_sightings(seen, missing=missing)
+        before = self._registry.observations.record(seen, missing=missing)
         rebooted = {
             machine_id: Rebooted(old.boot_seen_at)
             for machine_id, told in snapshot.told.items()
@@ -128,8 +91,8 @@ class Survey:
         return replace(snapshot, rebooted=rebooted)
 
     def _wanted_images(self) -> dict[ImageId, str]:
-        names = {image.name for image in self._rows.list_images()}
-        return {image.id: name for name in sorted(names) if (image := self._rows.latest_image(name))}
+        names = {image.name for image in self._registry.images.list()}
+        return {image.id: name for name in sorted(names) if (image := self._registry.images.latest(name))}
 
     async def _stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackSnapshot]:
         async def one(cell: CellName) -> StackSnapshot:

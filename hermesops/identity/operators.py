@@ -5,14 +5,13 @@ replaced, so it cannot look like that.
 """
 
 import secrets
-from collections.abc import Mapping
-from typing import Protocol
 
 from hermesops.errors import UsageError
 from hermesops.identity.oidc import Pipelines
 from hermesops.identity.signatures import Signers
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
+from hermesops.registry import Registry
 
 NAMESPACE = "hermesops-operator"
 """Namespace of the signature by which an operator's key proves that it is there."""
@@ -54,26 +53,11 @@ def by_token(pipelines: Pipelines, token: str, host: str) -> str:
     return f"{pipelines.subject_of(token)}@oidc:{host}"
 
 
-class Rows(Protocol):
-    """The registry."""
-
-    def append_audit(
-        self,
-        action: str,
-        subject: str,
-        *,
-        why: str,
-        before: Mapping[str, object] | None = None,
-        after: Mapping[str, object] | None = None,
-    ) -> None:
-        """Append an entry; the registry knows the actor."""
-
-
 class AuditedAccess:
     """Lets operators access users' agents, with a reason that is recorded before anything is sent."""
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
 
     def enter(self, instance: Instance, *, how: str, reason: str) -> None:
         """Record that an operator is about to ``chat`` with, ``exec`` on or open a ``shell`` on a user's machine.
@@ -88,4 +72,4 @@ class AuditedAccess:
                 f"{how} touches what belongs to {instance.title}; say why",
                 hint=f'hermesops instance {how} … --reason "…"',
             )
-        self._rows.append_audit(f"{how}_opened", instance_subject(instance.id), why=reason.strip())
+        self._registry.audit.append(f"{how}_opened", instance_subject(instance.id), why=reason.strip())

@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.ports import Cells
 from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.operation import OperationKind
 from hermesops.model.spare import Purpose, Spare, drill_subject
+from hermesops.registry import Registry
 
 _LIMITS = Limits(at_once=1, slow_after_s=600.0, within_s=3 * 3600.0)
 """One after the other; the last backup of a full data volume is proved within that."""
@@ -75,55 +75,37 @@ def due_of(
     return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
 
 
-class Rows(Protocol):
-    """The registry, as far as upkeep reads and writes it."""
-
-    def instances_past_grace(self) -> Sequence[Instance]:
-        """Those whose termination nobody cancelled in time."""
-
-    def list_spares(self) -> Sequence[Spare]:
-        """Spare machines."""
-
-    def list_operations(self, *, unfinished: bool = False) -> Sequence[Operation]:
-        """Operations, newest first."""
-
-    def retire_spare(self, name: MachineName, *, why: str) -> object:
-        """Give a spare machine up."""
-
-    def forget_spare(self, name: MachineName, *, why: str) -> object:
-        """Remove the row of a spare machine that is gone."""
-
-    def now(self) -> datetime:
-        """The registry's clock."""
-
-
 class Upkeep:
     """Does what has fallen due; safe to repeat, and to be killed.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         cells: Stacks of cells.
         end: Ends one instance, as its command does.
         kept: How long a machine that was left is kept.
     """
 
-    def __init__(self, rows: Rows, cells: Cells, end: Callable[[Instance], Awaitable[object]], kept: timedelta) -> None:
-        self._rows = rows
+    def __init__(
+        self, registry: Registry, cells: Cells, end: Callable[[Instance], Awaitable[object]], kept: timedelta
+    ) -> None:
+        self._registry = registry
         self._cells = cells
         self._end = end
         self._kept = kept
 
     def due(self) -> Due:
         """What has fallen due by now."""
-        unfinished = self._rows.list_operations(unfinished=True)
+        unfinished = self._registry.operations.list(unfinished=True)
         busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
         drills = frozenset(one.subject for one in unfinished if one.kind is OperationKind.DRILL)
-        spares = self._rows.list_spares()
+        spares = self._registry.spares.list()
         lent = {spare.instance_id for spare in spares if spare.purpose is Purpose.DRILL and spare.instance_id}
         drilled = frozenset(id_ for id_ in lent if drill_subject(id_) in drills)
-        ends = self._rows.instances_past_grace()
+        ends = self._registry.instances.past_grace()
         rolls_out = any(one.kind is OperationKind.ROLLOUT for one in unfinished)
-        return due_of(ends, spares, busy, now=self._rows.now(), kept=self._kept, drilled=drilled, rolls_out=rolls_out)
+        return due_of(
+            ends, spares, busy, now=self._registry.now(), kept=self._kept, drilled=drilled, rolls_out=rolls_out
+        )
 
     async def apply(self, due: Due) -> list[Done]:
         """Do it, one after the other; what cannot be done, or hangs, is told and stops nothing else."""
@@ -133,9 +115,9 @@ class Upkeep:
 
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"
-        self._rows.retire_spare(spare.name, why=why)
+        self._registry.spares.retire(spare.name, why=why)
         await self._cells.apply(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
-        self._rows.forget_spare(spare.name, why=why)
+        self._registry.spares.forget(spare.name, why=why)
 
     async def _holds(self, cell: CellName, name: MachineName) -> bool:
         return await self._cells.holds(cell, name)

@@ -1,13 +1,12 @@
 """What several works of lifecycle need from others; what one alone needs stands with it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from hermesops.instances.observation import Observation
 from hermesops.model.backup import Backup
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.instance import Instance
 from hermesops.model.state import State
 
 
@@ -45,20 +44,6 @@ class Cells(Protocol):
         """Run the cell's stack for the rows as they are, unless that has become needless."""
 
 
-class Intents(Protocol):
-    """The registry, as far as intents are written into it."""
-
-    def open_operation(
-        self,
-        kind: OperationKind,
-        subject: str,
-        *,
-        intent: Mapping[str, object] | None = None,
-        instance_id: InstanceId | None = None,
-    ) -> Operation:
-        """Write the intent, or find the unfinished one."""
-
-
 class Rests(Observes, Protocol):
     """The world, for whoever brings gateways to rest."""
 
@@ -92,16 +77,3 @@ class Copies(Protocol):
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
         """Copy the state on a machine, unless it was copied for that before."""
-
-
-class RestRows(Protocol):
-    """The registry, for whoever suspends agents."""
-
-    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
-        """Whether the instance's cell should have its machine."""
-
-    def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Name its machine, and no other that it was on, as one that may be destroyed."""
-
-    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
-        """Record a status."""

@@ -10,14 +10,14 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import structlog
 
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.job import JobRun, job_subject
-from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.operations.lease import LeaseKeeper, Leases
+from hermesops.model.operation import LeaseHeldError
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.registry import Registry
 
 RETRY = timedelta(minutes=5)
 """How long one that failed is left alone."""
@@ -80,43 +80,27 @@ def may_begin_at(last: JobRun | None, rest: timedelta) -> datetime | None:
     return last.ended_at + RETRY if last.problem else last.began_at + rest
 
 
-class Rows(Leases, Protocol):
-    """The registry, as far as jobs need it."""
-
-    def job_run(self, name: str) -> JobRun | None:
-        """The last turn."""
-
-    def begin_job(self, name: str, *, lease: Lease) -> None:
-        """Note that it begins."""
-
-    def end_job(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
-        """Note what came of it."""
-
-    def moment(self) -> datetime:
-        """The present moment by the registry's clock."""
-
-
-async def do_now(job: Job, rows: Rows) -> Report:
+async def do_now(job: Job, registry: Registry) -> Report:
     """Do what is due of a job, whenever it was done last.
 
     Raises:
         LeaseHeldError: Somebody is at it.
         HermesError: It could not be done; its turn says so.
     """
-    async with LeaseKeeper(rows, job_subject(job.name)) as keeper:
-        return await _turn(job, rows, keeper)
+    async with LeaseKeeper(registry, job_subject(job.name)) as keeper:
+        return await _turn(job, registry, keeper)
 
 
-async def _turn(job: Job, rows: Rows, keeper: LeaseKeeper) -> Report:
-    rows.begin_job(job.name, lease=keeper.lease)
+async def _turn(job: Job, registry: Registry, keeper: LeaseKeeper) -> Report:
+    registry.jobs.begin(job.name, lease=keeper.lease)
     try:
         report = await keeper.guard(_done(job))
     except Exception as error:
         problem = error.message if isinstance(error, HermesError) else f"a bug: {type(error).__name__}: {error}"
         with contextlib.suppress(HermesError):  # a note for people; the error itself matters more
-            rows.end_job(job.name, done="", problem=problem, lease=keeper.lease)
+            registry.jobs.end(job.name, done="", problem=problem, lease=keeper.lease)
         raise
-    rows.end_job(job.name, done=report.done, problem=report.problem, lease=keeper.lease)
+    registry.jobs.end(job.name, done=report.done, problem=report.problem, lease=keeper.lease)
     return report
 
 
@@ -141,13 +125,13 @@ class JobScheduler:
 
     Args:
         jobs: Which.
-        rows: The registry.
+        registry: The registry.
         grace_s: Seconds that turns under way have to end after it was told to stop; then they are cut short.
     """
 
-    def __init__(self, jobs: Sequence[Job], rows: Rows, *, grace_s: float) -> None:
+    def __init__(self, jobs: Sequence[Job], registry: Registry, *, grace_s: float) -> None:
         self._jobs = {job.name: job for job in jobs}
-        self._rows = rows
+        self._registry = registry
         self._grace_s = grace_s
         self._stopping = asyncio.Event()
         self._turns: dict[str, asyncio.Task[None]] = {}
@@ -181,7 +165,7 @@ class JobScheduler:
             await asyncio.gather(*late, return_exceptions=True)
 
     def _look(self) -> None:
-        now = self._rows.moment()
+        now = self._registry.now()
         for name, job in self._jobs.items():
             if name not in self._turns and now >= self._look_at.get(name, now):
                 self._look_at[name] = now + job.every
@@ -206,12 +190,12 @@ class JobScheduler:
     async def _when_due(self, job: Job) -> Report | None:
         if self._is_too_early(job) or not await asyncio.to_thread(job.due):
             return None
-        async with LeaseKeeper(self._rows, job_subject(job.name)) as keeper:
+        async with LeaseKeeper(self._registry, job_subject(job.name)) as keeper:
             # Another may have done it between the look and the lease.
             if self._is_too_early(job) or not await asyncio.to_thread(job.due):
                 return None
-            return await _turn(job, self._rows, keeper)
+            return await _turn(job, self._registry, keeper)
 
     def _is_too_early(self, job: Job) -> bool:
-        from_when = may_begin_at(self._rows.job_run(job.name), job.rest)
-        return from_when is not None and self._rows.moment() < from_when
+        from_when = may_begin_at(self._registry.jobs.get(job.name), job.rest)
+        return from_when is not None and self._registry.now() < from_when

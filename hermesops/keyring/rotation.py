@@ -7,30 +7,11 @@ then values of older keys are sealed again, and last these keys are retired.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from hermesops.errors import RefusedError
 from hermesops.keyring.key_ring import parse_ring
 from hermesops.keyring.ring import Ring
-
-
-class Rows(Protocol):
-    """The registry."""
-
-    def sealing_key(self) -> str:
-        """Id of the key that seals."""
-
-    def seal_with(self, key: str, *, why: str) -> None:
-        """Seal everything with this key from now on, in all processes."""
-
-    def reseal(self) -> int:
-        """Seal some values of other keys again; how many, 0 when none is left."""
-
-    def note_resealed(self, *, why: str) -> None:
-        """Record that nothing is left."""
-
-    def count_sealed_otherwise(self) -> int:
-        """How many values another key has sealed."""
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -98,7 +79,7 @@ class KeyRotation:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         read: Callable[[], str],
         write: Callable[[str], None],
         *,
@@ -107,7 +88,7 @@ class KeyRotation:
         needed_since: Callable[[], datetime | None],
         tell: Callable[[str], None],
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._read = read
         self._write = write
         self._source = source
@@ -135,7 +116,10 @@ class KeyRotation:
         """
         while True:
             step = next_step(
-                self._ring(), self._rows.sealing_key(), self._rows.count_sealed_otherwise(), source=self._source
+                self._ring(),
+                self._registry.sealing.key(),
+                self._registry.sealing.count_otherwise(),
+                source=self._source,
             )
             self._do(step, why)
             if isinstance(step, Settle):
@@ -148,14 +132,14 @@ class KeyRotation:
                 self._write(self._ring().with_new().to_text())
             case Change(key):
                 self._tell(f"everything is sealed with key {key} from now on")
-                self._rows.seal_with(key, why=why)
+                self._registry.sealing.use(key, why=why)
             case Reseal():
                 done = 0
-                while count := self._rows.reseal():
+                while count := self._registry.sealing.reseal():
                     done += count
                     self._tell(f"sealed {done} values anew")
             case Settle(key):
-                self._rows.note_resealed(why=why)
+                self._registry.sealing.record_resealed(why=why)
                 ring = self._ring().settled_on(key, self._now()).without_retired(self._needed_since())
                 self._write(ring.to_text())
                 kept = ", ".join(sorted(ring.retired))

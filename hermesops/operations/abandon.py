@@ -1,12 +1,11 @@
 """Giving an operation up: nobody will continue it, and what it leaves behind is said."""
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.operations.lease import LeaseKeeper, Leases
-from hermesops.operations.reconcile import Ends
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -22,16 +21,12 @@ class AbandonNote:
     next: str
 
 
-class Rows(Leases, Ends, Protocol):
-    """The registry, as far as abandoning writes it."""
-
-
-async def abandon(operation: Operation, rows: Rows, *, reason: str) -> AbandonNote:
+async def abandon(operation: Operation, registry: Registry, *, reason: str) -> AbandonNote:
     """Close an operation's row, so that nobody continues it; nothing else is touched.
 
     Args:
         operation: Its row.
-        rows: The registry.
+        registry: The registry.
         reason: Why; goes into the outcome and the audit.
 
     Returns:
@@ -45,9 +40,9 @@ async def abandon(operation: Operation, rows: Rows, *, reason: str) -> AbandonNo
         raise UsageError("say why nobody shall continue it", hint='hermesops operation abandon ID --reason "…"')
     if operation.status.has_ended:
         raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")
-    async with LeaseKeeper(rows, operation.subject) as keeper:
+    async with LeaseKeeper(registry, operation.subject) as keeper:
         outcome = f"abandoned: {reason.strip()}"
-        rows.finish_operation(operation.id, OperationStatus.ABANDONED, outcome, lease=keeper.lease)
+        registry.operations.finish(operation.id, OperationStatus.ABANDONED, outcome, lease=keeper.lease)
     return abandon_note(operation)
 
 

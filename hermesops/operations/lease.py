@@ -8,14 +8,15 @@ import asyncio
 import contextlib
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.holder import is_gone, this_process
-from hermesops.operations.lease_renewal import RenewedLease, Renews, renewals_in
+from hermesops.operations.lease_renewal import RenewedLease, renewals_in
+from hermesops.registry import Registry
 from hermesops.waiting import cancel
 
 T = TypeVar("T")
@@ -25,16 +26,6 @@ POLL_S = 0.5
 
 SETTLE_S = 2.0
 """Seconds that what a dead process had asked of others has to come to its end."""
-
-
-class Leases(Renews, Protocol):
-    """Where leases are kept."""
-
-    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
-        """Take a lease that is free, has expired or is held by ``over``; LeaseHeldError names who holds it."""
-
-    def release_lease(self, lease: Lease) -> None:
-        """Give it back; harmless when it is lost."""
 
 
 class LeaseKeeper:
@@ -47,7 +38,7 @@ class LeaseKeeper:
         holder: Who we are; by default this process.
     """
 
-    def __init__(self, leases: Leases, subject: str, *, wait_s: float = 0, holder: str = "") -> None:
+    def __init__(self, leases: Registry, subject: str, *, wait_s: float = 0, holder: str = "") -> None:
         self._leases = leases
         self._subject = subject
         self._wait_s = wait_s
@@ -66,7 +57,7 @@ class LeaseKeeper:
         await renewals_in(self._leases).let_go(self._held)
         if not self._held.lost.is_set():
             with contextlib.suppress(HermesError):  # it expires by itself; the work's own result matters more
-                await in_db_thread(self._leases.release_lease, self.lease)
+                await in_db_thread(self._leases.leases.release, self.lease)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work``, and stop it when the lease is lost.
@@ -94,7 +85,7 @@ class LeaseKeeper:
         async def attempt() -> Lease | waiting.Pending[Lease]:
             nonlocal gone
             try:
-                return self._leases.take_lease(self._subject, self._holder, over=gone)
+                return self._leases.leases.take(self._subject, self._holder, over=gone)
             except LeaseHeldError as held:
                 if held.holder != gone and is_gone(held.holder):
                     gone = held.holder

@@ -7,27 +7,20 @@ import asyncio
 import contextlib
 import time
 import weakref
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.registry import Registry
 
 RENEW_S = 5.0
 """Seconds between renewals: two may fail before a lease is lost."""
 
 RETRY_S = 1.0
 """Seconds until a renewal that got no answer is tried again."""
-
-
-class Renews(Protocol):
-    """Where leases are kept."""
-
-    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:
-        """Hold them for another ``LEASE_S``; the subjects of those that somebody has taken over."""
 
 
 @dataclass
@@ -51,7 +44,7 @@ class Renewals:
         leases: Where they are kept.
     """
 
-    def __init__(self, leases: Renews) -> None:
+    def __init__(self, leases: Registry) -> None:
         self._leases = weakref.ref(leases)
         self._held: dict[int, RenewedLease] = {}
         self._running: asyncio.Task[None] | None = None
@@ -86,7 +79,7 @@ class Renewals:
             self._lose(held)
             return RENEW_S
         try:
-            gone = await in_db_thread(leases.renew_leases, [one.lease for one in held])
+            gone = await in_db_thread(leases.leases.renew, [one.lease for one in held])
         except UnavailableError:
             # No answer says nothing about a lease: it is ours for as long as nobody may take it over.
             self._lose(one for one in held if time.monotonic() + RETRY_S >= one.until)
@@ -105,9 +98,9 @@ class Renewals:
             one.lost.set()
 
 
-_renewals: "weakref.WeakKeyDictionary[Renews, Renewals]" = weakref.WeakKeyDictionary()
+_renewals: "weakref.WeakKeyDictionary[Registry, Renewals]" = weakref.WeakKeyDictionary()
 
 
-def renewals_in(leases: Renews) -> Renewals:
+def renewals_in(leases: Registry) -> Renewals:
     """Those of this process in a registry, whoever holds them."""
     return _renewals.setdefault(leases, Renewals(leases))

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.model.ids import OperationId
 from hermesops.model.operation import Done, Lease, LeaseLostError, Operation, OperationStatus, Refused
 from hermesops.operations.db_thread import in_db_thread
-from hermesops.operations.lease import LeaseKeeper, Leases
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.registry import Registry
 
 SeenT = TypeVar("SeenT")
 StepT = TypeVar("StepT")
@@ -37,25 +37,6 @@ class Reconciler(Protocol[SeenT, StepT]):
         """Say the step in a few words, for people and for the row."""
 
 
-class Ends(Protocol):
-    """Where operations end; who lost the lease ends none."""
-
-    def finish_operation(
-        self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
-    ) -> None:
-        """Close the row."""
-
-
-class OperationRows(Ends, Protocol):
-    """Where operations are recorded; who lost the lease records nothing more."""
-
-    def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
-        """Note the step that begins now."""
-
-    def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
-        """Note why work stopped; the row stays open."""
-
-
 class StoppedError(UnavailableError):
     """Whoever runs the operation was told to stop, and did so between two steps."""
 
@@ -68,8 +49,8 @@ def never() -> bool:
 async def drive(
     operation: Operation,
     make: Callable[[Operation, Lease], Reconciler[SeenT, StepT]],
-    rows: OperationRows,
-    leases: Leases,
+    registry: Registry,
+    leases: Registry,
     tell: Callable[[str], None],
     is_stopping: Callable[[], bool] = never,
 ) -> str:
@@ -78,7 +59,7 @@ async def drive(
     Args:
         operation: The row; its ``subject`` is leased.
         make: Makes the work that it intends, from the row and the lease under which it is done.
-        rows: Where steps are recorded.
+        registry: Where steps are recorded.
         leases: Where leases are taken.
         tell: Called with a line of narration for each step.
         is_stopping: Asked between steps whether to leave the rest to another run.
@@ -94,7 +75,7 @@ async def drive(
     async with LeaseKeeper(leases, operation.subject) as keeper:
         try:
             outcome = await keeper.guard(
-                _steps(operation, make(operation, keeper.lease), rows, keeper.lease, tell, is_stopping)
+                _steps(operation, make(operation, keeper.lease), registry, keeper.lease, tell, is_stopping)
             )
         except StoppedError:
             raise
@@ -103,21 +84,21 @@ async def drive(
             raise UnavailableError(words, hint=lost.hint) from lost
         except (RefusedError, UsageError) as error:
             await in_db_thread(
-                rows.finish_operation, operation.id, OperationStatus.FAILED, error.message, lease=keeper.lease
+                registry.operations.finish, operation.id, OperationStatus.FAILED, error.message, lease=keeper.lease
             )
             raise
         except HermesError as error:
             with contextlib.suppress(HermesError):  # a note for people; the error itself matters more
-                await in_db_thread(rows.record_problem, operation.id, error.message, lease=keeper.lease)
+                await in_db_thread(registry.operations.record_problem, operation.id, error.message, lease=keeper.lease)
             raise
-        await in_db_thread(rows.finish_operation, operation.id, OperationStatus.DONE, outcome, lease=keeper.lease)
+        await in_db_thread(registry.operations.finish, operation.id, OperationStatus.DONE, outcome, lease=keeper.lease)
         return outcome
 
 
 async def _steps(
     operation: Operation,
     work: Reconciler[SeenT, StepT],
-    rows: OperationRows,
+    registry: Registry,
     lease: Lease,
     tell: Callable[[str], None],
     is_stopping: Callable[[], bool],
@@ -142,5 +123,5 @@ async def _steps(
                         hint=f"hermesops operation continue {operation.id} once you know why",
                     )
                 tell(words)
-                await in_db_thread(rows.record_step, operation.id, words, lease=lease)
+                await in_db_thread(registry.operations.record_step, operation.id, words, lease=lease)
                 await work.do(step, seen)

@@ -1,13 +1,13 @@
 """Runs operations: the row says what is intended, a factory makes the work."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops import waiting
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.operations.lease import Leases
-from hermesops.operations.reconcile import OperationRows, Reconciler, drive, never
+from hermesops.operations.reconcile import Reconciler, drive, never
+from hermesops.registry import Registry
 
 QUEUED = "left to the workers"
 """The step that says of a row that nobody's command is going to do it."""
@@ -16,24 +16,19 @@ Handler = Callable[[Operation, Lease], Reconciler[Any, Any]]
 """Makes the work of an operation, done under a lease."""
 
 
-class Rows(OperationRows, Leases, Protocol):
-    """The registry, as far as running operations needs it."""
-
-    def get_operation(self, operation_id: str) -> Operation:
-        """One operation."""
-
-
 class Operations:
     """Brings operations to their end.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         handlers: Makes the work of each kind.
         tell: Narration.
     """
 
-    def __init__(self, rows: Rows, handlers: Mapping[OperationKind, Handler], tell: Callable[[str], None]) -> None:
-        self._rows = rows
+    def __init__(
+        self, registry: Registry, handlers: Mapping[OperationKind, Handler], tell: Callable[[str], None]
+    ) -> None:
+        self._registry = registry
         self._handlers = handlers
         self._tell = tell
 
@@ -52,11 +47,11 @@ class Operations:
         make = self._handlers.get(operation.kind)
         if make is None:
             raise BrokenInvariantError(f"operation {operation.id} is of kind {operation.kind}, which nothing here does")
-        return await drive(operation, make, self._rows, self._rows, self._tell, is_stopping)
+        return await drive(operation, make, self._registry, self._registry, self._tell, is_stopping)
 
     def leave(self, operation: Operation) -> None:
         """Leave an operation to the workers: from here on any of them may take it."""
-        self._rows.record_step(operation.id, QUEUED)
+        self._registry.operations.record_step(operation.id, QUEUED)
 
     async def resume(self, operation: Operation, *, wait_s: float = 0) -> str:
         """Continue an operation that was left, or wait for the end of one that somebody is at.
@@ -70,7 +65,7 @@ class Operations:
         """
 
         async def attempt() -> str | waiting.Pending[str]:
-            now = self._rows.get_operation(operation.id)
+            now = self._registry.operations.get(operation.id)
             if now.status.has_ended:
                 return _outcome(now)
             try:

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Protocol
 
 import structlog
@@ -15,12 +14,13 @@ import structlog
 from hermesops import waiting
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.ids import OperationId
-from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError, Operation
+from hermesops.model.operation import LeaseHeldError, LeaseLostError, Operation
 from hermesops.operations import dispatch
 from hermesops.operations.dispatch import Enqueue, Revive, Task
-from hermesops.operations.lease import LeaseKeeper, Leases
+from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.reconcile import StoppedError
 from hermesops.operations.runner import Operations
+from hermesops.registry import Registry
 from hermesops.waiting import cancel
 
 WORKER = "worker/"
@@ -34,22 +34,6 @@ _PATIENCE = 10
 """Looks at a task of ours without a turn under way after which it counts as given up."""
 
 _log = structlog.get_logger(__name__)
-
-
-class Rows(Leases, Protocol):
-    """The registry, as far as workers read it."""
-
-    def get_operation(self, operation_id: str) -> Operation:
-        """One operation."""
-
-    def unfinished_operations(self) -> tuple[Operation, ...]:
-        """Operations of known kinds that have not ended, oldest first; not more than can be looked at in a moment."""
-
-    def list_leases(self) -> tuple[Lease, ...]:
-        """The leases that are held."""
-
-    def moment(self) -> datetime:
-        """The present moment by the registry's clock."""
 
 
 class Queue(Protocol):
@@ -94,7 +78,7 @@ class Worker:
 
     Args:
         name: Unlike that of any other process, ever.
-        rows: The registry.
+        registry: The registry.
         operations: Brings operations to their end.
         make_queue: Makes the queue, given who takes turns.
         grace_s: Seconds that steps under way have to end after it was told to stop; then they are cut short.
@@ -103,7 +87,7 @@ class Worker:
     def __init__(
         self,
         name: str,
-        rows: Rows,
+        registry: Registry,
         operations: Operations,
         make_queue: Callable[[Callable[[OperationId], Awaitable[bool]]], Queue],
         *,
@@ -111,7 +95,7 @@ class Worker:
     ) -> None:
         self.name = name
         self.tally = Tally()
-        self._rows = rows
+        self._registry = registry
         self._operations = operations
         self._queue = make_queue(self._turn)
         self._grace_s = grace_s
@@ -178,14 +162,14 @@ class Worker:
         """Fill the queue once; whether there is nothing to do, as far as this run goes."""
         tasks = self._without_stranded(await self._queue.tasks())
         # After the tasks: a turn that ends in between is seen as ended, and its row with it.
-        rows = [row for row in self._rows.unfinished_operations() if self._is_ours(row)]
-        leases = self._rows.list_leases()
+        rows = [row for row in self._registry.operations.unfinished() if self._is_ours(row)]
+        leases = self._registry.leases.list()
         steps = dispatch.decide(
             rows,
             tasks,
             leased=frozenset(lease.subject for lease in leases),
             alive=frozenset(lease.subject.removeprefix(WORKER) for lease in leases if lease.subject.startswith(WORKER)),
-            now=self._rows.moment(),
+            now=self._registry.now(),
         )
         for step in steps:
             match step:
@@ -251,7 +235,7 @@ class Worker:
     async def _drive(self, operation_id: OperationId) -> str:
         if self._stopping.is_set():
             raise StoppedError("the worker is stopping")
-        operation = self._rows.get_operation(operation_id)
+        operation = self._registry.operations.get(operation_id)
         if operation.status.has_ended:
             return ""
         with structlog.contextvars.bound_contextvars(operation=operation_id):
@@ -269,7 +253,7 @@ class Worker:
         """Hold the lease of our own name; a lost one is taken again, since nobody else wants it."""
         while True:
             try:
-                async with LeaseKeeper(self._rows, WORKER + self.name, holder=self.name) as keeper:
+                async with LeaseKeeper(self._registry, WORKER + self.name, holder=self.name) as keeper:
                     self._is_alive.set()
                     await keeper.lost()
             except HermesError as error:

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, Self
+from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -26,22 +26,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hermesops.errors import RefusedError
 from hermesops.model.caller import CallerName
 from hermesops.model.certificate import MachineNames
+from hermesops.registry import Registry
 
 ROOT_DAYS = 3650
 SKEW = timedelta(minutes=5)
 """How far the clock of a machine or of the platform may be behind the signer's."""
 
 _WHAT = "authority's key"
-
-
-class Rows(Protocol):
-    """The registry: certificates of authorities that machines trust."""
-
-    def list_authorities(self) -> Sequence[str]:
-        """PEM of each, the newest first."""
-
-    def trust_authority(self, certificate: str, *, only_first: bool) -> bool:
-        """Add one; with ``only_first`` only where there is none. Whether it is one of them now."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +73,12 @@ class Authority:
         self._root = root
 
     @classmethod
-    def load(cls, text: str, rows: Rows, *, environment: str, source: str) -> Self:
+    def load(cls, text: str, registry: Registry, *, environment: str, source: str) -> Self:
         """The authority of a key whose certificate is trusted; the first key of an environment becomes trusted.
 
         Args:
             text: The key, PEM.
-            rows: The registry, which has its certificate.
+            registry: The registry, which has its certificate.
             environment: Name of the environment.
             source: Where the key came from, for error messages.
 
@@ -95,7 +86,7 @@ class Authority:
             RefusedError: The key is damaged, or of an authority that is not trusted.
         """
         key = read_key(text, source=source)
-        return cls(key, _find(key, rows) or _begin(key, rows, environment, source))
+        return cls(key, _find(key, registry) or _begin(key, registry, environment, source))
 
     @property
     def certificate(self) -> str:
@@ -212,16 +203,16 @@ def make_root(key: ec.EllipticCurvePrivateKey, environment: str) -> str:
     )
 
 
-def _find(key: ec.EllipticCurvePrivateKey, rows: Rows) -> x509.Certificate | None:
+def _find(key: ec.EllipticCurvePrivateKey, registry: Registry) -> x509.Certificate | None:
     wanted = key.public_key()
-    certificates = (x509.load_pem_x509_certificate(pem.encode()) for pem in rows.list_authorities())
+    certificates = (x509.load_pem_x509_certificate(pem.encode()) for pem in registry.certificates.list_authorities())
     return next((one for one in certificates if one.public_key() == wanted), None)
 
 
-def _begin(key: ec.EllipticCurvePrivateKey, rows: Rows, environment: str, source: str) -> x509.Certificate:
+def _begin(key: ec.EllipticCurvePrivateKey, registry: Registry, environment: str, source: str) -> x509.Certificate:
     made = make_root(key, environment)
-    rows.trust_authority(made, only_first=True)
-    if (found := _find(key, rows)) is None:  # the registry trusts another key
+    registry.certificates.trust_authority(made, only_first=True)
+    if (found := _find(key, registry)) is None:  # the registry trusts another key
         raise RefusedError(
             f"{source} holds the key of an authority that environment {environment} does not trust",
             hint=f"put the key that belongs to this registry back in {source}",

@@ -4,30 +4,14 @@ It must not know what they ask for.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from hermesops.errors import RefusedError
 from hermesops.model.caller import Caller, CallerName
 from hermesops.pki.authority import Authority, read_peer
-
-
-class Rows(Protocol):
-    """The registry, as far as callers go."""
-
-    def now(self) -> datetime:
-        """Its clock."""
-
-    def list_authorities(self) -> Sequence[str]:
-        """PEM of every authority that is trusted."""
-
-    def add_caller(self, made: Caller, *, renews: str = "") -> None:
-        """Record a certificate."""
-
-    def good_caller(self, serial: str) -> Caller | None:
-        """The certificate of that serial, while it counts."""
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -65,8 +49,10 @@ class Callers:
         life: Of a certificate.
     """
 
-    def __init__(self, rows: Rows, authority: Callable[[], Authority], *, environment: str, life: timedelta) -> None:
-        self._rows = rows
+    def __init__(
+        self, registry: Registry, authority: Callable[[], Authority], *, environment: str, life: timedelta
+    ) -> None:
+        self._registry = registry
         self._authority = authority
         self._environment = environment
         self._life = life
@@ -112,15 +98,15 @@ class Callers:
         name = CallerName.parse(uris)
         if name is None or name.environment != self._environment:
             raise RefusedError("this certificate is of no service of this environment")
-        held = self._rows.good_caller(serial)
+        held = self._registry.relay_callers.find_valid(serial)
         if held is None or held.name != name.name:
             raise RefusedError(f"certificate {serial} of service {name.name} counts no more")
         return held
 
     def _issue(self, name: str, request: str, *, why: str, renews: str = "") -> Admitted:
         names = CallerName(self._environment, name)
-        issued = self._authority().issue(request, names, now=self._rows.now(), life=self._life)
+        issued = self._authority().issue(request, names, now=self._registry.now(), life=self._life)
         made = Caller(issued.serial, name, issued.key, issued_at=issued.not_before, not_after=issued.not_after, why=why)
-        self._rows.add_caller(made, renews=renews)
-        trusted = "".join(self._rows.list_authorities())
+        self._registry.relay_callers.add(made, renews=renews)
+        trusted = "".join(self._registry.certificates.list_authorities())
         return Admitted(name, issued.serial, issued.pem, trusted, issued.not_after)

@@ -3,32 +3,14 @@
 It must not know how machines are reached.
 """
 
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from datetime import timedelta
 
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.node.instance.identity.credential import Credential
-
-if TYPE_CHECKING:
-    from hermesops.pki.authority import Authority
-
-
-class Rows(Protocol):
-    """The registry, as far as certificates go."""
-
-    def now(self) -> datetime:
-        """Its clock."""
-
-    def list_authorities(self) -> Sequence[str]:
-        """PEM of every authority that machines trust."""
-
-    def add_certificate(self, made: Certificate, *, renews: str = "") -> None:
-        """Record a certificate."""
-
-    def find_certificate(self, serial: str) -> Certificate | None:
-        """The certificate of that serial."""
+from hermesops.pki.authority import Authority
+from hermesops.registry import Registry
 
 
 class Certificates:
@@ -41,9 +23,9 @@ class Certificates:
     """
 
     def __init__(
-        self, rows: Rows, authority: "Callable[[], Authority]", *, environment: str, url: str, life: timedelta
+        self, registry: Registry, authority: Callable[[], Authority], *, environment: str, url: str, life: timedelta
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._authority = authority
         self._environment = environment
         self._url = url
@@ -81,10 +63,10 @@ class Certificates:
 
     def is_known(self, serial: str) -> bool:
         """Whether a certificate is one that was issued here, revoked or not."""
-        return self._rows.find_certificate(serial) is not None
+        return self._registry.certificates.find(serial) is not None
 
     def _issue(self, request: str, names: MachineNames, *, renews: str = "") -> Credential:
-        issued = self._authority().issue(request, names, now=self._rows.now(), life=self._life)
+        issued = self._authority().issue(request, names, now=self._registry.now(), life=self._life)
         made = Certificate(
             issued.serial,
             issued.key,
@@ -94,10 +76,10 @@ class Certificates:
             issued_at=issued.not_before,
             not_after=issued.not_after,
         )
-        self._rows.add_certificate(made, renews=renews)
+        self._registry.certificates.add(made, renews=renews)
         return Credential(
             issued.pem,
-            "".join(self._rows.list_authorities()),
+            "".join(self._registry.certificates.list_authorities()),
             self._url,
             issued.serial,
             int(issued.not_before.timestamp()),

@@ -19,8 +19,9 @@ import structlog
 
 from hermesops.errors import UnavailableError
 from hermesops.node.system.openssl import present
-from hermesops.pki.authority import Authority, Rows
+from hermesops.pki.authority import Authority
 from hermesops.pki.service import Answer, told
+from hermesops.registry import Registry
 from hermesops.waiting import cancel, pause
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
@@ -287,7 +288,7 @@ class OwnCertificate:
     def __init__(
         self,
         authority: Authority,
-        rows: Rows,
+        rows: Registry,
         hosts: Sequence[str],
         life: timedelta,
         clock: Callable[[], float] = time.monotonic,
@@ -320,4 +321,4 @@ class OwnCertificate:
 
     def _make(self) -> ssl.SSLContext:
         served = self._authority.serve(self._hosts, life=self._life)
-        return context_of(served.pem, served.key, "".join(self._rows.list_authorities()))
+        return context_of(served.pem, served.key, "".join(self._rows.certificates.list_authorities()))

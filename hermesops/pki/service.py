@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
 
 import structlog
 
@@ -18,25 +17,17 @@ from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.pki.authority import read_peer
 from hermesops.pki.certificates import Certificates
+from hermesops.registry import Registry
 
 _VOLUME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _KEY_BYTES = 32
 
 
-class KeyRows(Protocol):
-    """The registry, as far as keys of volumes go."""
-
-    def release_data_key(
-        self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None, *, fresh: str
-    ) -> str:
-        """The key of a volume; a new volume's is ``fresh``."""
-
-
 class DataKeys:
     """Releases keys of data volumes."""
 
-    def __init__(self, rows: KeyRows) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
 
     def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None) -> bytes:
         """The key of a volume, made when it is first asked for; the same each time.
@@ -48,7 +39,7 @@ class DataKeys:
         if not _VOLUME.fullmatch(volume_id):
             raise RefusedError("a data volume's id is a UUID in lower case")
         fresh = secrets.token_hex(_KEY_BYTES)
-        return self._rows.release_data_key(volume_id, machine_id, instance_id, fresh=fresh).encode()
+        return self._registry.data_keys.release(volume_id, machine_id, instance_id, fresh=fresh).encode()
 
 
 log = structlog.get_logger()
@@ -62,13 +53,6 @@ class Answer:
     body: bytes = field(repr=False)
 
 
-class Rows(Protocol):
-    """The registry, as far as the service reads it."""
-
-    def good_certificate(self, serial: str) -> Certificate | None:
-        """The certificate of that serial, while it counts."""
-
-
 class PlatformService:
     """Answers machines of one environment.
 
@@ -76,8 +60,10 @@ class PlatformService:
         data_keys: Releases keys of data volumes.
     """
 
-    def __init__(self, rows: Rows, certificates: Certificates, data_keys: DataKeys, *, environment: str) -> None:
-        self._rows = rows
+    def __init__(
+        self, registry: Registry, certificates: Certificates, data_keys: DataKeys, *, environment: str
+    ) -> None:
+        self._registry = registry
         self._certificates = certificates
         self._data_keys = data_keys
         self._environment = environment
@@ -108,7 +94,7 @@ class PlatformService:
     def _caller(self, serial: str, names: MachineNames | None) -> Certificate:
         if names is None or names.environment != self._environment:
             raise RefusedError("this certificate is of no machine of this environment")
-        held = self._rows.good_certificate(serial)
+        held = self._registry.certificates.find_valid(serial)
         if held is None:
             raise RefusedError(f"certificate {serial} of machine {names.machine_id} counts no more")
         if (held.machine_id, held.cell, held.instance_id) != (names.machine_id, names.cell, names.instance_id):

@@ -1,27 +1,15 @@
 """Claims a machine of the warm pool for a new instance, when there is one."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
 
-from hermesops.model.ids import MachineName
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.model.plan import Plan
+from hermesops.model.operation import LeaseHeldError
 from hermesops.model.spare import Purpose, Spare, spare_subject
 from hermesops.model.user import User
 from hermesops.pool.decide import Target, ready_for
 from hermesops.pool.ports import HeldLease
-
-
-class Rows(Protocol):
-    """The registry, as far as claims need it."""
-
-    def list_spares(self, *, purpose: Purpose) -> Sequence[Spare]:
-        """The machines of all pools."""
-
-    def claim_spare(self, user: User, name: MachineName, *, plan: Plan, lease: Lease, why: str) -> Instance | None:
-        """Make one of them a user's, in one transaction."""
+from hermesops.registry import Registry
 
 
 class Claims:
@@ -34,11 +22,11 @@ class Claims:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         is_up: Callable[[Spare], Awaitable[bool]],
         hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._is_up = is_up
         self._hold_lease = hold_lease
 
@@ -52,12 +40,12 @@ class Claims:
             target: What the machine has to be; its size does not matter.
             region: Where it has to be.
         """
-        for spare in ready_for(self._rows.list_spares(purpose=Purpose.POOL), target, region=region):
+        for spare in ready_for(self._registry.spares.list(purpose=Purpose.POOL), target, region=region):
             try:
                 async with self._hold_lease(spare_subject(spare.name)) as turn:
                     if not await self._is_up(spare):
                         continue
-                    instance = self._rows.claim_spare(
+                    instance = self._registry.assignments.claim(
                         user(), spare.name, plan=target.plan, lease=turn.lease, why="provision"
                     )
             except LeaseHeldError:

@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.errors import HermesError, RefusedError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import CellName, ImageId, MachineId, MachineName
+from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Done, LeaseHeldError, LeaseLostError, Refused
-from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
 from hermesops.pool.decide import (
     ApplyCell,
@@ -29,44 +28,11 @@ from hermesops.pool.decide import (
     describe,
 )
 from hermesops.pool.ports import Cells, HeldLease, Machines
+from hermesops.registry import Registry
 
 _ASKING = Limits(16, slow_after_s=10.0, within_s=60.0)
 _MAKING = Limits(16, slow_after_s=120.0, within_s=1500.0)
 """How many are asked, and made ready, at once; seconds for which one holds a place, and after which it is cancelled."""
-
-
-class Rows(Protocol):
-    """The registry, as far as a pool is written."""
-
-    def get_cell(self, name: CellName) -> Cell:
-        """One cell."""
-
-    def list_spares(self, *, cell: CellName) -> Sequence[Spare]:
-        """Its machines beside those of instances."""
-
-    def place_spare(
-        self,
-        purpose: Purpose,
-        *,
-        plan: Plan,
-        server_type: str,
-        image_id: ImageId | None,
-        choose: Callable[[Sequence[Cell]], Placement],
-        why: str = "",
-    ) -> Spare:
-        """Order a machine."""
-
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId) -> object:
-        """Record its id."""
-
-    def mark_spare_ready(self, name: MachineName, *, api_server_key: str) -> object:
-        """Let it be taken."""
-
-    def retire_spare(self, name: MachineName, *, why: str) -> bool:
-        """Give it up."""
-
-    def forget_spare(self, name: MachineName) -> None:
-        """End its row."""
 
 
 class PoolFill:
@@ -83,7 +49,7 @@ class PoolFill:
         cell: CellName,
         targets: Sequence[Target],
         size: int,
-        rows: Rows,
+        registry: Registry,
         machines: Machines,
         cells: Cells,
         hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
@@ -91,7 +57,7 @@ class PoolFill:
         self._cell = cell
         self._targets = tuple(targets)
         self._size = size
-        self._rows = rows
+        self._registry = registry
         self._machines = machines
         self._cells = cells
         self._hold_lease = hold_lease
@@ -106,14 +72,14 @@ class PoolFill:
         listed, in_stack = await asyncio.gather(self._machines.listed(), self._cells.held(self._cell))
         spares = [
             one
-            for one in self._rows.list_spares(cell=self._cell)
+            for one in self._registry.spares.list(cell=self._cell)
             if one.purpose is Purpose.POOL or not one.wanted  # the same run deletes what others marked
         ]
         held = [_held(one, listed.get(one.name), is_in_stack=one.name in in_stack) for one in spares]
         ready = [one for one in held if one.spare.wanted and one.spare.status is SpareStatus.READY]
         asked = [one for one in ready if one.status is MachineStatus.READY]
         told = {one.spare.name: one for one in await self._told(asked)}
-        room = self._size - self._rows.get_cell(self._cell).machines
+        room = self._size - self._registry.cells.get(self._cell).machines
         seen = tuple(told.get(one.spare.name, one) for one in held)
         return PoolObservation(self._cell, self._targets, seen, max(0, room), self._lost)
 
@@ -150,14 +116,14 @@ class PoolFill:
                     await self._retire(name, why)
             case Forget(names=names):
                 for name in names:
-                    self._rows.forget_spare(name)
+                    self._registry.spares.forget(name)
             case OrderMachines(target=target, count=count):
                 self._order(target, count)
             case ApplyCell():
                 await self._cells.apply(self._cell, still_wanted=self._is_wanted)
             case Record(machines=recorded):
                 for name, machine_id in recorded:
-                    self._rows.set_spare_machine(name, machine_id)
+                    self._registry.spares.set_machine(name, machine_id)
             case MakeReady(names=names):
                 await self._make_all_ready([held.spare for held in seen.held if held.spare.name in names])
             case _ as never:
@@ -167,14 +133,14 @@ class PoolFill:
         """Mark a machine for deletion, unless it is being claimed: then it is a user's."""
         try:
             async with self._hold_lease(spare_subject(name)):
-                self._rows.retire_spare(name, why=why)
+                self._registry.spares.retire(name, why=why)
         except LeaseHeldError:
             return
 
     def _order(self, target: Target, count: int) -> None:
         for _ in range(count):
             try:
-                self._rows.place_spare(
+                self._registry.spares.place(
                     Purpose.POOL,
                     plan=target.plan,
                     server_type=target.server_type,
@@ -195,7 +161,7 @@ class PoolFill:
     async def _is_wanted(self) -> bool:
         """Whether rows and state still differ about a pool machine."""
         in_stack = await self._cells.held(self._cell)
-        return any((one.name in in_stack) != one.wanted for one in self._rows.list_spares(cell=self._cell))
+        return any((one.name in in_stack) != one.wanted for one in self._registry.spares.list(cell=self._cell))
 
     async def _make_all_ready(self, spares: Sequence[Spare]) -> None:
         for spare, end in zip(spares, await fan_out(spares, self._make_ready, _MAKING), strict=True):
@@ -210,7 +176,7 @@ class PoolFill:
                 why = await self._unwell(spare, spare.machine_id)
                 if not why:
                     key = await self._machines.warm(spare.machine_id, turn.lease)
-                    self._rows.mark_spare_ready(spare.name, api_server_key=key)
+                    self._registry.spares.mark_ready(spare.name, api_server_key=key)
         except LeaseHeldError:
             return
         if why:

@@ -7,12 +7,13 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from hermesops.errors import HermesError, UsageError
 from hermesops.justavps.client import Client
 from hermesops.model.ids import MachineId
 from hermesops.model.token import LONGEST_TOKEN_LIFE, ProxyToken
+from hermesops.registry import Registry
 
 T = TypeVar("T")
 
@@ -28,19 +29,6 @@ async def issue(issuer: Client, machine_id: MachineId, purpose: str, *, now: dat
     return ProxyToken(issued.id, machine_id, purpose, min(issued.expires_at or longest, longest), issued.token)
 
 
-class Rows(Protocol):
-    """The registry, which keeps tokens between commands."""
-
-    def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
-        """The token that was kept last."""
-
-    def keep_proxy_token(self, token: ProxyToken) -> None:
-        """Keep a token in place of the one before it."""
-
-    def forget_proxy_token(self, machine_id: MachineId, purpose: str) -> None:
-        """Drop a token."""
-
-
 class ProxyTokens:
     """Hands out proxy tokens.
 
@@ -48,9 +36,11 @@ class ProxyTokens:
         now: The time; by default this computer's clock.
     """
 
-    def __init__(self, issuer: Client, rows: Rows, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self, issuer: Client, registry: Registry, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._issuer = issuer
-        self._rows = rows
+        self._registry = registry
         self._now = now
         self._turns: dict[tuple[MachineId, str], asyncio.Lock] = {}
 
@@ -68,11 +58,11 @@ class ProxyTokens:
         if not purpose:
             raise UsageError("a proxy token needs a purpose")
         async with self._turns.setdefault((machine_id, purpose), asyncio.Lock()):
-            last = self._rows.proxy_token(machine_id, purpose)
+            last = self._registry.proxy_tokens.get(machine_id, purpose)
             if last and last.token != instead_of and last.is_valid_at(self._now() + RENEW_BEFORE):
                 return last.token
             fresh = await issue(self._issuer, machine_id, purpose, now=self._now())
-            self._rows.keep_proxy_token(fresh)
+            self._registry.proxy_tokens.keep(fresh)
             if last:
                 # Its life is short anyway; a failure here must not fail the caller, who has the fresh one.
                 with contextlib.suppress(HermesError):
@@ -111,7 +101,7 @@ class ProxyTokens:
             HermesError: The vendor did not confirm; the token is still remembered, so the call can be repeated.
         """
         async with self._turns.setdefault((machine_id, purpose), asyncio.Lock()):
-            last = self._rows.proxy_token(machine_id, purpose)
+            last = self._registry.proxy_tokens.get(machine_id, purpose)
             if last:
                 await self._issuer.revoke_proxy_token(last.id)
-                self._rows.forget_proxy_token(machine_id, purpose)
+                self._registry.proxy_tokens.forget(machine_id, purpose)

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from hermesops import waiting
 from hermesops.errors import HermesError
@@ -24,6 +23,7 @@ from hermesops.model.token import (
     purpose_of,
 )
 from hermesops.proxy_tokens.issue import RENEW_BEFORE, issue
+from hermesops.registry import Registry
 
 _LEAST_LEFT = max(LONGEST_TOKEN_LIFE / 2, timedelta(hours=2))
 """A token with less life left is renewed: the other half of its life is there for failed attempts."""
@@ -76,22 +76,6 @@ def _is_used(token: KeptToken, running: Collection[MachineId], used: Collection[
     return token.machine_id in used
 
 
-class Rows(Protocol):
-    """The registry, which keeps tokens."""
-
-    def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
-        """The token last kept."""
-
-    def keep_next_token(self, token: ProxyToken) -> None:
-        """Remember one that is not in use yet."""
-
-    def replace_proxy_token(self, fresh: ProxyToken, *, before: str) -> bool:
-        """Put one in the place of another, unless a third is there."""
-
-    def forget_proxy_token(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
-        """Drop one."""
-
-
 class TokenRenewal:
     """Renews tokens.
 
@@ -105,7 +89,7 @@ class TokenRenewal:
     def __init__(
         self,
         issuer: Client,
-        rows: Rows,
+        registry: Registry,
         opens: Callable[[MachineId, str], Awaitable[bool]],
         address: Callable[[MachineId], Awaitable[str]],
         *,
@@ -113,7 +97,7 @@ class TokenRenewal:
         patience_s: float = _EDGE_S,
     ) -> None:
         self._issuer = issuer
-        self._rows = rows
+        self._registry = registry
         self._opens = opens
         self._address = address
         self._now = now
@@ -126,7 +110,7 @@ class TokenRenewal:
             UnavailableError: The new one did not open the proxy, or there was no answer; the old one stays in use.
         """
         await self._end_former(machine_id, purpose)
-        old = self._rows.proxy_token(machine_id, purpose)
+        old = self._registry.proxy_tokens.get(machine_id, purpose)
         fresh = await self._fresh(machine_id, purpose)
         try:
             await self._try(machine_id, fresh)
@@ -134,9 +118,9 @@ class TokenRenewal:
         except HermesError:
             await self._end(fresh, next_of(purpose))
             raise
-        if not self._rows.replace_proxy_token(fresh, before=old.id if old else ""):
+        if not self._registry.proxy_tokens.replace(fresh, before=old.id if old else ""):
             await self._end(fresh, next_of(purpose))
-            return self._rows.proxy_token(machine_id, purpose) or fresh
+            return self._registry.proxy_tokens.get(machine_id, purpose) or fresh
         with contextlib.suppress(HermesError):  # its row stays, to be revoked later
             await self._end_former(machine_id, purpose)
         return fresh
@@ -148,18 +132,18 @@ class TokenRenewal:
             HermesError: The vendor did not confirm; the row stays.
         """
         await self._issuer.revoke_proxy_token(token.id)
-        self._rows.forget_proxy_token(token.machine_id, token.purpose, token_id=token.id)
+        self._registry.proxy_tokens.forget(token.machine_id, token.purpose, token_id=token.id)
 
     async def _fresh(self, machine_id: MachineId, purpose: str) -> ProxyToken:
         """The untried token of a killed renewal, else a new one."""
         asked_at = self._now()
-        left = self._rows.proxy_token(machine_id, next_of(purpose))
+        left = self._registry.proxy_tokens.get(machine_id, next_of(purpose))
         if left and left.is_valid_at(asked_at + _LEAST_LEFT + RENEW_BEFORE):
             return ProxyToken(left.id, machine_id, purpose, left.expires_at, left.token)
         if left:
             await self._end(left, left.purpose)
         fresh = await issue(self._issuer, machine_id, purpose, now=asked_at)
-        self._rows.keep_next_token(fresh)
+        self._registry.proxy_tokens.keep_next(fresh)
         return fresh
 
     async def _try(self, machine_id: MachineId, fresh: ProxyToken) -> None:
@@ -169,7 +153,7 @@ class TokenRenewal:
         await waiting.until(opens, what="the new proxy token", timeout_s=self._patience_s, every_s=1.0)
 
     async def _end_former(self, machine_id: MachineId, purpose: str) -> None:
-        if former := self._rows.proxy_token(machine_id, former_of(purpose)):
+        if former := self._registry.proxy_tokens.get(machine_id, former_of(purpose)):
             await self._end(former, former.purpose)
 
     async def _end(self, token: ProxyToken, kept_as: str) -> None:

@@ -1,93 +1,123 @@
 """Opens the registry: tables of the right revision, and a key that opens what is in them."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.registry.audit.anchor import Anchor
-from hermesops.registry.audit.entries import AuditRows
+from hermesops.registry.audit.entries import AuditRepository
 from hermesops.registry.audit.log import AuditLog
 from hermesops.registry.database import Clock, Database
-from hermesops.registry.encryption.reseal import PROOF, ResealingRows
+from hermesops.registry.encryption.reseal import PROOF, SealingRepository
 from hermesops.registry.encryption.sealing import Sealer, place
 from hermesops.registry.maintenance.backup import Copies
-from hermesops.registry.maintenance.consistency import ConsistencyRows
-from hermesops.registry.maintenance.epoch import EpochRows
-from hermesops.registry.maintenance.recover import RecoveryRows
+from hermesops.registry.maintenance.consistency import ConsistencyRepository
+from hermesops.registry.maintenance.epoch import EpochRepository
+from hermesops.registry.maintenance.recover import RecoveryTransactions
 from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss
 from hermesops.registry.ports import Warn, in_silence
-from hermesops.registry.repositories.backups.backup import BackupRows
-from hermesops.registry.repositories.backups.ended import EndedBackupRows
-from hermesops.registry.repositories.backups.storage_pressure import StoragePressureRows
+from hermesops.registry.repositories.backups.backup import BackupRepository
+from hermesops.registry.repositories.backups.ended import EndedBackupRepository
+from hermesops.registry.repositories.backups.storage_pressure import StoragePressureRepository
 from hermesops.registry.repositories.base import WriteContext, insert_if_absent
-from hermesops.registry.repositories.credentials.certificates import CertificateRows
-from hermesops.registry.repositories.credentials.connections import ConnectionRows
-from hermesops.registry.repositories.credentials.model_tokens import ModelTokenRows
-from hermesops.registry.repositories.credentials.proxy_tokens import TokenRows
-from hermesops.registry.repositories.credentials.relay_callers import RelayCallerRows
-from hermesops.registry.repositories.images import ImageRows
-from hermesops.registry.repositories.instances.fleet import FleetRows
-from hermesops.registry.repositories.instances.policies import InstancePolicyRows
-from hermesops.registry.repositories.jobs import JobRows
-from hermesops.registry.repositories.leases import LeaseRows
-from hermesops.registry.repositories.machines.data_keys import DataKeyRows
-from hermesops.registry.repositories.machines.health_samples import HealthSampleRows
-from hermesops.registry.repositories.machines.observations import MachineObservationRows
-from hermesops.registry.repositories.rollouts.freezes import FreezeRows
-from hermesops.registry.repositories.rollouts.releases import ReleaseRows
-from hermesops.registry.repositories.rollouts.rollout import RolloutRows
-from hermesops.registry.repositories.users import UserRows
+from hermesops.registry.repositories.cells import CellRepository
+from hermesops.registry.repositories.credentials.certificates import CertificateRepository
+from hermesops.registry.repositories.credentials.connections import ConnectionRepository
+from hermesops.registry.repositories.credentials.model_tokens import ModelTokenRepository
+from hermesops.registry.repositories.credentials.proxy_tokens import ProxyTokenRepository
+from hermesops.registry.repositories.credentials.relay_callers import RelayCallerRepository
+from hermesops.registry.repositories.images import ImageRepository
+from hermesops.registry.repositories.instances.fleet import FleetRepository
+from hermesops.registry.repositories.instances.instance import InstanceRepository
+from hermesops.registry.repositories.instances.policies import InstancePolicyRepository
+from hermesops.registry.repositories.instances.secrets import InstanceSecretRepository
+from hermesops.registry.repositories.jobs import JobRepository
+from hermesops.registry.repositories.leases import LeaseRepository
+from hermesops.registry.repositories.machines.data_keys import DataKeyRepository
+from hermesops.registry.repositories.machines.health_samples import HealthSampleRepository
+from hermesops.registry.repositories.machines.observations import MachineObservationRepository
+from hermesops.registry.repositories.machines.spares import SpareRepository
+from hermesops.registry.repositories.operations import OperationRepository
+from hermesops.registry.repositories.rollouts.events import RolloutEventRepository
+from hermesops.registry.repositories.rollouts.freezes import FreezeRepository
+from hermesops.registry.repositories.rollouts.releases import ReleaseRepository
+from hermesops.registry.repositories.rollouts.rollout import RolloutRepository
+from hermesops.registry.repositories.rollouts.targets import RolloutTargetRepository
+from hermesops.registry.repositories.users import UserRepository
 from hermesops.registry.schema import schema_version
 from hermesops.registry.schema.tables import meta
-from hermesops.registry.transactions.assign_machine import MachineChangeRows
-from hermesops.registry.transactions.change_settings import SettingsChangeRows
-from hermesops.registry.transactions.change_status import InstanceChangeRows
-from hermesops.registry.transactions.purge import PurgeRows
+from hermesops.registry.transactions.assign_machine import AssignmentTransactions
+from hermesops.registry.transactions.change_settings import SettingsTransactions
+from hermesops.registry.transactions.place_instance import PlacementTransactions
+from hermesops.registry.transactions.purge import PurgeTransactions
+from hermesops.registry.transactions.terminate import TerminationTransactions
 
 _PROVEN = "this key opens this registry"
 
 
-class Registry(
-    UserRows,
-    MachineChangeRows,
-    InstanceChangeRows,
-    ModelTokenRows,
-    SettingsChangeRows,
-    PurgeRows,
-    FleetRows,
-    MachineObservationRows,
-    RecoveryRows,
-    ConsistencyRows,
-    ConnectionRows,
-    BackupRows,
-    CertificateRows,
-    DataKeyRows,
-    StoragePressureRows,
-    EndedBackupRows,
-    JobRows,
-    ImageRows,
-    LeaseRows,
-    TokenRows,
-    RelayCallerRows,
-    ReleaseRows,
-    RolloutRows,
-    HealthSampleRows,
-    FreezeRows,
-    InstancePolicyRows,
-    EpochRows,
-    ResealingRows,
-    AuditRows,
-):
-    """Everything the registry can say and write; each group of rows has its module.
+class Registry:
+    """Everything that is stored, by what it is about; each repository has its module.
 
-    Every method is one short transaction. Methods may be called from several threads and processes.
+    Every method of a repository is one short transaction, and may be called from several threads and processes.
+
+    Args:
+        context: Where rows are written, and who writes them.
     """
+
+    def __init__(self, context: WriteContext) -> None:
+        self._context = context
+        self._database = context.database
+        self.users = UserRepository(context)
+        self.instances = InstanceRepository(context)
+        self.instance_secrets = InstanceSecretRepository(context)
+        self.policies = InstancePolicyRepository(context)
+        self.fleet = FleetRepository(context)
+        self.cells = CellRepository(context)
+        self.spares = SpareRepository(context)
+        self.observations = MachineObservationRepository(context)
+        self.health_samples = HealthSampleRepository(context)
+        self.data_keys = DataKeyRepository(context)
+        self.images = ImageRepository(context)
+        self.operations = OperationRepository(context)
+        self.leases = LeaseRepository(context)
+        self.jobs = JobRepository(context)
+        self.releases = ReleaseRepository(context)
+        self.rollouts = RolloutRepository(context)
+        self.rollout_targets = RolloutTargetRepository(context)
+        self.rollout_events = RolloutEventRepository(context)
+        self.freezes = FreezeRepository(context)
+        self.backups = BackupRepository(context)
+        self.ended_backups = EndedBackupRepository(context)
+        self.storage_pressure = StoragePressureRepository(context)
+        self.certificates = CertificateRepository(context)
+        self.connections = ConnectionRepository(context)
+        self.model_tokens = ModelTokenRepository(context)
+        self.proxy_tokens = ProxyTokenRepository(context)
+        self.relay_callers = RelayCallerRepository(context)
+        self.audit = AuditRepository(context)
+        # Changes of several kinds of rows at once.
+        self.placements = PlacementTransactions(context)
+        self.assignments = AssignmentTransactions(context)
+        self.settings_changes = SettingsTransactions(context)
+        self.terminations = TerminationTransactions(context)
+        self.recovery = RecoveryTransactions(context)
+        self.world = PurgeTransactions(context)
+        # The database as a whole.
+        self.consistency = ConsistencyRepository(context)
+        self.epochs = EpochRepository(context)
+        self.sealing = SealingRepository(context)
 
     @property
     def actor(self) -> str:
         """Who acts, as the audit has it."""
         return self._context.audit_log.actor
+
+    def now(self) -> datetime:
+        """The registry's clock, which every computer that works on it shares: leases and rows go by it."""
+        with self._database.reading() as connection:
+            return self._database.now(connection)
 
     def close(self) -> None:
         """Let go of the database."""

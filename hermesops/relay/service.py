@@ -9,9 +9,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from http import HTTPStatus
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -19,9 +18,10 @@ from hermesops.channel.agent import AGENT_PORT
 from hermesops.errors import HermesError, RefusedError, UnknownOutcomeError, UsageError
 from hermesops.justavps.proxy import Port, ProxyClient, ProxyStream
 from hermesops.model.caller import Caller
-from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.token import PLATFORM, ProxyToken
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.token import PLATFORM
+from hermesops.registry import Registry
 from hermesops.relay.exchange import Exchange, Head
 from hermesops.relay.places import Places, Tally
 from hermesops.relay.routes import NotRelayedError, Wanted, headers_from_agent, headers_to_agent, unavailable, wanted
@@ -46,22 +46,6 @@ _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.
 _AWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE})
 
 log = structlog.get_logger()
-
-
-class Rows(Protocol):
-    """The registry."""
-
-    def now(self) -> datetime:
-        """Its clock."""
-
-    def find_instance(self, text: str) -> Instance:
-        """The instance of a user or of that id."""
-
-    def api_server_key(self, instance_id: InstanceId) -> str:
-        """The bearer of the agent's API."""
-
-    def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
-        """The token that opens a machine."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +90,13 @@ class Relay:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         caller_of: Callable[[bytes], Caller],
         renew: Callable[[Caller, str], bytes],
         proxy: ProxyClient,
         places: Places | None = None,
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._caller_of = caller_of
         self._renew = renew
         self._proxy = proxy
@@ -218,7 +202,7 @@ class Relay:
 
     def _agent(self, text: str) -> Agent:
         try:
-            instance = self._rows.find_instance(text)
+            instance = self._registry.instances.find(text)
         except UsageError:
             raise _no_agent() from None
         match instance.status:
@@ -228,11 +212,11 @@ class Relay:
                 raise NotRelayedError(HTTPStatus.CONFLICT, "agent_suspended", "this agent is suspended")
             case InstanceStatus.PROVISIONING:
                 raise unavailable("agent_not_ready", "this agent is being made", retry_after_s=10)
-        token = self._rows.proxy_token(instance.machine_id, PLATFORM) if instance.machine_id else None
-        if token is None or not token.address or not token.is_valid_at(self._rows.now()):
+        token = self._registry.proxy_tokens.get(instance.machine_id, PLATFORM) if instance.machine_id else None
+        if token is None or not token.address or not token.is_valid_at(self._registry.now()):
             raise unavailable("agent_not_ready", "nothing opens this agent's machine now; a worker makes a token")
         port = Port(token.address.replace("{port}", str(AGENT_PORT)), token.token)
-        return Agent(instance.id, port, self._rows.api_server_key(instance.id))
+        return Agent(instance.id, port, self._registry.instance_secrets.api_server_key(instance.id))
 
     async def _allowed(self, ask: Callable[[], T]) -> T:
         try:

@@ -2,31 +2,15 @@
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
 
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSecrets
 from hermesops.model.route import PresentToken, issue_token
 from hermesops.private_file import read_secret
+from hermesops.registry import Registry
 
 _SHORTEST = 32
-
-
-class Rows(Protocol):
-    """The registry's side."""
-
-    def api_server_key(self, instance_id: InstanceId) -> str:
-        """The bearer of the agent's own HTTP API."""
-
-    def model_token(self, instance_id: InstanceId) -> PresentToken:
-        """The present token for the model router."""
-
-    def renew_model_token(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
-        """Have it be one with at least half of its life left."""
-
-    def note_model_token_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
-        """Record that the machine has it."""
 
 
 def read_router_key(path: Path) -> bytes:
@@ -58,8 +42,8 @@ class InstanceKeys:
         life: Of a token for the model router.
     """
 
-    def __init__(self, rows: Rows, router_key: bytes, *, life: timedelta) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry, router_key: bytes, *, life: timedelta) -> None:
+        self._registry = registry
         self._router_key = router_key
         self._life = life
 
@@ -68,17 +52,17 @@ class InstanceKeys:
 
         Without a token since the last revocation it has one that opens nothing.
         """
-        row = self._rows.model_token(instance_id)
+        row = self._registry.model_tokens.get(instance_id)
         expires_at = int(row.expires_at.timestamp()) if row.expires_at else 0
         return InstanceSecrets(
-            api_server_key=self._rows.api_server_key(instance_id),
+            api_server_key=self._registry.instance_secrets.api_server_key(instance_id),
             model_token=issue_token(self._router_key, instance_id, row.generation, expires_at),
         )
 
     def renew(self, instance_id: InstanceId) -> PresentToken:
         """Renew the present token if less than half of its life is left; for ``note_handed``."""
-        return self._rows.renew_model_token(instance_id, life=self._life)
+        return self._registry.model_tokens.renew(instance_id, life=self._life)
 
     def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
         """Record that the instance's machine has that token."""
-        self._rows.note_model_token_handed(instance_id, token)
+        self._registry.model_tokens.record_handed(instance_id, token)

@@ -27,7 +27,7 @@ async def measure(board: Board, app: Container, folder: Path) -> None:
     Raises:
         AssertionError: A run did not end well, or the roles disagree with the machine that they made.
     """
-    instance = app.registry.list_instances(status=InstanceStatus.RUNNING)[-1]
+    instance = app.registry.instances.list(status=InstanceStatus.RUNNING)[-1]
     assert instance.machine_id is not None
     machine = Host("machine", instance.machine_id)
     endpoint = app.endpoint

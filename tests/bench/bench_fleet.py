@@ -75,9 +75,9 @@ async def provisions_at_once(board: Board, app: Container) -> None:
         started = time.perf_counter()
         await asyncio.gather(*(one(f"user{number}") for number in range(AT_ONCE)))
         seconds = time.perf_counter() - started
-    running = sum(instance.status == "running" for instance in app.registry.list_instances())
+    running = sum(instance.status == "running" for instance in app.registry.instances.list())
     assert running == AT_ONCE, running
-    cells = len(app.registry.list_cells())
+    cells = len(app.registry.cells.list())
     spent = ", ".join(f"{each:.1f}" for each in counted.seconds)
     board.add(
         f"{AT_ONCE} provisions at once, simulated machines, one process",

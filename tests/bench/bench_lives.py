@@ -130,7 +130,7 @@ async def _watched(session: Connected) -> AsyncIterator[Watch]:
 async def _ask(session: Connected, watch: Watch) -> None:
     registry = session.app.registry
     while True:
-        watch.saw(await _health(session, registry.find_instance(USER)))
+        watch.saw(await _health(session, registry.instances.find(USER)))
         await waiting.pause(_EVERY_S)
 
 
@@ -138,4 +138,4 @@ async def _health(session: Connected, instance: Instance) -> GatewayHealth:
     machine = await session.client.find_machine(instance.machine_name)
     if machine is None:
         return GatewayHealth.SILENT
-    return await session.agents.health(machine, session.app.registry.api_server_key(instance.id))
+    return await session.agents.health(machine, session.app.registry.instance_secrets.api_server_key(instance.id))

@@ -39,7 +39,7 @@ def measure(board: Board) -> None:
         with _opened(f"sqlite:///{folder}/anchored.db", Anchor(folder / "anchor")) as registry:
             board.add("an audited write, SQLite, anchored", _each(_write(registry, WRITES)), against=bare)
             _fill(registry)
-            board.add(f"audit verify, {ENTRIES} entries", f"{seconds_of(registry.check_audit):.2f} s")
+            board.add(f"audit verify, {ENTRIES} entries", f"{seconds_of(registry.audit.check):.2f} s")
     if postgresql.programs():
         with (
             tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name,
@@ -52,7 +52,7 @@ def measure(board: Board) -> None:
 def _beside(folder: Path) -> str:
     """The same database's smallest write, without entry, chain and anchor."""
     with _opened(f"sqlite:///{folder}/bare.db", None) as registry:
-        registry.take_lease("x", "bench")
+        registry.leases.take("x", "bench")
         took = seconds_of(lambda: _touch(registry, WRITES))
     return f"a write without an entry, SQLite: {_each(took)}"
 
@@ -83,7 +83,7 @@ def _set(registry: Registry, pragmas: tuple[str, ...]) -> None:
 def _write(registry: Registry, count: int) -> float:
     def write() -> None:
         for _ in range(count):
-            registry.append_audit("noted", "bench", why="")
+            registry.audit.append("noted", "bench", why="")
 
     return seconds_of(write)
 
@@ -93,7 +93,7 @@ def _fill(registry: Registry) -> None:
     for _ in range((ENTRIES - WRITES) // 1000 + 1):
         with registry._database.writing() as connection:
             for number in range(1000):
-                registry._note(connection, "noted", f"bench/{number}", after={"status": "running"})
+                registry.audit._note(connection, "noted", f"bench/{number}", after={"status": "running"})
 
 
 def _each(seconds: float) -> str:

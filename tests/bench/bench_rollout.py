@@ -73,7 +73,7 @@ async def measure(board: Board, app: Container, folder: Path) -> None:
     Raises:
         AssertionError: A machine is not as it was left, or Ansible finds it so.
     """
-    living = app.registry.list_instances(status=InstanceStatus.RUNNING)
+    living = app.registry.instances.list(status=InstanceStatus.RUNNING)
     machines = [instance.machine_id for instance in living if instance.machine_id]
     cpu = Cpu(app.env.world)
     async with app.session() as session:

@@ -37,13 +37,13 @@ def _seconds(server: postgresql.PostgreSql, *, workers: int) -> float:
         plan = Plan(url, url, Path(folder), lease_s=15, effect_s=EFFECT_S, once=False, concurrency=CONCURRENCY)
         registry = registry_at(url)
         processes = [start(plan) for _ in range(workers)]
-        while len(registry.list_leases()) < workers:
+        while len(registry.leases.list()) < workers:
             pause_blocking(0.05)
         started = time.perf_counter()
-        rows = [registry.open_operation(KIND, f"stack/bench/{number}") for number in range(OPERATIONS)]
+        rows = [registry.operations.open(KIND, f"stack/bench/{number}") for number in range(OPERATIONS)]
         for row in rows:
-            registry.record_step(row.id, "left to the workers")
-        while registry.unfinished_operations():
+            registry.operations.record_step(row.id, "left to the workers")
+        while registry.operations.unfinished():
             pause_blocking(0.05)
         seconds = time.perf_counter() - started
         for process in processes:

@@ -31,7 +31,7 @@ def test_instances_with_a_machine_are_hosts_beside_those_listed(tmp_path: Path) 
     url = f"sqlite:///{tmp_path}/registry.db"
     with contextlib.closing(registry_at(url)) as registry:
         ada, _ = (placed(registry, alias, cell=CellName("hel1-01")) for alias in ("ada", "bob"))
-        registry.set_machine(ada.id, MachineId("m-1"))
+        registry.instances.set_machine(ada.id, MachineId("m-1"))
     done = _inventory(tmp_path, f"url: {url}", "machines: {edge: m-2}")
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout, object_hook=_plain)

@@ -102,7 +102,7 @@ def copy(registry: Registry, keys: Keys, ada: Instance, tmp_path: Path) -> Copy:
         assert done.returncode == 0, done.stderr
         listed = json.loads(as_machine(opened, "snapshots", "--json").stdout)
         backup = Backup(listed[-1]["id"], ada.id, NOW, f"daily {text}", 1, 1, state)
-        registry.note_backup(backup)
+        registry.backups.record(backup)
         return backup
 
     return make
@@ -118,7 +118,7 @@ async def test_a_machine_adds_what_the_platform_proves(
     assert "likes tea" not in "".join(told)
     other = Backup(backup.id, ada.id, NOW, "", 1, 1, State({}))
     assert not (await proof.prove(other)).is_proved
-    assert "memory: unknown, now 1" in registry.get_backup(ada.id, "").checked
+    assert "memory: unknown, now 1" in registry.backups.get(ada.id, "").checked
 
 
 async def test_a_damaged_repository_is_told_and_noted(
@@ -175,4 +175,4 @@ async def test_an_object_store_that_is_gone_is_told_at_once(registry: Registry, 
 
     with pytest.raises(UnavailableError, match="object store does not answer"):
         await Keys(registry, gone, "test", restic.begin).open(ada.id)
-    assert registry.repository_keys(ada.id) is None
+    assert registry.backups.repository_keys(ada.id) is None

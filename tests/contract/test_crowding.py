@@ -19,7 +19,7 @@ SIZES = {Plan.LIGHT: 40 * GB, Plan.HEAVY: 80 * GB}
 def back_up(registry: Registry, instance_id: InstanceId, *sizes_gb: int) -> None:
     for hour, size in enumerate(sizes_gb):
         at = NOON + timedelta(hours=hour)
-        registry.note_backup(Backup(f"{instance_id}-{hour}", instance_id, at, "daily", size * GB, 0, State({})))
+        registry.backups.record(Backup(f"{instance_id}-{hour}", instance_id, at, "daily", size * GB, 0, State({})))
 
 
 def test_who_is_near_the_end_of_the_plans_room_is_named_the_fullest_first(registry: Registry) -> None:
@@ -28,10 +28,10 @@ def test_who_is_near_the_end_of_the_plans_room_is_named_the_fullest_first(regist
     back_up(registry, bea.id, 39, 31)  # it was, and is no more
     back_up(registry, cid.id, 1, 38)
     back_up(registry, dan.id, 40)
-    registry.mark_terminated(dan.id)
-    found = registry.list_low_on_disk(SIZES)
+    registry.terminations.terminate(dan.id)
+    found = registry.storage_pressure.list(SIZES)
     assert found == (LowOnDisk("cid", Plan.LIGHT, 38 * GB, 40 * GB), LowOnDisk("ada", Plan.LIGHT, 32 * GB, 40 * GB))
-    assert registry.list_low_on_disk({}) == ()
+    assert registry.storage_pressure.list({}) == ()
     assert data.crowded(found)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
     assert "cid has 38.0 of 40 GB" in data.crowded_lines(found)[0]
 

@@ -25,7 +25,7 @@ def keys(registry: Registry) -> DataKeys:
 
 @pytest.fixture
 def ada(registry: Registry) -> Instance:
-    return registry.set_machine(placed(registry).id, HERE)
+    return registry.instances.set_machine(placed(registry).id, HERE)
 
 
 def test_a_machine_is_told_the_same_key_again_and_no_other_machine_is(keys: DataKeys) -> None:
@@ -56,7 +56,7 @@ def test_a_key_is_sealed_and_said_nowhere(keys: DataKeys, registry: Registry) ->
     with registry._database.reading() as connection:
         rows = [connection.execute(sa.select(table)).all() for table in (tables.data_keys, tables.audit)]
     assert key not in str(rows)
-    assert [entry.action for entry in registry.list_audit()] == ["data_key_made"]
+    assert [entry.action for entry in registry.audit.list()] == ["data_key_made"]
 
 
 @pytest.mark.parametrize("text", ["", "..", "5C0E0000-0000-4000-8000-000000000001", f"{VOLUME}\n", "x" * 36])
@@ -75,7 +75,7 @@ def test_a_machine_cannot_fill_the_registry(keys: DataKeys) -> None:
 def test_the_end_of_an_instance_destroys_what_opens_its_data(keys: DataKeys, registry: Registry, ada: Instance) -> None:
     keys.release(VOLUME, HERE, None)
     keys.release(OTHER, THERE, ada.id)
-    registry.mark_terminated(ada.id)
+    registry.terminations.terminate(ada.id)
     for volume, machine in ((VOLUME, HERE), (OTHER, THERE)):
         with pytest.raises(RefusedError, match="destroyed"):
             keys.release(volume, machine, ada.id)
@@ -84,7 +84,7 @@ def test_the_end_of_an_instance_destroys_what_opens_its_data(keys: DataKeys, reg
 
 
 def test_a_machine_that_is_given_up_takes_its_key_with_it(keys: DataKeys, registry: Registry, ada: Instance) -> None:
-    spare = registry.place_spare(
+    spare = registry.spares.place(
         Purpose.NEXT,
         plan=Plan.LIGHT,
         server_type="starter",
@@ -93,12 +93,12 @@ def test_a_machine_that_is_given_up_takes_its_key_with_it(keys: DataKeys, regist
         instance_id=ada.id,
         why="test",
     )
-    registry.set_spare_machine(spare.name, THERE)
+    registry.spares.set_machine(spare.name, THERE)
     keys.release(OTHER, THERE, None)
-    registry.retire_spare(spare.name)
+    registry.spares.retire(spare.name)
     with pytest.raises(RefusedError, match="destroyed"):
         keys.release(OTHER, THERE, None)
     keys.release(VOLUME, HERE, ada.id)
-    registry.leave_machine(ada.id)
+    registry.instances.leave_machine(ada.id)
     with pytest.raises(RefusedError, match="destroyed"):
         keys.release(VOLUME, HERE, InstanceId(ada.id))

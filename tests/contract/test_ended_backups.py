@@ -99,7 +99,7 @@ async def _filled(ended: Ended, registry: Registry, root: "S3Client", name: str)
     for key in ("config", "config", "data/00/pack", "locks/one"):
         root.put_object(Bucket=NAME, Key=f"{opened.repository.prefix}/{key}", Body=b"sealed")
     root.delete_object(Bucket=NAME, Key=f"{opened.repository.prefix}/locks/one")
-    registry.note_backup(Backup(f"{name}0", instance.id, NOON, "last", 1, 1, State({})))
+    registry.backups.record(Backup(f"{name}0", instance.id, NOON, "last", 1, 1, State({})))
     return instance
 
 
@@ -112,15 +112,15 @@ async def test_it_goes_after_its_time_and_nobody_elses_does(
     ended: Ended, registry: Registry, clock: TurnedClock, root: "S3Client"
 ) -> None:
     ada, bob = [await _filled(ended, registry, root, name) for name in ("ada", "bob")]
-    registry.mark_terminated(ada.id)
+    registry.terminations.terminate(ada.id)
     clock.turn(29 * DAY)
     assert ended.backups.due() == []
     clock.turn(DAY)
     assert [one.id for one in ended.backups.due()] == [ada.id]
     await ended.backups.erase(ended.backups.due()[0])
     assert (_left(root, ada), _left(root, bob)) == (0, 5)
-    assert registry.repository_keys(ada.id) is None
-    assert (registry.list_backups(ada.id), len(registry.list_backups(bob.id))) == ((), 1)
+    assert registry.backups.repository_keys(ada.id) is None
+    assert (registry.backups.list(ada.id), len(registry.backups.list(bob.id))) == ((), 1)
     assert ended.backups.due() == []
 
 
@@ -128,10 +128,10 @@ async def test_cut_short_the_next_run_finishes_it(
     ended: Ended, registry: Registry, clock: TurnedClock, root: "S3Client", store: ServedStore
 ) -> None:
     ada = await _filled(ended, registry, root, "ada")
-    held = registry.repository_keys(ada.id)
+    held = registry.backups.repository_keys(ada.id)
     assert held
     assert held.credential
-    registry.mark_terminated(ada.id)
+    registry.terminations.terminate(ada.id)
     clock.turn(30 * DAY)
     ended.is_cut = True
     with pytest.raises(UnavailableError, match="cut short"):

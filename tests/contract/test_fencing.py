@@ -39,11 +39,11 @@ async def test_who_lost_the_lease_neither_personalises_nor_restarts_nor_fences(
 ) -> None:
     clock = TurnedClock()
     registry = registry_at(f"sqlite:///{tmp_path}/registry.db", clock=clock)
-    slow = registry.take_lease(SUBJECT, "slow:1:aa")
+    slow = registry.leases.take(SUBJECT, "slow:1:aa")
     await _personalise(channel, "first")
     await admit(channel, slow)
     clock.turn(16)
-    quick = registry.take_lease(SUBJECT, "quick:2:bb")
+    quick = registry.leases.take(SUBJECT, "quick:2:bb")
     await admit(channel, quick)
     gateways = GatewayService(lambda _: channel, slow)
     before = await _seen(channel)
@@ -55,8 +55,8 @@ async def test_who_lost_the_lease_neither_personalises_nor_restarts_nor_fences(
         with pytest.raises(LeaseLostError, match="quick:2:bb was here"):
             await work
     assert await _seen(channel) == before
-    registry.open_epoch("restored from a copy")
-    await admit(channel, registry.take_lease(SUBJECT, "slow:1:aa"))
+    registry.epochs.open("restored from a copy")
+    await admit(channel, registry.leases.take(SUBJECT, "slow:1:aa"))
     with pytest.raises(LeaseLostError, match=r"with 2\.1"):
         await admit(channel, replace(quick, counter=10**6))
     registry.close()

@@ -61,7 +61,7 @@ def stops_with() -> str:
 def test_the_program_is_the_selected_cells(app: Container) -> None:
     program = fleet_program()
     assert isinstance(program, FleetProgram)
-    assert program.spec == app.registry.cell_spec(CELL)
+    assert program.spec == app.registry.cells.spec(CELL)
     assert program.spec.machines
 
 

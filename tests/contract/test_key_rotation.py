@@ -24,6 +24,7 @@ from hermesops.registry.encryption.sealing import SEALING_KEY, stop_sealing
 from hermesops.registry.repositories.base import insert_or_update
 from hermesops.registry.schema import tables
 from hermesops.waiting import pause_blocking
+from tests.support.fake_registry import FakeRegistry
 from tests.support.registries import placed, registry_at
 
 P = ParamSpec("P")
@@ -60,15 +61,15 @@ class Deadly:
         return call
 
 
-class DeadlyRows:
+class DeadlyRegistry(FakeRegistry):
     """The registry, whose writes are counted; two values are sealed anew at a time."""
 
     def __init__(self, registry: Registry, deadly: Deadly) -> None:
-        self.sealing_key = registry.sealing_key
-        self.count_sealed_otherwise = registry.count_sealed_otherwise
-        self.seal_with = deadly.counted(registry.seal_with)
-        self.reseal = deadly.counted(partial(registry.reseal, limit=1))
-        self.note_resealed = deadly.counted(registry.note_resealed)
+        self.sealing_key = registry.sealing.key
+        self.sealing_count_otherwise = registry.sealing.count_otherwise
+        self.sealing_use = deadly.counted(registry.sealing.use)
+        self.sealing_reseal = deadly.counted(partial(registry.sealing.reseal, limit=1))
+        self.sealing_record_resealed = deadly.counted(registry.sealing.record_resealed)
 
 
 @pytest.fixture
@@ -89,16 +90,16 @@ def registry(registry_url: str, file: Path) -> Iterator[Registry]:
 
 def fill(registry: Registry, alias: str) -> None:
     instance = placed(registry, alias)
-    registry.set_machine(instance.id, MachineId(f"m-{alias}"))
-    registry.make_repository(instance.id, f"password of {alias}")
-    registry.keep_repository_credential(instance.id, Credential("access", f"secret of {alias}"), why="test")
-    registry.connect_service(instance.id, "calendar", access_token=f"token of {alias}", refresh_token="again")
+    registry.instances.set_machine(instance.id, MachineId(f"m-{alias}"))
+    registry.backups.make_repository(instance.id, f"password of {alias}")
+    registry.backups.keep_credential(instance.id, Credential("access", f"secret of {alias}"), why="test")
+    registry.connections.connect(instance.id, "calendar", access_token=f"token of {alias}", refresh_token="again")
     keep(registry, alias, f"proxy of {alias}")
 
 
 def keep(registry: Registry, alias: str, text: str) -> None:
     token = ProxyToken("t-1", MachineId(f"m-{alias}"), "platform", LATER, text)
-    registry.keep_proxy_token(token)
+    registry.proxy_tokens.keep(token)
 
 
 def known(registry: Registry) -> list[str]:
@@ -109,11 +110,11 @@ def known(registry: Registry) -> list[str]:
 
 
 def rotation(
-    rows: Registry | DeadlyRows, file: Path, *, deadly: Deadly | None = None, needed_since: datetime | None = None
+    registry: Registry, file: Path, *, deadly: Deadly | None = None, needed_since: datetime | None = None
 ) -> KeyRotation:
     write: Callable[[str], None] = partial(replace_secret, file)
     return KeyRotation(
-        rows,
+        registry,
         lambda: read_secret(file, what="key"),
         deadly.counted(write) if deadly else write,
         source=str(file),
@@ -133,8 +134,8 @@ def test_every_secret_opens_after_a_rotation_and_the_old_key_is_dropped(registry
     assert key != old
     assert set(ring_in(file).keys) == {key}
     assert known(registry) == before
-    assert registry.count_sealed_otherwise() == 0
-    told = [entry for entry in registry.list_audit(subject="registry/key") if entry.why == "yearly"]
+    assert registry.sealing.count_otherwise() == 0
+    told = [entry for entry in registry.audit.list(subject="registry/key") if entry.why == "yearly"]
     assert [entry.action for entry in told] == ["registry_key_rotated", "registry_key_changed"]
 
 
@@ -164,16 +165,16 @@ def test_who_opened_before_goes_on_reading_and_writing(registry: Registry, file:
 def test_a_change_waits_for_who_is_sealing(registry: Registry, file: Path, registry_url: str) -> None:
     """What is sealed with the old key commits before the change; SQLite lets one write at a time anyway."""
     other = registry_at(registry_url, keys=KeyRing.load(file))
-    old, key = registry.sealing_key(), rotation(registry, file).prepare()
+    old, key = registry.sealing.key(), rotation(registry, file).prepare()
     with ThreadPoolExecutor(1) as threads:
         with registry._database.writing() as connection:
-            assert registry._seal_in(connection, "x", "a/b/c").startswith(f"hs1.{old}.")
-            changing = threads.submit(other.seal_with, key, why="test")
+            assert registry.audit._seal_in(connection, "x", "a/b/c").startswith(f"hs1.{old}.")
+            changing = threads.submit(other.sealing.use, key, why="test")
             await_waiting(registry, changing)
-            assert registry.sealing_key() == old
-            assert registry._seal_in(connection, "y", "a/b/d").startswith(f"hs1.{old}.")
+            assert registry.sealing.key() == old
+            assert registry.audit._seal_in(connection, "y", "a/b/d").startswith(f"hs1.{old}.")
         changing.result(timeout=SOON_S)
-    assert registry.sealing_key() == key
+    assert registry.sealing.key() == key
     other.close()
 
 
@@ -187,7 +188,7 @@ def test_whoever_seals_during_a_change_waits_for_it_and_seals_with_the_new_key(
 
     def seal() -> str:
         with other._database.writing() as connection:
-            return other._seal_in(connection, "x", "a/b/c")
+            return other.audit._seal_in(connection, "x", "a/b/c")
 
     with ThreadPoolExecutor(1) as threads:
         with registry._database.writing() as connection:
@@ -231,7 +232,7 @@ def test_a_rotation_that_is_killed_anywhere_is_ended_by_the_same_command(
         deadly = Deadly(at, after=when == "after")
         started = ring_in(file).current
         try:
-            rotation(DeadlyRows(registry, deadly), file, deadly=deadly).run(why="test")
+            rotation(DeadlyRegistry(registry, deadly), file, deadly=deadly).run(why="test")
         except Died:
             lives += 1
         else:
@@ -284,13 +285,13 @@ def test_a_prepared_key_that_all_computers_have_disturbs_nobody(
 def test_a_copy_from_before_is_brought_to_the_newest_key(registry: Registry, file: Path) -> None:
     old = ring_in(file).current
     key = rotation(registry, file, needed_since=LATER - timedelta(days=3)).run(why="test")
-    registry.seal_with(old, why="as if a copy from before were put back")
-    while registry.reseal():
+    registry.sealing.use(old, why="as if a copy from before were put back")
+    while registry.sealing.reseal():
         pass
     again = rotation(registry, file, needed_since=LATER - timedelta(days=3)).run(why="test")
     assert again not in {old, key}
-    assert registry.sealing_key() == again
-    assert registry.count_sealed_otherwise() == 0
+    assert registry.sealing.key() == again
+    assert registry.sealing.count_otherwise() == 0
 
 
 def test_nothing_sealed_stands_in_a_column_that_is_not_marked(registry: Registry) -> None:

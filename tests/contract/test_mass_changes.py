@@ -60,11 +60,11 @@ class Place:
     def begin(self, agent: Instance, kind: OperationKind = END, given: ApprovedList | None = None) -> Operation:
         """As a command does it: admitted first, then the row."""
         intent = {"user": agent.title, **self.changes(given).admit(kind, agent.id)}
-        return self.registry.open_operation(kind, instance_subject(agent.id), intent=intent, instance_id=agent.id)
+        return self.registry.operations.open(kind, instance_subject(agent.id), intent=intent, instance_id=agent.id)
 
     def write(self, agent: Instance, kind: OperationKind = END, **intent: object) -> Operation:
         """A row that somebody wrote by hand."""
-        return self.registry.open_operation(kind, instance_subject(agent.id), intent=intent, instance_id=agent.id)
+        return self.registry.operations.open(kind, instance_subject(agent.id), intent=intent, instance_id=agent.id)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_rows_written_by_hand_are_stopped_where_their_work_begins(place: Place, 
         row = place.write(place.agents[3], kind, number=number, **intent)
         with pytest.raises(RefusedError, match=r"need another operator's approval|does not count|is not about"):
             place.changes().refuse_unapproved(row)
-        place.registry.finish_operation(row.id, OperationStatus.FAILED, "refused")
+        place.registry.operations.finish(row.id, OperationStatus.FAILED, "refused")
 
 
 @pytest.mark.parametrize(("asker", "approver"), [("ada", "ada"), ("bob", "bob")])
@@ -136,7 +136,7 @@ def test_who_was_approved_for_days_of_grace_is_approved_for_the_end(place: Place
     given = place.listed(place.agents)
     for agent in place.agents:
         farewell = place.begin(agent, SCHEDULE_TERMINATION, given)
-        place.registry.finish_operation(farewell.id, OperationStatus.DONE, "sleeps")
+        place.registry.operations.finish(farewell.id, OperationStatus.DONE, "sleeps")
     clock.turn(8 * 24 * 3600)
     for agent in place.agents:  # as the job does it, with nothing brought along
         place.changes().refuse_unapproved(place.begin(agent))

@@ -167,13 +167,13 @@ def test_settings_say_whose_word_counts(signers: Signers, issuer: Issuer, tmp_pa
 def test_without_proof_everything_is_read_and_nothing_is_written(signers: Signers, tmp_path: Path) -> None:
     RegistryPlace(environment(tmp_path), lambda *_, **__: None).open().close()
     unproved = RegistryPlace(environment(tmp_path, operators="verified"), lambda *_, **__: None).open()
-    assert unproved.list_audit() == ()
+    assert unproved.audit.list() == ()
     with pytest.raises(RefusedError, match="a key or a token proves"):
-        unproved.append_audit("chat_opened", "instance/x", why="test")
-    assert unproved.list_audit() == ()
+        unproved.audit.append("chat_opened", "instance/x", why="test")
+    assert unproved.audit.list() == ()
     unproved.close()
     settings = {"operators": "verified", "operator_key": str(signers.key), "allowed_signers": str(signers.allowed)}
     proved = RegistryPlace(environment(tmp_path, **settings), lambda *_, **__: None).open()
-    proved.append_audit("chat_opened", "instance/x", why="test")
-    assert [entry.who.partition("@ssh:")[0] for entry in proved.list_audit(who="ada")] == ["ada@example.org"]
+    proved.audit.append("chat_opened", "instance/x", why="test")
+    assert [entry.who.partition("@ssh:")[0] for entry in proved.audit.list(who="ada")] == ["ada@example.org"]
     proved.close()

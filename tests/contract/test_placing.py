@@ -24,8 +24,8 @@ REGIONS = ("hel1", "nbg1")
 def place(
     registry: Registry, alias: str, plan: Plan = Plan.LIGHT, region: str = "hel1", *, size: int, apart: bool = False
 ) -> Instance:
-    return registry.place_instance(
-        registry.resolve_user(alias, create=True),
+    return registry.placements.place(
+        registry.users.resolve(alias, create=True),
         plan=plan,
         server_type="starter",
         image_id=None,
@@ -37,17 +37,17 @@ def test_an_instance_is_placed_once(registry_url: str) -> None:
     registry = registry_at(registry_url)
     first = place(registry, "ada", size=1)
     assert place(registry, "ada", Plan.HEAVY, "nbg1", size=1) == first
-    assert [(cell.name, cell.machines) for cell in registry.list_cells() if cell.machines] == [("cell1", 1)]
-    assert [entry.action for entry in registry.list_audit(subject="cell/cell1")] == ["cell_opened"]
+    assert [(cell.name, cell.machines) for cell in registry.cells.list() if cell.machines] == [("cell1", 1)]
+    assert [entry.action for entry in registry.audit.list(subject="cell/cell1")] == ["cell_opened"]
     registry.close()
 
 
 def test_what_leaves_still_takes_its_place_until_it_is_gone(registry_url: str) -> None:
     registry = registry_at(registry_url)
     ada = place(registry, "ada", size=1)
-    registry.mark_for_deletion(ada.id, why="terminate")
+    registry.instances.mark_for_deletion(ada.id, why="terminate")
     assert place(registry, "bob", size=1).cell == "cell2"
-    registry.mark_terminated(ada.id)
+    registry.terminations.terminate(ada.id)
     assert place(registry, "eve", size=1).cell == "cell1"
     registry.close()
 
@@ -65,13 +65,13 @@ def test_computers_that_place_at_once_overfill_no_cell(registry_url: str, seed: 
         for alias, plan, region in requests[number::4]:
             made = place(computers[number], alias, plan, region, size=size, apart=seed % 2 == 0)
             if int(alias[1:]) % 5 == 0:
-                computers[number].mark_terminated(made.id)
+                computers[number].terminations.terminate(made.id)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
-    living = computers[0].list_instances()
+    living = computers[0].instances.list()
     held = Counter(instance.cell for instance in living)
-    cells = {cell.name: cell for cell in computers[0].list_cells()}
+    cells = {cell.name: cell for cell in computers[0].cells.list()}
     assert {name: cell.machines for name, cell in cells.items() if cell.machines} == held
     assert max(held.values()) <= size
     assert len({instance.user_id for instance in living}) == len(living)
@@ -84,7 +84,7 @@ def test_many_at_once_fill_one_cell_after_the_other(registry_url: str) -> None:
     computers = [registry_at(registry_url) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: place(computers[n % 4], f"u{n}", size=10), range(25)))
-    assert [cell.machines for cell in computers[0].list_cells()] == [10, 10, 5]
+    assert [cell.machines for cell in computers[0].cells.list()] == [10, 10, 5]
     for computer in computers:
         computer.close()
 
@@ -102,8 +102,8 @@ def test_a_cell_that_another_filled_after_the_choice_is_not_taken(registry_url: 
             place(other, "bob", size=2)
         return chosen
 
-    user = registry.resolve_user("eve", create=True)
-    made = registry.place_instance(user, plan=Plan.LIGHT, server_type="starter", image_id=None, choose=choose)
+    user = registry.users.resolve("eve", create=True)
+    made = registry.placements.place(user, plan=Plan.LIGHT, server_type="starter", image_id=None, choose=choose)
     assert made.cell == "cell2"
     assert seen == [(1,), (2,), (2,), (0,)]
     registry.close()
@@ -120,8 +120,8 @@ def test_a_choice_that_never_holds_ends_with_nothing_written(registry_url: str) 
         asked.append(len(cells))
         return Placement(CellName("cell1"), "hel1", Plan.LIGHT if len(asked) % 2 else None)
 
-    user = registry.resolve_user("eve", create=True)
+    user = registry.users.resolve("eve", create=True)
     with pytest.raises(UnavailableError, match="others took it"):
-        registry.place_instance(user, plan=Plan.LIGHT, server_type="starter", image_id=None, choose=never)
-    assert registry.instance_of_user(user.id) is None
+        registry.placements.place(user, plan=Plan.LIGHT, server_type="starter", image_id=None, choose=never)
+    assert registry.instances.of_user(user.id) is None
     registry.close()

@@ -29,6 +29,7 @@ from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in, credential_of
+from tests.support.fake_registry import FakeRegistry
 from tests.support.registries import TurnedClock, registry_at
 
 MACHINE = MachineId("m-1")
@@ -48,10 +49,10 @@ class Keys(DataKeys):
         return b'{"key": "canary-volume"}'
 
 
-class Absent:
+class Absent(FakeRegistry):
     """A registry that does not answer."""
 
-    def good_certificate(self, _serial: str) -> None:
+    def certificates_find_valid(self, _serial: str) -> None:
         raise UnavailableError("the registry does not answer")
 
 
@@ -87,24 +88,24 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, clock: TurnedClock, *, rows: Absent | None = None, bounds: Bounds | None = None
+    folder: Path, clock: TurnedClock, *, registry: Absent | None = None, bounds: Bounds | None = None
 ) -> AsyncIterator[Served]:
-    registry = registry_at(f"sqlite:///{folder}/registry.db", clock=clock)
-    authority = Authority.load(fresh_key(), registry, environment="local", source="memory")
+    opened = registry_at(f"sqlite:///{folder}/registry.db", clock=clock)
+    authority = Authority.load(fresh_key(), opened, environment="local", source="memory")
     with socket.create_server((HOST, 0)) as listener:
         listener.setblocking(False)
         url = f"https://{HOST}:{listener.getsockname()[1]}"
-        certificates = Certificates(registry, lambda: authority, environment="local", url=url, life=LIFE)
-        service = PlatformService(rows or registry, certificates, Keys(), environment="local")
-        own = OwnCertificate(authority, registry, [HOST], LIFE)
+        certificates = Certificates(opened, lambda: authority, environment="local", url=url, life=LIFE)
+        service = PlatformService(registry or opened, certificates, Keys(), environment="local")
+        own = OwnCertificate(authority, opened, [HOST], LIFE)
         server = asyncio.create_task(MutualTlsServer(service.answer, own.context, bounds).serve(listener))
         try:
             key = openssl.make()
-            yield Served(registry, clock, certificates, authority, url, key, openssl.request(key).decode())
+            yield Served(opened, clock, certificates, authority, url, key, openssl.request(key).decode())
         finally:
             server.cancel()
             await asyncio.gather(server, return_exceptions=True)
-            registry.close()
+            opened.close()
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ async def test_the_installed_certificate_is_what_the_machine_proves_itself_with(
 async def test_a_revoked_machine_is_refused_from_the_next_question_on(served: Served) -> None:
     mine = served.certified()
     await served.ask(mine)
-    served.registry.revoke_certificates(MACHINE, why="lost")
+    served.registry.certificates.revoke(MACHINE, why="lost")
     for path, body in (
         ("/v1/standing", None),
         ("/v1/data-key/v-1", None),
@@ -146,7 +147,7 @@ async def test_a_revoked_machine_is_refused_from_the_next_question_on(served: Se
     ):
         with pytest.raises(MachineRefusedError, match="counts no more"):
             await served.ask(mine, path, body)
-    assert len(served.registry.list_certificates()) == 1
+    assert len(served.registry.certificates.list()) == 1
 
 
 async def test_what_has_run_out_is_refused_by_the_registrys_clock(served: Served) -> None:
@@ -344,7 +345,7 @@ def test_hosts_are_counted_by_what_one_customer_holds(address: str, host: str) -
 
 
 async def test_a_registry_that_is_away_is_told_as_that(tmp_path: Path, clock: TurnedClock) -> None:
-    async with serving(tmp_path, clock, rows=Absent()) as served:
+    async with serving(tmp_path, clock, registry=Absent()) as served:
         with pytest.raises(NotReadyError, match=r"503: try again"):
             await served.ask(served.certified())
 
@@ -353,7 +354,7 @@ async def test_two_authorities_are_let_in_side_by_side(served: Served) -> None:
     old = served.certified()
     key = fresh_key()
     served.clock.turn(1)
-    served.registry.trust_authority(make_root(read_key(key, source="x"), "local"))
+    served.registry.certificates.trust_authority(make_root(read_key(key, source="x"), "local"))
     new = Authority.load(key, served.registry, environment="local", source="x")
     moved = Certificates(served.registry, lambda: new, environment="local", url=served.url, life=LIFE)
     later = moved.issue(served.request, MACHINE)

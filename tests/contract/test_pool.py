@@ -107,5 +107,5 @@ def test_a_machine_that_a_run_is_about_to_destroy_is_nobodys_to_take(registry_ur
         await fill(Site(cloud, Computer(registry)), target(0))
 
     asyncio.run(shrink_while_somebody_comes())
-    assert (registry.list_instances(), problems(cloud, 0, 0)) == ((), [])
+    assert (registry.instances.list(), problems(cloud, 0, 0)) == ((), [])
     registry.close()

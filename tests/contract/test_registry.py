@@ -58,7 +58,7 @@ def url(registry_url: str) -> str:
 
 def choose(registry: Registry, instance: Instance, settings: InstanceSettings) -> Operation:
     subject = f"instance/{instance.id}"
-    return registry.change_instance_settings(instance.id, settings, subject=subject, intent={}, why="asked")
+    return registry.settings_changes.change(instance.id, settings, subject=subject, intent={}, why="asked")
 
 
 def dump(registry: Registry) -> str:
@@ -165,26 +165,26 @@ def test_postgresql_is_migrated_only_when_asked(server: postgresql.PostgreSql) -
 
 
 def test_an_alias_and_a_user_id_name_a_user(registry: Registry) -> None:
-    made = registry.resolve_user("ada", create=True)
+    made = registry.users.resolve("ada", create=True)
     assert made == User(user_id_from_alias("ada"), "ada")
-    assert registry.resolve_user(made.id.upper()) == made
-    by_id = registry.resolve_user("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", create=True)
+    assert registry.users.resolve(made.id.upper()) == made
+    by_id = registry.users.resolve("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", create=True)
     assert by_id.alias == ""
-    assert registry.resolve_user("ada", create=True) == made
-    assert {user.id for user in registry.list_users()} == {made.id, by_id.id}
+    assert registry.users.resolve("ada", create=True) == made
+    assert {user.id for user in registry.users.list()} == {made.id, by_id.id}
 
 
 @pytest.mark.parametrize("text", ["Ada", "ada lovelace", "", "ada;--", "1ada"])
 def test_a_bad_user_is_refused_and_leaves_nothing(registry: Registry, text: str) -> None:
     with pytest.raises(UsageError, match="neither a user id"):
-        registry.resolve_user(text, create=True)
-    assert registry.list_users() == ()
+        registry.users.resolve(text, create=True)
+    assert registry.users.list() == ()
 
 
 def test_an_unknown_user_is_made_only_when_asked(registry: Registry) -> None:
     with pytest.raises(UsageError, match="ada"):
-        registry.resolve_user("ada")
-    assert registry.list_users() == ()
+        registry.users.resolve("ada")
+    assert registry.users.list() == ()
 
 
 def test_an_instance_knows_its_machines_name_before_there_is_one(registry: Registry) -> None:
@@ -196,9 +196,9 @@ def test_an_instance_knows_its_machines_name_before_there_is_one(registry: Regis
 
 def test_provisioning_twice_finds_the_first_row(registry: Registry) -> None:
     first = placed(registry)
-    key = registry.api_server_key(first.id)
+    key = registry.instance_secrets.api_server_key(first.id)
     assert placed(registry, plan=Plan.HEAVY) == first
-    assert registry.api_server_key(first.id) == key
+    assert registry.instance_secrets.api_server_key(first.id) == key
 
 
 def test_provisioning_at_once_makes_one_row(url: str) -> None:
@@ -206,7 +206,7 @@ def test_provisioning_at_once_makes_one_row(url: str) -> None:
     with ThreadPoolExecutor(6) as pool:
         made = list(pool.map(placed, registries))
     assert len({instance.id for instance in made}) == 1
-    assert len(registries[0].list_instances(terminated=True)) == 1
+    assert len(registries[0].instances.list(terminated=True)) == 1
     for registry in registries:
         registry.close()
 
@@ -227,56 +227,56 @@ def test_the_database_itself_allows_one_living_instance_per_user(registry: Regis
 
 def test_after_termination_a_user_gets_another_instance(registry: Registry) -> None:
     first = placed(registry)
-    registry.mark_terminated(first.id)
+    registry.terminations.terminate(first.id)
     second = placed(registry)
     assert second.id != first.id
-    assert registry.find_instance("ada") == second
-    assert registry.list_instances() == (second,)
-    assert registry.list_instances(status=InstanceStatus.TERMINATED) == (registry.get_instance(first.id),)
+    assert registry.instances.find("ada") == second
+    assert registry.instances.list() == (second,)
+    assert registry.instances.list(status=InstanceStatus.TERMINATED) == (registry.instances.get(first.id),)
 
 
 def test_what_was_under_way_for_a_terminated_instance_is_given_up(registry: Registry) -> None:
     instance = placed(registry)
     subject = f"instance/{instance.id}"
-    begun = registry.open_operation(OperationKind.PROVISION, subject, instance_id=instance.id)
-    ending = registry.open_operation(OperationKind.TERMINATE, subject, instance_id=instance.id)
-    registry.mark_terminated(instance.id)
-    assert registry.get_operation(begun.id).status is OperationStatus.ABANDONED
-    assert "terminated" in registry.get_operation(begun.id).outcome
-    assert [open_one.id for open_one in registry.list_operations(unfinished=True)] == [ending.id]
-    assert not registry.contradictions()
+    begun = registry.operations.open(OperationKind.PROVISION, subject, instance_id=instance.id)
+    ending = registry.operations.open(OperationKind.TERMINATE, subject, instance_id=instance.id)
+    registry.terminations.terminate(instance.id)
+    assert registry.operations.get(begun.id).status is OperationStatus.ABANDONED
+    assert "terminated" in registry.operations.get(begun.id).outcome
+    assert [open_one.id for open_one in registry.operations.list(unfinished=True)] == [ending.id]
+    assert not registry.consistency.contradictions()
 
 
 def test_a_terminated_instance_stays_so(registry: Registry) -> None:
     instance = placed(registry)
-    registry.mark_terminated(instance.id)
-    registry.mark_terminated(instance.id)
+    registry.terminations.terminate(instance.id)
+    registry.terminations.terminate(instance.id)
     with pytest.raises(RefusedError, match="for good"):
-        registry.set_status(instance.id, InstanceStatus.RUNNING)
-    assert registry.get_instance(instance.id).status is InstanceStatus.TERMINATED
+        registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
+    assert registry.instances.get(instance.id).status is InstanceStatus.TERMINATED
 
 
 def test_an_instance_is_found_by_alias_user_and_own_id(registry: Registry) -> None:
     instance = placed(registry)
     placed(registry, "bob")
     for text in ("ada", instance.user_id, instance.id):
-        assert registry.find_instance(text) == instance
+        assert registry.instances.find(text) == instance
     for text, words in (
         ("eve", "no user 'eve'"),
         ("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", "no user '0c4f4ab6"),
         ("not a name", "no user 'not a name'"),
     ):
         with pytest.raises(UsageError, match=words):
-            registry.find_instance(text)
+            registry.instances.find(text)
 
 
 def test_machine_and_status_are_written_and_audited_once(registry: Registry) -> None:
     instance = placed(registry)
     for _ in range(2):
-        registry.set_machine(instance.id, MachineId("m-1"), ip="10.1.2.3")
-        changed = registry.set_status(instance.id, InstanceStatus.RUNNING, why="provision")
+        registry.instances.set_machine(instance.id, MachineId("m-1"), ip="10.1.2.3")
+        changed = registry.instances.set_status(instance.id, InstanceStatus.RUNNING, why="provision")
     assert (changed.machine_id, changed.status) == ("m-1", InstanceStatus.RUNNING)
-    entries = registry.list_audit(subject=f"instance/{instance.id}")
+    entries = registry.audit.list(subject=f"instance/{instance.id}")
     assert [entry.action for entry in entries] == ["status_changed", "machine_set", "instance_created"]
     assert (entries[0].who, entries[0].why) == ("tester", "provision")
     assert (entries[0].before, entries[0].after) == ({"status": "provisioning"}, {"status": "running"})
@@ -284,17 +284,17 @@ def test_machine_and_status_are_written_and_audited_once(registry: Registry) -> 
 
 def test_instances_are_filtered(registry: Registry) -> None:
     light, heavy = placed(registry), placed(registry, "bob", Plan.HEAVY)
-    registry.set_status(heavy.id, InstanceStatus.RUNNING)
-    assert [i.id for i in registry.list_instances(plan=Plan.LIGHT)] == [light.id]
-    assert [i.id for i in registry.list_instances(status=InstanceStatus.RUNNING)] == [heavy.id]
-    assert registry.list_instances(cell=CellName("cell9")) == ()
+    registry.instances.set_status(heavy.id, InstanceStatus.RUNNING)
+    assert [i.id for i in registry.instances.list(plan=Plan.LIGHT)] == [light.id]
+    assert [i.id for i in registry.instances.list(status=InstanceStatus.RUNNING)] == [heavy.id]
+    assert registry.instances.list(cell=CellName("cell9")) == ()
 
 
 def test_moments_come_back_aware_and_in_utc(registry: Registry) -> None:
     instance = placed(registry)
     at = datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=9)))
-    registry.record_heartbeat(instance.id, at)
-    seen = registry.get_instance(instance.id)
+    registry.instances.record_heartbeat(instance.id, at)
+    seen = registry.instances.get(instance.id)
     assert seen.last_heartbeat == at
     assert (seen.created_at.tzinfo, seen.last_heartbeat.tzinfo) == (UTC, UTC)
 
@@ -311,7 +311,7 @@ def test_the_databases_own_clock_is_used_and_right(url: str) -> None:
 
 def test_settings_come_back_as_they_were(registry: Registry) -> None:
     instance = placed(registry)
-    assert registry.instance_settings(instance.id) == InstanceSettings()
+    assert registry.instance_secrets.settings(instance.id) == InstanceSettings()
     chosen = InstanceSettings(
         model="gpt-4o",
         personality="Kurz und klar.",
@@ -321,7 +321,7 @@ def test_settings_come_back_as_they_were(registry: Registry) -> None:
         disabled_tools=("browser",),
     )
     choose(registry, instance, chosen)
-    assert registry.instance_settings(instance.id) == chosen
+    assert registry.instance_secrets.settings(instance.id) == chosen
 
 
 def test_the_settings_before_are_kept_until_others_have_proved_themselves(
@@ -329,39 +329,45 @@ def test_the_settings_before_are_kept_until_others_have_proved_themselves(
 ) -> None:
     instance = placed(registry)
     first, second, third = (InstanceSettings(personality=text) for text in ("1", "2", "3"))
-    assert registry.instance_settings_before(instance.id) is None
-    registry.finish_operation(choose(registry, instance, first).id, OperationStatus.DONE, "")
+    assert registry.instance_secrets.settings_before(instance.id) is None
+    registry.operations.finish(choose(registry, instance, first).id, OperationStatus.DONE, "")
     clock.turn(1)
     rejected = choose(registry, instance, second)
     assert choose(registry, instance, second).id == rejected.id, "the same choice again continues"
-    assert registry.instance_settings_before(instance.id) == first
+    assert registry.instance_secrets.settings_before(instance.id) == first
     clock.turn(1)
     other = choose(registry, instance, third)
-    assert registry.get_operation(rejected.id).status is OperationStatus.ABANDONED
-    assert registry.instance_settings_before(instance.id) == first, "the rejected choice is nothing to go back to"
-    registry.finish_operation(other.id, OperationStatus.FAILED, "")
+    assert registry.operations.get(rejected.id).status is OperationStatus.ABANDONED
+    assert registry.instance_secrets.settings_before(instance.id) == first, (
+        "the rejected choice is nothing to go back to"
+    )
+    registry.operations.finish(other.id, OperationStatus.FAILED, "")
     choose(registry, instance, first)
-    assert registry.instance_settings(instance.id) == registry.instance_settings_before(instance.id) == first
+    assert (
+        registry.instance_secrets.settings(instance.id)
+        == registry.instance_secrets.settings_before(instance.id)
+        == first
+    )
 
 
 def test_a_change_of_settings_is_audited_without_what_they_say(registry: Registry) -> None:
     instance = placed(registry)
     choose(registry, instance, InstanceSettings(messengers={"SLACK_BOT_TOKEN": CANARY}, personality=CANARY))
-    [entry] = [entry for entry in registry.list_audit() if entry.action == "settings_changed"]
+    [entry] = [entry for entry in registry.audit.list() if entry.action == "settings_changed"]
     assert (entry.why, entry.after["changed"]) == ("asked", ["personality", "messengers"])
     assert (entry.before["messengers"], entry.after["messengers"]) == ([], ["SLACK_BOT_TOKEN"])
 
 
 def test_no_secret_stands_in_the_database_in_clear(registry: Registry) -> None:
     instance = placed(registry)
-    registry.set_machine(instance.id, MachineId("m-1"))
+    registry.instances.set_machine(instance.id, MachineId("m-1"))
     choose(registry, instance, InstanceSettings(messengers={"SLACK_BOT_TOKEN": CANARY}))
     choose(registry, instance, InstanceSettings(messengers={"SLACK_BOT_TOKEN": f"{CANARY}-2"}, personality=CANARY))
     expires_at = datetime.now(UTC) + timedelta(hours=6)
-    registry.keep_proxy_token(ProxyToken("t-1", MachineId("m-1"), "platform", expires_at, f"{CANARY}-proxy"))
+    registry.proxy_tokens.keep(ProxyToken("t-1", MachineId("m-1"), "platform", expires_at, f"{CANARY}-proxy"))
     everything = dump(registry)
     assert CANARY not in everything
-    assert registry.api_server_key(instance.id) not in everything
+    assert registry.instance_secrets.api_server_key(instance.id) not in everything
     assert instance.machine_name in everything, "the dump looked at the right tables"
 
 
@@ -371,9 +377,9 @@ def test_a_sealed_value_opens_in_its_own_row_only(registry: Registry) -> None:
     with registry._database.writing() as connection:
         stolen = connection.scalar(sa.select(details.c.api_server_key).where(details.c.instance_id == ada.id))
         connection.execute(details.update().where(details.c.instance_id == bob.id).values(api_server_key=stolen))
-    assert registry.api_server_key(ada.id)
+    assert registry.instance_secrets.api_server_key(ada.id)
     with pytest.raises(RefusedError, match="does not open"):
-        registry.api_server_key(bob.id)
+        registry.instance_secrets.api_server_key(bob.id)
 
 
 @pytest.mark.usefixtures("registry")
@@ -389,7 +395,7 @@ def test_a_ring_with_a_newer_key_still_opens_what_the_old_one_sealed(registry: R
     instance = placed(registry)
     both = KeyRing("k2", {"k1": bytes(range(32)), "k2": b"x" * 32})
     again = registry_at(url, keys=both)
-    assert again.api_server_key(instance.id) == registry.api_server_key(instance.id)
+    assert again.instance_secrets.api_server_key(instance.id) == registry.instance_secrets.api_server_key(instance.id)
     again.close()
 
 
@@ -409,14 +415,14 @@ def test_only_a_new_registry_may_make_a_key(url: str) -> None:
 
 def test_revoking_model_tokens_raises_the_generation(registry: Registry) -> None:
     instance = placed(registry)
-    before = registry.model_token_generation(instance.id)
-    assert registry.revoke_model_tokens(instance.id, why="leaked") == before + 1
-    assert registry.model_token_generation(instance.id) == before + 1
+    before = registry.instance_secrets.model_token_generation(instance.id)
+    assert registry.model_tokens.revoke(instance.id, why="leaked") == before + 1
+    assert registry.instance_secrets.model_token_generation(instance.id) == before + 1
 
 
 def next_machine(registry: Registry, instance: Instance) -> MachineName:
     """A machine that the instance may be put on."""
-    made = registry.place_spare(
+    made = registry.spares.place(
         Purpose.NEXT,
         plan=instance.plan,
         server_type="basic",
@@ -425,60 +431,60 @@ def next_machine(registry: Registry, instance: Instance) -> MachineName:
         instance_id=instance.id,
         why="test",
     )
-    registry.set_spare_machine(made.name, MachineId("m-2"))
-    return registry.mark_spare_ready(made.name).name
+    registry.spares.set_machine(made.name, MachineId("m-2"))
+    return registry.spares.mark_ready(made.name).name
 
 
 @pytest.mark.parametrize("event", ["suspended", "grace", "cut_over", "restored", "terminated", "revoked"])
 def test_whatever_takes_an_agent_away_revokes_its_model_tokens_with_the_row(registry: Registry, event: str) -> None:
     instance = placed(registry)
-    registry.set_machine(instance.id, MachineId("m-1"))
-    registry.set_status(instance.id, InstanceStatus.RUNNING)
-    token = registry.renew_model_token(instance.id, life=WEEK)
-    registry.note_model_token_handed(instance.id, token)
-    assert registry.model_token(instance.id).handed_at
+    registry.instances.set_machine(instance.id, MachineId("m-1"))
+    registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
+    token = registry.model_tokens.renew(instance.id, life=WEEK)
+    registry.model_tokens.record_handed(instance.id, token)
+    assert registry.model_tokens.get(instance.id).handed_at
     match event:
         case "suspended":
-            registry.set_status(instance.id, InstanceStatus.SUSPENDED)
+            registry.instances.set_status(instance.id, InstanceStatus.SUSPENDED)
         case "grace":
-            registry.begin_grace(instance.id, registry.now() + WEEK)
+            registry.instances.begin_grace(instance.id, registry.now() + WEEK)
         case "cut_over":
-            registry.cut_over(instance.id, next_machine(registry, instance), why="test")
+            registry.assignments.cut_over(instance.id, next_machine(registry, instance), why="test")
         case "restored":
-            registry.note_restored(instance.id, "b-1", OperationId(str(uuid4())), why="test")
+            registry.backups.record_restored(instance.id, "b-1", OperationId(str(uuid4())), why="test")
         case "terminated":
-            registry.mark_terminated(instance.id)
+            registry.terminations.terminate(instance.id)
         case "revoked":
-            registry.revoke_model_tokens(instance.id, why="leaked")
-    assert registry.model_token(instance.id) == PresentToken(token.generation + 1, None, None)
+            registry.model_tokens.revoke(instance.id, why="leaked")
+    assert registry.model_tokens.get(instance.id) == PresentToken(token.generation + 1, None, None)
     # A late note of the old one makes nobody believe that the machine has the present one.
-    registry.note_model_token_handed(instance.id, token)
-    assert registry.model_token(instance.id).handed_at is None
+    registry.model_tokens.record_handed(instance.id, token)
+    assert registry.model_tokens.get(instance.id).handed_at is None
 
 
 def test_a_token_is_renewed_once_half_of_its_life_is_over(url: str) -> None:
     clock = TurnedClock()
     registry = registry_at(url, clock=clock)
     instance = placed(registry)
-    registry.set_status(instance.id, InstanceStatus.RUNNING)
-    due = partial(registry.instances_due_for_model_tokens, life=WEEK)
+    registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
+    due = partial(registry.model_tokens.instances_due, life=WEEK)
     assert [one.id for one in due()] == [instance.id]
-    first = registry.renew_model_token(instance.id, life=WEEK)
+    first = registry.model_tokens.renew(instance.id, life=WEEK)
     assert first.expires_at == registry.now().replace(microsecond=0) + WEEK
     assert [one.id for one in due()] == [instance.id]
-    registry.note_model_token_handed(instance.id, first)
+    registry.model_tokens.record_handed(instance.id, first)
     assert due() == ()
     clock.turn((WEEK / 2).total_seconds() - 2)
     assert due() == ()
-    assert registry.renew_model_token(instance.id, life=WEEK).expires_at == first.expires_at
+    assert registry.model_tokens.renew(instance.id, life=WEEK).expires_at == first.expires_at
     clock.turn(4)
     assert [one.id for one in due()] == [instance.id]
-    second = registry.renew_model_token(instance.id, life=WEEK)
+    second = registry.model_tokens.renew(instance.id, life=WEEK)
     assert (second.generation, second.handed_at) == (first.generation, None)
     assert second.expires_at
     assert first.expires_at
     assert second.expires_at > first.expires_at
-    registry.set_status(instance.id, InstanceStatus.SUSPENDED)
+    registry.instances.set_status(instance.id, InstanceStatus.SUSPENDED)
     assert due() == ()
     registry.close()
 
@@ -487,18 +493,18 @@ def test_a_late_note_of_a_token_that_was_renewed_meanwhile_counts_for_nothing(ur
     clock = TurnedClock()
     registry = registry_at(url, clock=clock)
     instance = placed(registry)
-    first = registry.renew_model_token(instance.id, life=WEEK)
+    first = registry.model_tokens.renew(instance.id, life=WEEK)
     clock.turn(WEEK.total_seconds())
-    registry.renew_model_token(instance.id, life=WEEK)
-    registry.note_model_token_handed(instance.id, first)
-    assert registry.model_token(instance.id).handed_at is None
+    registry.model_tokens.renew(instance.id, life=WEEK)
+    registry.model_tokens.record_handed(instance.id, first)
+    assert registry.model_tokens.get(instance.id).handed_at is None
     registry.close()
 
 
 def test_a_router_reads_floors_and_nothing_else(registry: Registry, url: str) -> None:
     ada, bob = placed(registry, "ada"), placed(registry, "bob")
-    registry.revoke_model_tokens(bob.id, why="leaked")
-    registry.mark_terminated(ada.id)
+    registry.model_tokens.revoke(bob.id, why="leaked")
+    registry.terminations.terminate(ada.id)
     assert FloorReader(url).read() == {ada.id: 2, bob.id: 2}
 
 
@@ -509,33 +515,33 @@ def test_before_the_first_command_there_is_no_registry_and_no_floor(tmp_path: Pa
 
 def test_termination_erases_the_instances_secrets(registry: Registry) -> None:
     instance = placed(registry)
-    registry.set_machine(instance.id, MachineId("m-1"))
+    registry.instances.set_machine(instance.id, MachineId("m-1"))
     choose(registry, instance, InstanceSettings(personality="x"))
-    generation = registry.model_token_generation(instance.id)
+    generation = registry.instance_secrets.model_token_generation(instance.id)
     expires_at = datetime.now(UTC) + timedelta(hours=6)
-    registry.keep_proxy_token(ProxyToken("t-1", MachineId("m-1"), "platform", expires_at, "secret"))
-    registry.mark_terminated(instance.id)
-    assert registry.api_server_key(instance.id) == ""
-    assert registry.instance_settings(instance.id) == InstanceSettings()
-    assert registry.instance_settings_before(instance.id) is None
-    assert registry.list_proxy_tokens(MachineId("m-1")) == ()
-    assert registry.model_token_generation(instance.id) > generation
+    registry.proxy_tokens.keep(ProxyToken("t-1", MachineId("m-1"), "platform", expires_at, "secret"))
+    registry.terminations.terminate(instance.id)
+    assert registry.instance_secrets.api_server_key(instance.id) == ""
+    assert registry.instance_secrets.settings(instance.id) == InstanceSettings()
+    assert registry.instance_secrets.settings_before(instance.id) is None
+    assert registry.proxy_tokens.list(MachineId("m-1")) == ()
+    assert registry.instance_secrets.model_token_generation(instance.id) > generation
     with registry._database.reading() as connection:
         assert connection.scalar(sa.select(tables.hermes_instances.c.proxy_token)) is None
 
 
 def test_no_row_but_those_of_tokens_holds_one(registry: Registry) -> None:
     instance = placed(registry)
-    registry.set_machine(instance.id, MachineId("m-1"))
+    registry.instances.set_machine(instance.id, MachineId("m-1"))
     expires_at = datetime(2026, 5, 1, tzinfo=UTC)
     tokens = [
         ProxyToken(f"t-{number}", MachineId("m-1"), PLATFORM, expires_at, f"{CANARY}-{number}", "http://{port}.x")
         for number in range(3)
     ]
-    registry.keep_proxy_token(tokens[0])
-    registry.keep_next_token(tokens[1])
-    assert registry.replace_proxy_token(tokens[1], before="t-0")
-    registry.keep_next_token(tokens[2])
+    registry.proxy_tokens.keep(tokens[0])
+    registry.proxy_tokens.keep_next(tokens[1])
+    assert registry.proxy_tokens.replace(tokens[1], before="t-0")
+    registry.proxy_tokens.keep_next(tokens[2])
     assert CANARY not in dump(registry)
     with registry._database.reading() as connection:
         cells = list(sealed_cells(connection))
@@ -549,24 +555,24 @@ def test_no_row_but_those_of_tokens_holds_one(registry: Registry) -> None:
 
 def test_proxy_tokens_are_kept_by_machine_and_purpose(registry: Registry) -> None:
     instance = placed(registry)
-    registry.set_machine(instance.id, MachineId("m-1"))
+    registry.instances.set_machine(instance.id, MachineId("m-1"))
     expires_at = datetime(2026, 5, 1, tzinfo=UTC)
     chat = ProxyToken("t-1", MachineId("m-1"), "chat", expires_at, "one")
     platform = ProxyToken("t-2", MachineId("m-1"), PLATFORM, expires_at, "two", "http://{port}.x")
     for token in (chat, platform, dataclasses.replace(chat, id="t-3", token="three")):
-        registry.keep_proxy_token(token)
-    kept = registry.proxy_token(MachineId("m-1"), "chat")
+        registry.proxy_tokens.keep(token)
+    kept = registry.proxy_tokens.get(MachineId("m-1"), "chat")
     assert kept == dataclasses.replace(chat, id="t-3", token="three")
-    assert registry.proxy_token(MachineId("m-1"), PLATFORM) == platform
-    registry.forget_proxy_token(MachineId("m-1"), "chat")
-    assert registry.proxy_token(MachineId("m-1"), "chat") is None
+    assert registry.proxy_tokens.get(MachineId("m-1"), PLATFORM) == platform
+    registry.proxy_tokens.forget(MachineId("m-1"), "chat")
+    assert registry.proxy_tokens.get(MachineId("m-1"), "chat") is None
 
 
 def test_connections_keep_their_tokens_encrypted(registry: Registry) -> None:
     instance = placed(registry)
     expires_at = datetime(2026, 5, 1, tzinfo=UTC)
     for number in (1, 2):
-        registry.connect_service(
+        registry.connections.connect(
             instance.id,
             "google",
             access_token=f"{CANARY}-a{number}",
@@ -574,19 +580,19 @@ def test_connections_keep_their_tokens_encrypted(registry: Registry) -> None:
             scopes=("mail", "calendar"),
             expires_at=expires_at,
         )
-    registry.connect_service(instance.id, "github", access_token=f"{CANARY}-b")
-    github, google = registry.list_connections(instance.id)
+    registry.connections.connect(instance.id, "github", access_token=f"{CANARY}-b")
+    github, google = registry.connections.list(instance.id)
     assert (github.service, github.refresh_token, github.scopes, github.expires_at) == ("github", "", (), None)
     assert (google.access_token, google.refresh_token) == (f"{CANARY}-a2", f"{CANARY}-r2")
     assert (google.scopes, google.expires_at) == (("mail", "calendar"), expires_at)
-    assert CANARY not in dump(registry) + repr(registry.list_connections(instance.id))
-    registry.disconnect_service(instance.id, "google")
-    assert [held.service for held in registry.list_connections(instance.id)] == ["github"]
-    registry.mark_terminated(instance.id)
-    assert registry.list_connections(instance.id) == ()
+    assert CANARY not in dump(registry) + repr(registry.connections.list(instance.id))
+    registry.connections.disconnect(instance.id, "google")
+    assert [held.service for held in registry.connections.list(instance.id)] == ["github"]
+    registry.terminations.terminate(instance.id)
+    assert registry.connections.list(instance.id) == ()
     with pytest.raises(RefusedError, match="is terminated"):
-        registry.connect_service(instance.id, "github", access_token=f"{CANARY}-c")
-    assert registry.list_connections(instance.id) == ()
+        registry.connections.connect(instance.id, "github", access_token=f"{CANARY}-c")
+    assert registry.connections.list(instance.id) == ()
 
 
 # Cells and images
@@ -594,63 +600,63 @@ def test_connections_keep_their_tokens_encrypted(registry: Registry) -> None:
 
 def test_a_cells_spec_lists_the_machines_that_should_be(registry: Registry) -> None:
     ada, bob, eve = (placed(registry, alias) for alias in ("ada", "bob", "eve"))
-    registry.mark_for_deletion(bob.id, why="terminate")
-    registry.mark_terminated(eve.id)
-    spec = registry.cell_spec(CELL)
+    registry.instances.mark_for_deletion(bob.id, why="terminate")
+    registry.terminations.terminate(eve.id)
+    spec = registry.cells.spec(CELL)
     assert [(machine.name, machine.owner) for machine in spec.machines] == [(ada.machine_name, ada.id)]
-    assert registry.machines_to_delete(CELL) == {bob.machine_name}
-    assert registry.get_cell(CELL).machines == 2
+    assert registry.cells.machines_to_delete(CELL) == {bob.machine_name}
+    assert registry.cells.get(CELL).machines == 2
 
 
 def test_a_cell_knows_whose_machines_are_being_resized(registry: Registry) -> None:
     ada, bob = (placed(registry, alias) for alias in ("ada", "bob"))
     subject = f"instance/{ada.id}"
-    operation = registry.open_operation(OperationKind.RESIZE, subject, instance_id=ada.id)
-    registry.open_operation(OperationKind.SUSPEND, f"instance/{bob.id}", instance_id=bob.id)
-    assert registry.resized_machines(CELL) == {ada.machine_name}
-    registry.finish_operation(operation.id, OperationStatus.DONE, "heavy")
-    assert registry.resized_machines(CELL) == frozenset()
+    operation = registry.operations.open(OperationKind.RESIZE, subject, instance_id=ada.id)
+    registry.operations.open(OperationKind.SUSPEND, f"instance/{bob.id}", instance_id=bob.id)
+    assert registry.cells.resized_machines(CELL) == {ada.machine_name}
+    registry.operations.finish(operation.id, OperationStatus.DONE, "heavy")
+    assert registry.cells.resized_machines(CELL) == frozenset()
 
 
 def test_a_cell_is_made_once(registry: Registry) -> None:
     for alias in ("ada", "bob"):
         placed(registry, alias)
-    (made,) = registry.list_cells()
+    (made,) = registry.cells.list()
     assert (made.name, made.region, made.only_plan, made.machines, made.brought_at) == (CELL, "hel1", None, 2, None)
-    assert registry.get_cell(CELL) == made
+    assert registry.cells.get(CELL) == made
     with pytest.raises(UsageError, match=f"no cell 'cell9'; nearest: {CELL}"):
-        registry.get_cell(CellName("cell9"))
+        registry.cells.get(CellName("cell9"))
 
 
 def test_the_newest_image_of_a_name_is_found(registry: Registry, clock: TurnedClock) -> None:
     for number in (1, 2):
-        registry.record_image(
+        registry.images.record(
             ImageId(f"i-{number}"), name="hermes-base", digest=f"d{number}", manifest={"packages": {"nftables": "1"}}
         )
         clock.turn(60)
-    registry.record_image(ImageId("i-3"), name="other", digest="d3")
-    newest = registry.latest_image("hermes-base")
+    registry.images.record(ImageId("i-3"), name="other", digest="d3")
+    newest = registry.images.latest("hermes-base")
     assert newest is not None
     assert (newest.id, newest.digest, newest.manifest) == ("i-2", "d2", {"packages": {"nftables": "1"}})
-    assert registry.record_image(ImageId("i-2"), name="hermes-base", digest="changed").digest == "d2"
-    registry.forget_image(ImageId("i-2"))
-    assert [image.id for image in registry.list_images("hermes-base")] == ["i-1"]
-    assert registry.latest_image("nothing") is None
+    assert registry.images.record(ImageId("i-2"), name="hermes-base", digest="changed").digest == "d2"
+    registry.images.forget(ImageId("i-2"))
+    assert [image.id for image in registry.images.list("hermes-base")] == ["i-1"]
+    assert registry.images.latest("nothing") is None
 
 
 def test_an_older_image_that_is_asked_for_again_is_what_machines_boot_from(
     registry: Registry, clock: TurnedClock
 ) -> None:
     for image_id, digest in (("i-1", "d1"), ("i-2", "d2"), ("i-1", "d1"), ("i-1", "d1")):
-        registry.record_image(ImageId(image_id), name="hermes-base", digest=digest)
+        registry.images.record(ImageId(image_id), name="hermes-base", digest=digest)
         clock.turn(60)
-    chosen = registry.latest_image("hermes-base")
+    chosen = registry.images.latest("hermes-base")
     assert chosen is not None
     assert chosen.id == "i-1"
-    assert [image.id for image in registry.list_images("hermes-base")] == ["i-2", "i-1"]
-    assert [entry.action for entry in registry.list_audit()].count("image_chosen") == 1
-    registry.forget_image(chosen.id)
-    newest = registry.latest_image("hermes-base")
+    assert [image.id for image in registry.images.list("hermes-base")] == ["i-2", "i-1"]
+    assert [entry.action for entry in registry.audit.list()].count("image_chosen") == 1
+    registry.images.forget(chosen.id)
+    newest = registry.images.latest("hermes-base")
     assert newest is not None
     assert newest.id == "i-2"
 
@@ -659,134 +665,134 @@ def test_an_older_image_that_is_asked_for_again_is_what_machines_boot_from(
 
 
 def test_an_unfinished_operation_is_found_instead_of_opened(registry: Registry) -> None:
-    first = registry.open_operation(OperationKind.PROVISION, "instance/a", intent={"plan": "light"})
-    assert registry.open_operation(OperationKind.PROVISION, "instance/a", intent={"plan": "heavy"}) == first
-    assert registry.open_operation(OperationKind.RESTART, "instance/a").id != first.id
-    registry.record_step(first.id, "growing the cell")
-    running = registry.open_operation(OperationKind.PROVISION, "instance/a")
+    first = registry.operations.open(OperationKind.PROVISION, "instance/a", intent={"plan": "light"})
+    assert registry.operations.open(OperationKind.PROVISION, "instance/a", intent={"plan": "heavy"}) == first
+    assert registry.operations.open(OperationKind.RESTART, "instance/a").id != first.id
+    registry.operations.record_step(first.id, "growing the cell")
+    running = registry.operations.open(OperationKind.PROVISION, "instance/a")
     assert (running.id, running.status, running.step) == (first.id, OperationStatus.RUNNING, "growing the cell")
-    registry.finish_operation(first.id, OperationStatus.DONE, "ada lives")
-    assert registry.open_operation(OperationKind.PROVISION, "instance/a").id != first.id
+    registry.operations.finish(first.id, OperationStatus.DONE, "ada lives")
+    assert registry.operations.open(OperationKind.PROVISION, "instance/a").id != first.id
 
 
 def test_operations_opened_at_once_are_one(url: str) -> None:
     registries = [registry_at(url) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        made = pool.map(lambda r: r.open_operation(OperationKind.STACK_UP, "stack/fleet/cell1").id, registries)
+        made = pool.map(lambda r: r.operations.open(OperationKind.STACK_UP, "stack/fleet/cell1").id, registries)
         assert len(set(made)) == 1
     for registry in registries:
         registry.close()
 
 
 def test_an_ended_operation_does_not_move(registry: Registry) -> None:
-    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
-    registry.finish_operation(operation.id, OperationStatus.FAILED, "refused")
-    registry.finish_operation(operation.id, OperationStatus.FAILED, "refused")
+    operation = registry.operations.open(OperationKind.RESTART, "instance/a")
+    registry.operations.finish(operation.id, OperationStatus.FAILED, "refused")
+    registry.operations.finish(operation.id, OperationStatus.FAILED, "refused")
     with pytest.raises(RefusedError, match="has ended"):
-        registry.record_step(operation.id, "again")
+        registry.operations.record_step(operation.id, "again")
     with pytest.raises(RefusedError, match="has ended"):
-        registry.finish_operation(operation.id, OperationStatus.DONE, "fine")
-    ended = registry.get_operation(operation.id[:8])
+        registry.operations.finish(operation.id, OperationStatus.DONE, "fine")
+    ended = registry.operations.get(operation.id[:8])
     assert (ended.status, ended.outcome) == (OperationStatus.FAILED, "refused")
 
 
 def test_operations_are_listed(registry: Registry, clock: TurnedClock) -> None:
     instance = placed(registry)
-    old = registry.open_operation(OperationKind.PROVISION, f"instance/{instance.id}", instance_id=instance.id)
-    registry.finish_operation(old.id, OperationStatus.DONE, "")
+    old = registry.operations.open(OperationKind.PROVISION, f"instance/{instance.id}", instance_id=instance.id)
+    registry.operations.finish(old.id, OperationStatus.DONE, "")
     clock.turn(5)
-    new = registry.open_operation(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
-    assert [o.id for o in registry.list_operations(instance_id=instance.id)] == [new.id, old.id]
-    assert [o.id for o in registry.list_operations(unfinished=True)] == [new.id]
-    assert [o.id for o in registry.list_operations(kind=OperationKind.PROVISION)] == [old.id]
+    new = registry.operations.open(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
+    assert [o.id for o in registry.operations.list(instance_id=instance.id)] == [new.id, old.id]
+    assert [o.id for o in registry.operations.list(unfinished=True)] == [new.id]
+    assert [o.id for o in registry.operations.list(kind=OperationKind.PROVISION)] == [old.id]
     for text in ("", "ffffffff-0000"):
         with pytest.raises(UsageError, match="no operation "):
-            registry.get_operation(text)
+            registry.operations.get(text)
 
 
 # Leases and the epoch
 
 
 def test_a_held_lease_is_refused_and_names_its_holder(registry: Registry, clock: TurnedClock) -> None:
-    lease = registry.take_lease("instance/a", "host1:77:ab")
+    lease = registry.leases.take("instance/a", "host1:77:ab")
     assert (lease.epoch, lease.counter) == (1, 1)
     with pytest.raises(RefusedError, match="host1:77:ab"):
-        registry.take_lease("instance/a", "host2:1:cd")
-    assert registry.take_lease("instance/b", "host2:1:cd").counter == 1
-    assert [held.subject for held in registry.list_leases()] == ["instance/a", "instance/b"]
+        registry.leases.take("instance/a", "host2:1:cd")
+    assert registry.leases.take("instance/b", "host2:1:cd").counter == 1
+    assert [held.subject for held in registry.leases.list()] == ["instance/a", "instance/b"]
     clock.turn(14.9)
     with pytest.raises(RefusedError, match="being worked on by host1:77:ab"):
-        registry.take_lease("instance/a", "host2:1:cd")
+        registry.leases.take("instance/a", "host2:1:cd")
 
 
 def test_a_lease_ends_with_a_holder_that_is_known_to_be_gone_and_with_no_other(registry: Registry) -> None:
-    stale = registry.take_lease("instance/a", "dead")
-    fresh = registry.take_lease("instance/a", "two", over="dead")
+    stale = registry.leases.take("instance/a", "dead")
+    fresh = registry.leases.take("instance/a", "two", over="dead")
     assert (fresh.epoch, fresh.counter) > (stale.epoch, stale.counter)
     with pytest.raises(LeaseHeldError, match="being worked on by two") as held:
-        registry.take_lease("instance/a", "three", over="dead")
+        registry.leases.take("instance/a", "three", over="dead")
     assert held.value.holder == "two"
-    assert registry.renew_leases([stale]) == {"instance/a"}
+    assert registry.leases.renew([stale]) == {"instance/a"}
 
 
 def test_an_expired_lease_is_taken_over_with_a_higher_number(registry: Registry, clock: TurnedClock) -> None:
-    stale = registry.take_lease("instance/a", "one")
+    stale = registry.leases.take("instance/a", "one")
     clock.turn(15)
-    fresh = registry.take_lease("instance/a", "two")
+    fresh = registry.leases.take("instance/a", "two")
     assert (fresh.epoch, fresh.counter) > (stale.epoch, stale.counter)
-    assert registry.renew_leases([stale]) == {"instance/a"}
-    registry.release_lease(stale)
-    assert registry.renew_leases([fresh]) == frozenset()
+    assert registry.leases.renew([stale]) == {"instance/a"}
+    registry.leases.release(stale)
+    assert registry.leases.renew([fresh]) == frozenset()
 
 
 def test_an_earlier_lease_of_the_same_holder_is_lost(registry: Registry, clock: TurnedClock) -> None:
     """A process has one name for all of its leases; only the number tells them apart."""
-    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
-    stale = registry.take_lease("instance/a", "one")
+    operation = registry.operations.open(OperationKind.RESTART, "instance/a")
+    stale = registry.leases.take("instance/a", "one")
     clock.turn(15)
-    fresh = registry.take_lease("instance/a", "one")
+    fresh = registry.leases.take("instance/a", "one")
     assert (fresh.holder, fresh.epoch, fresh.counter) == (stale.holder, stale.epoch, stale.counter + 1)
-    assert registry.renew_leases([stale]) == {"instance/a"}
+    assert registry.leases.renew([stale]) == {"instance/a"}
     with pytest.raises(LeaseLostError, match="the lease of instance/a is lost"):
-        registry.record_step(operation.id, "restarting", lease=stale)
-    registry.release_lease(stale)
-    assert registry.renew_leases([fresh]) == frozenset()
-    registry.record_step(operation.id, "restarting", lease=fresh)
+        registry.operations.record_step(operation.id, "restarting", lease=stale)
+    registry.leases.release(stale)
+    assert registry.leases.renew([fresh]) == frozenset()
+    registry.operations.record_step(operation.id, "restarting", lease=fresh)
 
 
 def test_renewal_lasts_from_the_last_one(registry: Registry, clock: TurnedClock) -> None:
-    lease = registry.take_lease("instance/a", "one")
+    lease = registry.leases.take("instance/a", "one")
     for _ in range(5):
         clock.turn(10)
-        assert registry.renew_leases([lease]) == frozenset()
+        assert registry.leases.renew([lease]) == frozenset()
     with pytest.raises(RefusedError, match="being worked on by one"):
-        registry.take_lease("instance/a", "two")
+        registry.leases.take("instance/a", "two")
 
 
 def test_a_released_lease_is_free_and_its_number_is_not_given_again(registry: Registry) -> None:
-    first = registry.take_lease("instance/a", "one")
-    registry.release_lease(first)
-    assert registry.renew_leases([first]) == {"instance/a"}
-    assert registry.take_lease("instance/a", "two").counter == first.counter + 1
+    first = registry.leases.take("instance/a", "one")
+    registry.leases.release(first)
+    assert registry.leases.renew([first]) == {"instance/a"}
+    assert registry.leases.take("instance/a", "two").counter == first.counter + 1
 
 
 def test_many_leases_are_renewed_together_and_the_lost_ones_are_named(registry: Registry, clock: TurnedClock) -> None:
-    held = [registry.take_lease(f"instance/{number}", "one") for number in range(300)]
+    held = [registry.leases.take(f"instance/{number}", "one") for number in range(300)]
     clock.turn(LEASE_S + 1)
-    taken = registry.take_lease("instance/7", "two")
-    registry.release_lease(held[9])
+    taken = registry.leases.take("instance/7", "two")
+    registry.leases.release(held[9])
     clock.turn(LEASE_S - 1)
-    assert registry.renew_leases(held) == {"instance/7", "instance/9"}
-    assert registry.renew_leases([taken]) == frozenset()
+    assert registry.leases.renew(held) == {"instance/7", "instance/9"}
+    assert registry.leases.renew([taken]) == frozenset()
     clock.turn(LEASE_S - 1)
     with pytest.raises(LeaseHeldError, match="one"):
-        registry.take_lease("instance/299", "two")
+        registry.leases.take("instance/299", "two")
     clock.turn(2)
-    assert registry.take_lease("instance/299", "two").counter == held[299].counter + 1
+    assert registry.leases.take("instance/299", "two").counter == held[299].counter + 1
 
 
 def test_no_lease_is_renewed_without_harm(registry: Registry) -> None:
-    assert registry.renew_leases([]) == frozenset()
+    assert registry.leases.renew([]) == frozenset()
 
 
 def test_of_many_takers_one_wins(url: str) -> None:
@@ -794,7 +800,7 @@ def test_of_many_takers_one_wins(url: str) -> None:
 
     def take(numbered: tuple[int, Registry]) -> bool:
         try:
-            numbered[1].take_lease("instance/a", f"holder{numbered[0]}")
+            numbered[1].leases.take("instance/a", f"holder{numbered[0]}")
         except RefusedError:
             return False
         return True
@@ -806,30 +812,30 @@ def test_of_many_takers_one_wins(url: str) -> None:
 
 
 def test_who_lost_the_lease_records_nothing_more(registry: Registry, clock: TurnedClock) -> None:
-    operation = registry.open_operation(OperationKind.PROVISION, "instance/a")
-    stale = registry.take_lease("instance/a", "one")
-    registry.record_step(operation.id, "first", lease=stale)
+    operation = registry.operations.open(OperationKind.PROVISION, "instance/a")
+    stale = registry.leases.take("instance/a", "one")
+    registry.operations.record_step(operation.id, "first", lease=stale)
     clock.turn(20)
-    fresh = registry.take_lease("instance/a", "two")
+    fresh = registry.leases.take("instance/a", "two")
     attempts: list[Callable[[], None]] = [
-        lambda: registry.record_step(operation.id, "late", lease=stale),
-        lambda: registry.finish_operation(operation.id, OperationStatus.DONE, "late", lease=stale),
+        lambda: registry.operations.record_step(operation.id, "late", lease=stale),
+        lambda: registry.operations.finish(operation.id, OperationStatus.DONE, "late", lease=stale),
     ]
     for attempt in attempts:
         with pytest.raises(RefusedError, match="is lost"):
             attempt()
-    assert registry.get_operation(operation.id).step == "first"
-    registry.record_step(operation.id, "second", lease=fresh)
+    assert registry.operations.get(operation.id).step == "first"
+    registry.operations.record_step(operation.id, "second", lease=fresh)
 
 
 def test_a_new_epoch_outranks_every_number_before(registry: Registry) -> None:
-    old = registry.take_lease("instance/a", "one")
-    assert registry.open_epoch("restored from backup") == 2
-    new = registry.take_lease("instance/a", "two")
+    old = registry.leases.take("instance/a", "one")
+    assert registry.epochs.open("restored from backup") == 2
+    new = registry.leases.take("instance/a", "two")
     assert (new.epoch, new.counter) == (2, 1)
     assert (new.epoch, new.counter) > (old.epoch, old.counter)
-    assert registry.renew_leases([old]) == {old.subject}
-    assert registry.epoch() == 2
+    assert registry.leases.renew([old]) == {old.subject}
+    assert registry.epochs.current() == 2
 
 
 # Audit
@@ -837,23 +843,23 @@ def test_a_new_epoch_outranks_every_number_before(registry: Registry) -> None:
 
 @pytest.mark.parametrize("statement", ["UPDATE audit SET why = 'another'", "DELETE FROM audit"])
 def test_the_database_refuses_to_rewrite_the_audit(registry: Registry, statement: str) -> None:
-    registry.append_audit("command_run", "instance/a", why="looking for the leak", after={"exit_code": 0})
+    registry.audit.append("command_run", "instance/a", why="looking for the leak", after={"exit_code": 0})
     with (
         registry._database._engine.connect().execution_options(hermesops_writes=True) as connection,
         pytest.raises(sa.exc.DBAPIError, match="only ever appended to"),
     ):
         connection.execute(sa.text(statement))
-    (entry,) = registry.list_audit()
+    (entry,) = registry.audit.list()
     assert (entry.action, entry.why, entry.after) == ("command_run", "looking for the leak", {"exit_code": 0})
 
 
 def test_a_change_that_fails_leaves_no_audit_entry(registry: Registry) -> None:
     instance = placed(registry)
-    registry.mark_terminated(instance.id)
-    before = registry.list_audit()
+    registry.terminations.terminate(instance.id)
+    before = registry.audit.list()
     with pytest.raises(RefusedError, match="terminated; that is for good"):
-        registry.set_machine(instance.id, MachineId("m-9"))
-    assert registry.list_audit() == before
+        registry.instances.set_machine(instance.id, MachineId("m-9"))
+    assert registry.audit.list() == before
 
 
 # Between processes
@@ -872,7 +878,7 @@ def test_three_processes_provision_one_row(url: str) -> None:
     ]
     said = {process.communicate(timeout=60)[0].strip() for process in running}
     assert [process.returncode for process in running] == [0, 0, 0]
-    assert said == {registry_at(url).find_instance("ada").id}
+    assert said == {registry_at(url).instances.find("ada").id}
 
 
 def test_readers_are_not_held_up_by_a_writer(tmp_path: Path) -> None:
@@ -881,7 +887,7 @@ def test_readers_are_not_held_up_by_a_writer(tmp_path: Path) -> None:
     with registry._database.writing() as connection:
         connection.execute(tables.meta.insert().values(name="half", value="done"))
         reader = registry_at(f"sqlite:///{tmp_path}/registry.db")
-        assert reader.get_instance(InstanceId(instance.id)) == instance
+        assert reader.instances.get(InstanceId(instance.id)) == instance
 
 
 # Damage
@@ -905,7 +911,7 @@ def test_a_truncated_database_is_named_in_one_line(tmp_path: Path) -> None:
     content = file.read_bytes()
     file.write_bytes(content[:4096] + bytes(len(content) - 4096))
     with pytest.raises(Exception, match="is damaged") as damaged:
-        registry_at(f"sqlite:///{file}").list_instances()
+        registry_at(f"sqlite:///{file}").instances.list()
     assert getattr(damaged.value, "exit_code", None) == 70
 
 
@@ -924,7 +930,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(tmp_path: Path)
     assert "\n" not in str(full.value)
     registry.close()
     again = registry_at(f"sqlite:///{tmp_path}/registry.db")
-    assert again.get_instance(instance.id) == instance
+    assert again.instances.get(instance.id) == instance
     with again._database.reading() as connection:
         assert connection.scalar(sa.select(tables.meta.c.value).where(tables.meta.c.name == "large")) is None
 

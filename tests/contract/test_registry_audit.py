@@ -29,7 +29,7 @@ def registry(registry_url: str, anchor: Anchor) -> Iterator[Registry]:
 
 def write(registry: Registry, *numbers: int) -> None:
     for number in numbers:
-        registry.append_audit("command_run", f"instance/{number}", why="because", after={"exit_code": number})
+        registry.audit.append("command_run", f"instance/{number}", why="because", after={"exit_code": number})
 
 
 def rewrite(registry: Registry, *statements: str, with_triggers: bool = True) -> None:
@@ -51,22 +51,22 @@ def rewrite(registry: Registry, *statements: str, with_triggers: bool = True) ->
 
 
 def findings(registry: Registry) -> list[int]:
-    return [finding.id for finding in registry.check_audit().findings]
+    return [finding.id for finding in registry.audit.check().findings]
 
 
 def test_what_is_written_hangs_together_and_is_anchored(registry: Registry, anchor: Anchor) -> None:
     write(registry, 1, 2, 3)
-    report = registry.check_audit()
+    report = registry.audit.check()
     assert (report.findings, report.entries, report.anchors, report.anchored_to) == ((), 3, 3, 3)
     assert anchor.last() == report.head
-    assert [entry.id for entry in registry.list_audit()] == [3, 2, 1]
+    assert [entry.id for entry in registry.audit.list()] == [3, 2, 1]
 
 
 def test_everything_that_one_transaction_notes_is_chained(registry: Registry, anchor: Anchor) -> None:
     with registry._database.writing() as connection:
         for number in (1, 2, 3):
-            registry._note(connection, "noted", f"x/{number}")
-    report = registry.check_audit()
+            registry.audit._note(connection, "noted", f"x/{number}")
+    report = registry.audit.check()
     assert (report.findings, report.entries) == ((), 3)
     assert list(anchor.heads()) == [report.head], "one head stands for all of them"
 
@@ -74,12 +74,12 @@ def test_everything_that_one_transaction_notes_is_chained(registry: Registry, an
 def test_a_transaction_that_is_undone_leaves_neither_entry_nor_anchor(registry: Registry, anchor: Anchor) -> None:
     def fail() -> None:
         with registry._database.writing() as connection:
-            registry._note(connection, "noted", "x/1")
+            registry.audit._note(connection, "noted", "x/1")
             raise BrokenInvariantError("on the way")
 
     with pytest.raises(BrokenInvariantError, match="on the way"):
         fail()
-    assert registry.list_audit() == ()
+    assert registry.audit.list() == ()
     assert anchor.last() is None
     write(registry, 1)
     assert findings(registry) == []
@@ -131,7 +131,7 @@ def test_many_writers_make_one_chain(registry_url: str, anchor: Anchor) -> None:
     registries = [registry_at(registry_url, anchor=anchor) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda one: write(one, *range(10)), registries))
-    report = registries[0].check_audit()
+    report = registries[0].audit.check()
     assert (report.findings, report.entries, report.anchors, report.anchored_to) == ((), 40, 40, 40)
     for registry in registries:
         registry.close()
@@ -153,7 +153,7 @@ def test_entries_are_chosen_by_author_subject_and_moment(registry_url: str) -> N
         ({"limit": 1}, 1),
     ]
     for words, count in chosen:
-        assert len(registry.list_audit(**words)) == count, words
+        assert len(registry.audit.list(**words)) == count, words
 
 
 # The registry is the one that was written to
@@ -163,35 +163,35 @@ def test_a_registry_put_back_by_hand_is_not_written_to_before_a_new_epoch(
     registry: Registry, registry_url: str
 ) -> None:
     write(registry, 1, 2, 3)
-    lease = registry.take_lease("instance/1", "one")
+    lease = registry.leases.take("instance/1", "one")
     rewrite(registry, "DELETE FROM audit WHERE id = 3")
     anchor = registry._context.audit_log.anchor
     again = registry_at(registry_url, anchor=anchor)
     attempts: list[Callable[[], object]] = [
         lambda: write(again, 4),
-        lambda: again.take_lease("instance/2", "two"),
-        lambda: again.renew_leases([lease]),
+        lambda: again.leases.take("instance/2", "two"),
+        lambda: again.leases.renew([lease]),
     ]
     for attempt in attempts:
         with pytest.raises(BrokenInvariantError, match="lacks audit entry 3 of epoch 1") as refused:
             attempt()
         assert "hermesops registry restored" in refused.value.hint
-    assert len(again.list_audit()) == 2, "it may be read"
-    assert again.open_epoch("restored from the database's backup") == 2
+    assert len(again.audit.list()) == 2, "it may be read"
+    assert again.epochs.open("restored from the database's backup") == 2
     write(again, 4)
-    report = again.check_audit()
+    report = again.audit.check()
     assert (report.findings, report.lost) == ((), 1)
-    assert again.take_lease("instance/1", "two").epoch == 2
+    assert again.leases.take("instance/1", "two").epoch == 2
     again.close()
 
 
 def test_an_epoch_outranks_all_that_the_anchor_knows(registry: Registry, registry_url: str) -> None:
     write(registry, 1)
-    assert registry.open_epoch("once") == 2
+    assert registry.epochs.open("once") == 2
     rewrite(registry, "DELETE FROM audit WHERE id = 2", "UPDATE meta SET value = '1' WHERE name = 'epoch'")
     again = registry_at(registry_url, anchor=registry._context.audit_log.anchor)
-    assert again.open_epoch("twice, from the same copy") == 3
-    assert again.check_audit().findings == ()
+    assert again.epochs.open("twice, from the same copy") == 3
+    assert again.audit.check().findings == ()
     again.close()
 
 
@@ -201,9 +201,9 @@ def test_an_epoch_outranks_all_that_the_anchor_knows(registry: Registry, registr
 def test_a_torn_line_of_the_anchor_is_skipped(registry: Registry, anchor: Anchor) -> None:
     write(registry, 1, 2)
     anchor.path.write_bytes(anchor.path.read_bytes()[:-20])
-    assert registry.check_audit().anchors == 1
+    assert registry.audit.check().anchors == 1
     write(registry, 3)
-    report = registry.check_audit()
+    report = registry.audit.check()
     assert (report.findings, report.anchors, report.anchored_to) == ((), 2, 3)
 
 
@@ -212,7 +212,7 @@ def test_an_anchor_that_cannot_be_written_undoes_nothing(registry_url: str, tmp_
     registry = registry_at(registry_url)
     registry._context.audit_log.anchor = Anchor(tmp_path / "file" / "anchor")
     write(registry, 1)
-    assert len(registry.list_audit()) == 1
+    assert len(registry.audit.list()) == 1
     registry.close()
 
 

@@ -30,108 +30,108 @@ def backup(instance_id: InstanceId, id_: str, hours: int = 0) -> Backup:
 
 
 def test_a_repository_has_one_password_whoever_asks_first(registry: Registry, ada: Instance) -> None:
-    assert registry.repository_keys(ada.id) is None
-    assert registry.make_repository(ada.id, "first") == "first"
-    assert registry.make_repository(ada.id, "second") == "first"
-    assert registry.repository_keys(ada.id) == RepositoryKeys("first")
+    assert registry.backups.repository_keys(ada.id) is None
+    assert registry.backups.make_repository(ada.id, "first") == "first"
+    assert registry.backups.make_repository(ada.id, "second") == "first"
+    assert registry.backups.repository_keys(ada.id) == RepositoryKeys("first")
 
 
 def test_what_opens_a_repository_is_sealed_and_said_nowhere(registry: Registry, ada: Instance) -> None:
-    registry.make_repository(ada.id, CANARY)
-    registry.keep_repository_credential(ada.id, Credential("key-id", CANARY), why="first backup")
-    assert registry.repository_keys(ada.id) == RepositoryKeys(CANARY, Credential("key-id", CANARY))
+    registry.backups.make_repository(ada.id, CANARY)
+    registry.backups.keep_credential(ada.id, Credential("key-id", CANARY), why="first backup")
+    assert registry.backups.repository_keys(ada.id) == RepositoryKeys(CANARY, Credential("key-id", CANARY))
     with registry._database.reading() as connection:
         rows = [connection.execute(sa.select(table)).all() for table in (tables.backup_repositories, tables.audit)]
     assert CANARY not in str(rows)
-    assert CANARY not in str(registry.repository_keys(ada.id))
-    assert [entry.action for entry in registry.list_audit()][:2] == [
+    assert CANARY not in str(registry.backups.repository_keys(ada.id))
+    assert [entry.action for entry in registry.audit.list()][:2] == [
         "backup_credential_issued",
         "backup_repository_made",
     ]
-    assert not registry.contradictions()
+    assert not registry.consistency.contradictions()
 
 
 def test_a_backup_is_recorded_once(registry: Registry, ada: Instance) -> None:
     one = backup(ada.id, "a" * 64)
-    registry.note_backup(one)
-    registry.note_backup(dataclasses.replace(one, why="again"))
-    assert registry.list_backups(ada.id) == (one,)
-    assert [entry.action for entry in registry.list_audit()].count("backed_up") == 1
+    registry.backups.record(one)
+    registry.backups.record(dataclasses.replace(one, why="again"))
+    assert registry.backups.list(ada.id) == (one,)
+    assert [entry.action for entry in registry.audit.list()].count("backed_up") == 1
 
 
 def test_a_backup_is_found_by_the_beginning_of_its_id(registry: Registry, ada: Instance) -> None:
     for number, id_ in enumerate(("ab" + "0" * 62, "ac" + "0" * 62)):
-        registry.note_backup(backup(ada.id, id_, number))
-    assert registry.get_backup(ada.id, "ab").id.startswith("ab")
-    assert registry.get_backup(ada.id, "").id.startswith("ac")
+        registry.backups.record(backup(ada.id, id_, number))
+    assert registry.backups.get(ada.id, "ab").id.startswith("ab")
+    assert registry.backups.get(ada.id, "").id.startswith("ac")
     for text, words in (("a", "2 backups begin"), ("f", "no backup 'f'")):
         with pytest.raises(UsageError, match=words) as unknown:
-            registry.get_backup(ada.id, text)
+            registry.backups.get(ada.id, text)
         assert unknown.value.hint == f"hermesops backup list {ada.id}"
 
 
 def test_an_instance_without_a_backup_is_no_slip_of_who_asked(registry: Registry, ada: Instance) -> None:
-    assert not registry.is_backed_up(ada.id)
+    assert not registry.backups.is_backed_up(ada.id)
     with pytest.raises(RefusedError, match="has no backup"):
-        registry.get_backup(ada.id, "")
-    registry.note_backup(backup(placed(registry, "bob").id, "b"))
-    assert not registry.is_backed_up(ada.id)
-    registry.note_backup(backup(ada.id, "a"))
-    assert registry.is_backed_up(ada.id)
+        registry.backups.get(ada.id, "")
+    registry.backups.record(backup(placed(registry, "bob").id, "b"))
+    assert not registry.backups.is_backed_up(ada.id)
+    registry.backups.record(backup(ada.id, "a"))
+    assert registry.backups.is_backed_up(ada.id)
 
 
 def test_a_check_is_remembered_with_what_came_of_it(registry: Registry, ada: Instance) -> None:
-    registry.note_backup(backup(ada.id, "a"))
-    assert not registry.get_backup(ada.id, "").is_proved
-    registry.note_check("a", "messages: 4, now 3")
-    assert (registry.get_backup(ada.id, "").checked, registry.get_backup(ada.id, "").is_proved) == (
+    registry.backups.record(backup(ada.id, "a"))
+    assert not registry.backups.get(ada.id, "").is_proved
+    registry.backups.record_check("a", "messages: 4, now 3")
+    assert (registry.backups.get(ada.id, "").checked, registry.backups.get(ada.id, "").is_proved) == (
         "messages: 4, now 3",
         False,
     )
-    registry.note_check("a", "")
-    assert registry.get_backup(ada.id, "").is_proved
+    registry.backups.record_check("a", "")
+    assert registry.backups.get(ada.id, "").is_proved
 
 
 def test_the_age_of_the_newest_is_known_for_every_living_instance(registry: Registry, ada: Instance) -> None:
     bob, eve = placed(registry, "bob"), placed(registry, "eve")
     for number in range(3):
-        registry.note_backup(backup(ada.id, f"a{number}", number))
-    registry.note_backup(backup(eve.id, "e"))
-    registry.mark_terminated(eve.id)
-    assert registry.newest_backups() == {ada.id: NOON + timedelta(hours=2), bob.id: None}
-    assert len(registry.list_backups(eve.id)) == 1
+        registry.backups.record(backup(ada.id, f"a{number}", number))
+    registry.backups.record(backup(eve.id, "e"))
+    registry.terminations.terminate(eve.id)
+    assert registry.backups.newest() == {ada.id: NOON + timedelta(hours=2), bob.id: None}
+    assert len(registry.backups.list(eve.id)) == 1
 
 
 def test_what_is_gone_from_the_repository_is_forgotten(registry: Registry, ada: Instance) -> None:
-    registry.note_backup(backup(ada.id, "a"))
-    registry.note_backup(backup(ada.id, "b"))
-    registry.forget_backups(ada.id, ["a", "unknown"], why="retention")
-    registry.forget_backups(ada.id, [], why="retention")
-    assert [one.id for one in registry.list_backups(ada.id)] == ["b"]
+    registry.backups.record(backup(ada.id, "a"))
+    registry.backups.record(backup(ada.id, "b"))
+    registry.backups.forget(ada.id, ["a", "unknown"], why="retention")
+    registry.backups.forget(ada.id, [], why="retention")
+    assert [one.id for one in registry.backups.list(ada.id)] == ["b"]
 
 
 def test_what_would_be_lost_is_known_of_those_that_run(registry: Registry, ada: Instance) -> None:
     day = timedelta(hours=24)
-    assert registry.loss(day) == Loss(0, 0, 0, 0, 86_400), "nobody runs yet"
+    assert registry.backups.loss(day) == Loss(0, 0, 0, 0, 86_400), "nobody runs yet"
     bob, eve = placed(registry, "bob"), placed(registry, "eve")
     for each in (ada, bob, eve):
-        registry.set_status(each.id, InstanceStatus.RUNNING)
-    registry.note_backup(backup(ada.id, "a", -48))
-    registry.note_backup(backup(ada.id, "b", -25))
-    registry.note_backup(backup(eve.id, "e", -90))
-    registry.set_status(eve.id, InstanceStatus.SUSPENDED)
-    assert registry.loss(day) == Loss(agents=2, oldest_s=25 * 3600, late=1, never=1, objective_s=86_400)
-    assert registry.loss(2 * day).late == 0
+        registry.instances.set_status(each.id, InstanceStatus.RUNNING)
+    registry.backups.record(backup(ada.id, "a", -48))
+    registry.backups.record(backup(ada.id, "b", -25))
+    registry.backups.record(backup(eve.id, "e", -90))
+    registry.instances.set_status(eve.id, InstanceStatus.SUSPENDED)
+    assert registry.backups.loss(day) == Loss(agents=2, oldest_s=25 * 3600, late=1, never=1, objective_s=86_400)
+    assert registry.backups.loss(2 * day).late == 0
 
 
 def test_the_proof_that_is_oldest_is_known(registry: Registry, ada: Instance) -> None:
     bob, eve = placed(registry, "bob"), placed(registry, "eve")
-    assert (registry.newest_checks(), registry.first_backup_at()) == ({}, None)
+    assert (registry.backups.newest_checks(), registry.backups.first_at()) == ({}, None)
     for id_, of, hours in (("a", ada, -2), ("b", ada, -1), ("c", bob, -9), ("e", eve, -1)):
-        registry.note_backup(backup(of.id, id_, hours))
-    registry.note_check("a", "", where="drill 1 on a machine")
-    registry.mark_terminated(eve.id)
-    assert registry.newest_checks() == {ada.id: NOON, bob.id: None}
-    assert registry.first_backup_at() == NOON - timedelta(hours=9)
-    [checked] = [entry for entry in registry.list_audit() if entry.action == "backup_checked"]
+        registry.backups.record(backup(of.id, id_, hours))
+    registry.backups.record_check("a", "", where="drill 1 on a machine")
+    registry.terminations.terminate(eve.id)
+    assert registry.backups.newest_checks() == {ada.id: NOON, bob.id: None}
+    assert registry.backups.first_at() == NOON - timedelta(hours=9)
+    [checked] = [entry for entry in registry.audit.list() if entry.action == "backup_checked"]
     assert checked.why == "drill 1 on a machine"

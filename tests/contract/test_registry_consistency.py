@@ -26,25 +26,25 @@ def edit(registry: Registry, table: sa.Table, **values: object) -> None:
 
 
 def subjects(registry: Registry) -> list[str]:
-    return [found.subject for found in registry.contradictions()]
+    return [found.subject for found in registry.consistency.contradictions()]
 
 
 def test_a_registry_of_ordinary_rows_contradicts_itself_nowhere(registry: Registry) -> None:
     running, ended = placed(registry, "ada"), placed(registry, "eve")
-    registry.set_machine(running.id, MACHINE)
-    registry.set_status(running.id, InstanceStatus.RUNNING)
-    registry.connect_service(running.id, "mail", access_token="a", refresh_token="b")
-    registry.take_lease(f"instance/{running.id}", "me")
-    registry.open_operation(OperationKind.RESTART, f"instance/{running.id}", instance_id=running.id)
-    registry.mark_terminated(ended.id)
-    assert registry.contradictions() == ()
+    registry.instances.set_machine(running.id, MACHINE)
+    registry.instances.set_status(running.id, InstanceStatus.RUNNING)
+    registry.connections.connect(running.id, "mail", access_token="a", refresh_token="b")
+    registry.leases.take(f"instance/{running.id}", "me")
+    registry.operations.open(OperationKind.RESTART, f"instance/{running.id}", instance_id=running.id)
+    registry.terminations.terminate(ended.id)
+    assert registry.consistency.contradictions() == ()
 
 
 def test_one_machine_of_two_instances(registry: Registry) -> None:
     first, second = placed(registry, "ada"), placed(registry, "eve")
     for instance in (first, second):
-        registry.set_machine(instance.id, MACHINE)
-    [found] = registry.contradictions()
+        registry.instances.set_machine(instance.id, MACHINE)
+    [found] = registry.consistency.contradictions()
     assert found.subject == "machine/m-1"
     assert first.id in found.what
     assert second.id in found.what
@@ -52,9 +52,9 @@ def test_one_machine_of_two_instances(registry: Registry) -> None:
 
 def test_running_on_no_machine_and_named_as_of_another_environment(registry: Registry) -> None:
     instance = placed(registry, "ada")
-    registry.set_status(instance.id, InstanceStatus.RUNNING)
+    registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
     edit(registry, tables.instance_details, machine_name="hermes-staging-cell1-0123456789ab")
-    assert [found.what.split(",")[0] for found in registry.contradictions()] == [
+    assert [found.what.split(",")[0] for found in registry.consistency.contradictions()] == [
         "its machine hermes-staging-cell1-0123456789ab is not named as those of environment local are",
         "is running",
     ]
@@ -69,20 +69,20 @@ def test_an_instance_without_details(registry: Registry) -> None:
 
 def test_operations_of_no_instance_and_of_an_ended_one(registry: Registry) -> None:
     instance = placed(registry, "ada")
-    of_nobody = registry.open_operation(OperationKind.PROVISION, "instance/gone")
-    registry.mark_terminated(instance.id)
-    late = registry.open_operation(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
-    found = {one.subject: one for one in registry.contradictions()}
+    of_nobody = registry.operations.open(OperationKind.PROVISION, "instance/gone")
+    registry.terminations.terminate(instance.id)
+    late = registry.operations.open(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
+    found = {one.subject: one for one in registry.consistency.contradictions()}
     assert set(found) == {f"operation/{of_nobody.id}", f"operation/{late.id}"}
     assert found[f"operation/{late.id}"].hint == f"hermesops operation abandon {late.id}"
 
 
 def test_leases_of_nobody_and_of_an_epoch_that_has_not_begun(registry: Registry) -> None:
     nobody = "instance/9b2e3c1a-0000-4000-8000-000000000000"
-    registry.take_lease(nobody, "me")
+    registry.leases.take(nobody, "me")
     assert subjects(registry) == [f"lease/{nobody}"]
     edit(registry, tables.leases, epoch=7, holder="")
-    [found] = registry.contradictions()
+    [found] = registry.consistency.contradictions()
     assert "epoch 7" in found.what
 
 
@@ -91,7 +91,7 @@ def test_secrets_that_another_key_sealed_are_named_and_not_repeated(registry_url
     instance = placed(with_one_key, "ada")
     other = KeyRing("k2", {"k2": bytes(32)}).seal("canary-93", place="instance_details/api_server_key/x")
     edit(with_one_key, tables.instance_details, api_server_key=other)
-    [found] = with_one_key.contradictions()
+    [found] = with_one_key.consistency.contradictions()
     with_one_key.close()
     assert found.subject == f"instance_details/api_server_key/{instance.id}"
     assert "canary-93" not in str(found)
@@ -99,32 +99,32 @@ def test_secrets_that_another_key_sealed_are_named_and_not_repeated(registry_url
 
 def test_a_fleet_in_one_look(registry: Registry) -> None:
     ada, ended = placed(registry, "ada", Plan.HEAVY), placed(registry, "eve")
-    registry.set_machine(ada.id, MACHINE)
-    registry.mark_terminated(ended.id)
-    [ordered] = registry.list_ordered()
+    registry.instances.set_machine(ada.id, MACHINE)
+    registry.terminations.terminate(ended.id)
+    [ordered] = registry.fleet.list_ordered()
     assert (ordered.instance.id, ordered.server_type, ordered.region, ordered.wanted) == (
         ada.id,
         "starter",
         "hel1",
         True,
     )
-    assert registry.ended_machines() == {ended.machine_name: ended.id}
-    [tally] = registry.tally_cells()
+    assert registry.fleet.ended_machines() == {ended.machine_name: ended.id}
+    [tally] = registry.fleet.tally_cells()
     assert (tally.cell, tally.grid, tally.by_plan) == (CELL, (InstanceStatus.PROVISIONING,), {Plan.HEAVY: 1})
-    assert registry.accept_server_type(ada.id, "pro", why="asked") == "starter"
-    assert registry.list_ordered()[0].server_type == "pro"
+    assert registry.recovery.accept_server_type(ada.id, "pro", why="asked") == "starter"
+    assert registry.fleet.list_ordered()[0].server_type == "pro"
 
 
 def test_what_machines_looked_like_and_what_has_changed_since(registry: Registry) -> None:
     first = MachineObservation(MACHINE, "hermes-a", "starter", "ready", "boot1")
-    assert registry.note_sightings([first]) == {}
-    assert registry.note_sightings([replace(first, boot_id="")])[MACHINE].boot_id == "boot1"
-    seen = registry.note_sightings([replace(first, server_type="pro", boot_id="boot2")])
+    assert registry.observations.record([first]) == {}
+    assert registry.observations.record([replace(first, boot_id="")])[MACHINE].boot_id == "boot1"
+    seen = registry.observations.record([replace(first, server_type="pro", boot_id="boot2")])
     assert seen[MACHINE].boot_id == "boot1", "a look without asking the machine forgot its boot"
     assert seen[MACHINE].boot_seen_at is not None
-    registry.note_sightings([])
-    assert registry.note_sightings([]) == {}
-    told = [entry.action for entry in reversed(registry.list_audit(subject="machine/hermes-a"))]
+    registry.observations.record([])
+    assert registry.observations.record([]) == {}
+    told = [entry.action for entry in reversed(registry.audit.list(subject="machine/hermes-a"))]
     assert told == ["machine_resized_seen", "machine_reboot_seen", "machine_gone_seen"]
 
 
@@ -132,61 +132,61 @@ def test_who_should_run_is_confirmed_by_what_the_vendor_listed_last(registry: Re
     users = ("ada", "bob", "cleo", "dan", "eve")
     rows = {user: placed(registry, user) for user in users}
     for user in users[:-1]:
-        registry.set_machine(rows[user].id, MachineId(f"m-{user}"))
-        registry.set_status(rows[user].id, InstanceStatus.RUNNING)
-    assert registry.confirmation() == Confirmation(None, 0)
+        registry.instances.set_machine(rows[user].id, MachineId(f"m-{user}"))
+        registry.instances.set_status(rows[user].id, InstanceStatus.RUNNING)
+    assert registry.observations.confirmation() == Confirmation(None, 0)
     seen = [MachineObservation(MachineId(f"m-{user}"), user, "starter", status) for user, status in SEEN.items()]
     before = registry.now()
-    registry.note_sightings(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
-    registry.set_machine(rows["dan"].id, MachineId("m-another"))
-    told = registry.confirmation()
+    registry.observations.record(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
+    registry.instances.set_machine(rows["dan"].id, MachineId("m-another"))
+    told = registry.observations.confirmation()
     assert (told.listed_at, told.confirmed) == (before, 1)
     assert [(one.user, one.machine, one.status) for one in told.unconfirmed] == [
         ("bob", rows["bob"].machine_name, "stopped"),
         ("cleo", rows["cleo"].machine_name, "gone"),
         ("dan", rows["dan"].machine_name, ""),
     ]
-    registry.note_sightings(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
-    gone = [entry.action for entry in registry.list_audit(subject="machine/hermes-cleo")]
+    registry.observations.record(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
+    gone = [entry.action for entry in registry.audit.list(subject="machine/hermes-cleo")]
     assert gone == ["machine_gone_seen"], "what is gone is told once"
-    registry.note_sightings([*seen, MachineObservation(MachineId("m-cleo"), "hermes-cleo", "starter", "ready")])
-    assert registry.confirmation().confirmed == 2
+    registry.observations.record([*seen, MachineObservation(MachineId("m-cleo"), "hermes-cleo", "starter", "ready")])
+    assert registry.observations.confirmation().confirmed == 2
 
 
 def test_when_machines_were_listed_last_is_remembered_even_where_nothing_changed(
     registry: Registry, clock: TurnedClock
 ) -> None:
-    registry.note_sightings([])
-    first = registry.confirmation().listed_at
+    registry.observations.record([])
+    first = registry.observations.confirmation().listed_at
     clock.turn(60)
-    registry.note_sightings([])
-    assert registry.confirmation().listed_at == registry.now() != first
+    registry.observations.record([])
+    assert registry.observations.confirmation().listed_at == registry.now() != first
 
 
 def test_an_instance_comes_back_once_with_everything_its_machine_remembers(registry: Registry) -> None:
     settings = InstanceSettings(messengers={"TELEGRAM_BOT_TOKEN": "1:x"}, cron=({"cron": "30m", "prompt": "hi"},))
     one = replace(recovered(0), settings=settings, model_token_generation=4).called("ada")
-    assert registry.recover_instance(one, why="lost")
-    assert not registry.recover_instance(one, why="lost")
-    instance = registry.find_instance("ada")
+    assert registry.recovery.recover_instance(one, why="lost")
+    assert not registry.recovery.recover_instance(one, why="lost")
+    instance = registry.instances.find("ada")
     assert (instance.id, instance.machine_id, instance.status) == (one.id, one.machine_id, InstanceStatus.RUNNING)
     assert (instance.cell, instance.epoch, instance.created_at) == (one.cell, one.epoch, one.created_at)
-    assert registry.instance_settings(one.id) == settings
-    assert registry.api_server_key(one.id) == one.api_server_key
-    assert registry.model_token_generation(one.id) == 4
-    assert registry.contradictions() == ()
+    assert registry.instance_secrets.settings(one.id) == settings
+    assert registry.instance_secrets.api_server_key(one.id) == one.api_server_key
+    assert registry.instance_secrets.model_token_generation(one.id) == 4
+    assert registry.consistency.contradictions() == ()
 
 
 def test_a_user_has_one_living_instance_whatever_machines_say(registry: Registry) -> None:
     kept = replace(recovered(0), user_id=placed(registry, "ada").user_id)
-    assert not registry.recover_instance(kept, why="lost")
-    assert [row.user_alias for row in registry.list_instances()] == ["ada"]
+    assert not registry.recovery.recover_instance(kept, why="lost")
+    assert [row.user_alias for row in registry.instances.list()] == ["ada"]
 
 
 def test_an_instance_takes_another_machine(registry: Registry) -> None:
     instance = placed(registry, "ada")
-    registry.mark_for_deletion(instance.id)
+    registry.instances.mark_for_deletion(instance.id)
     name = MachineName("hermes-local-cell1-ffffffffffff")
-    registry.take_machine(instance.id, MACHINE, name, why="found")
-    [ordered] = registry.list_ordered()
+    registry.recovery.take_machine(instance.id, MACHINE, name, why="found")
+    [ordered] = registry.fleet.list_ordered()
     assert (ordered.instance.machine_name, ordered.instance.machine_id, ordered.wanted) == (name, MACHINE, True)

@@ -34,7 +34,7 @@ class Place:
     def write(self, *numbers: int) -> None:
         registry = self.open()
         for number in numbers:
-            registry.append_audit("command_run", f"instance/{number}", why="because")
+            registry.audit.append("command_run", f"instance/{number}", why="because")
         registry.close()
 
     def restore(self, copy: Copy, *, over: bool = False) -> Restored:
@@ -49,7 +49,7 @@ class Place:
 
     def subjects(self) -> list[str]:
         registry = self.open()
-        found = [entry.subject for entry in reversed(registry.list_audit())]
+        found = [entry.subject for entry in reversed(registry.audit.list())]
         registry.close()
         return found
 
@@ -124,7 +124,7 @@ def test_processes_that_write_at_once_make_one_copy(tmp_path: Path) -> None:
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
     assert [copy.reason for copy in place.copies.list()] == ["daily"]
     registry = place.open()
-    report = registry.check_audit()
+    report = registry.audit.check()
     registry.close()
     assert (report.findings, report.entries, report.anchors) == ((), 9, 9)
 
@@ -174,7 +174,7 @@ def test_a_registry_that_may_not_be_written_is_refused(place: Place) -> None:
     with registry._database._engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only = ON")  # SQLite answers as for a file without the right to write
     with pytest.raises(RefusedError, match="may not be written"):
-        registry.append_audit("command_run", "instance/3", why="because")
+        registry.audit.append("command_run", "instance/3", why="because")
     registry.close()
 
 
@@ -184,10 +184,10 @@ def test_a_registry_locked_for_long_is_unavailable(place: Place, monkeypatch: py
     holder = sqlite3.connect(place.file, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with pytest.raises(UnavailableError, match="is locked by another process"):
-        registry.append_audit("command_run", "instance/3", why="because")
+        registry.audit.append("command_run", "instance/3", why="because")
     holder.execute("ROLLBACK")
     holder.close()
-    registry.append_audit("command_run", "instance/3", why="because")
+    registry.audit.append("command_run", "instance/3", why="because")
     registry.close()
 
 
@@ -197,19 +197,19 @@ def test_a_registry_locked_for_long_is_unavailable(place: Place, monkeypatch: py
 def test_a_restored_registry_fences_what_was_given_out_since(place: Place) -> None:
     copy = place.copies.take("daily")
     registry = place.open()
-    lease = registry.take_lease("instance/1", "one")
-    registry.append_audit("command_run", "instance/3", why="because")
+    lease = registry.leases.take("instance/1", "one")
+    registry.audit.append("command_run", "instance/3", why="because")
     registry.close()
     damage(place.file, "zeros")
     done = place.restore(copy)
     registry = place.open()
-    assert (done.epoch, registry.epoch()) == (2, 2)
-    taken = registry.take_lease("instance/1", "two")
+    assert (done.epoch, registry.epochs.current()) == (2, 2)
+    taken = registry.leases.take("instance/1", "two")
     assert (taken.epoch, taken.counter) > (lease.epoch, lease.counter)
-    assert registry.renew_leases([lease]) == {lease.subject}
-    report = registry.check_audit()
+    assert registry.leases.renew([lease]) == {lease.subject}
+    report = registry.audit.check()
     assert (report.findings, report.lost) == ((), 1)
-    [noted] = [entry for entry in registry.list_audit() if entry.action == "registry_restored"]
+    [noted] = [entry for entry in registry.audit.list() if entry.action == "registry_restored"]
     assert (noted.why, noted.after) == ("drill", {"copy": copy.file.name})
     registry.close()
 
@@ -223,7 +223,7 @@ def test_the_same_copy_restored_twice_opens_two_epochs(place: Place) -> None:
         place.write(7)
     assert epochs == [2, 3]
     registry = place.open()
-    assert registry.check_audit().findings == ()
+    assert registry.audit.check().findings == ()
     registry.close()
 
 
@@ -238,7 +238,7 @@ def test_a_healthy_registry_is_restored_over_only_when_named(place: Place) -> No
     assert place.restore(copy, over=True).set_aside is None
     after = ["instance/1", "instance/2", "registry", "registry"]
     assert place.subjects() == after
-    assert [entry.subject for entry in reversed(reader.list_audit())] == after, "who has it open sees it too"
+    assert [entry.subject for entry in reversed(reader.audit.list())] == after, "who has it open sees it too"
     reader.close()
     assert place.copies.list()[0].reason == "before-restore"
 

@@ -38,20 +38,18 @@ Newer = Callable[..., AbstractContextManager[tuple[str, ...]]]
 @pytest.fixture
 def instance(registry: Registry) -> Instance:
     """In a registry with rows in a dozen tables."""
-    registry.record_image(ImageId("i-1"), name="hermes-base", digest="d" * 64, manifest={"packages": {"a": "1"}})
+    registry.images.record(ImageId("i-1"), name="hermes-base", digest="d" * 64, manifest={"packages": {"a": "1"}})
     made = placed(registry)
     subject, machine = f"instance/{made.id}", MachineId("m-1")
-    registry.set_machine(made.id, machine, ip="10.1.2.3")
-    registry.set_status(made.id, InstanceStatus.RUNNING, why='ümläut "quoted"')
-    registry.connect_service(made.id, "google", access_token="access", scopes=("mail",), expires_at=AT)
-    registry.keep_proxy_token(ProxyToken("t-1", machine, "chat", AT, "token"))
+    registry.instances.set_machine(made.id, machine, ip="10.1.2.3")
+    registry.instances.set_status(made.id, InstanceStatus.RUNNING, why='ümläut "quoted"')
+    registry.connections.connect(made.id, "google", access_token="access", scopes=("mail",), expires_at=AT)
+    registry.proxy_tokens.keep(ProxyToken("t-1", machine, "chat", AT, "token"))
     settings = InstanceSettings(personality="kind")
-    changing = registry.change_instance_settings(
-        made.id, settings, subject=subject, intent={"before": "x"}, why="asked"
-    )
-    registry.record_step(changing.id, "waiting")
-    registry.take_lease(subject, "one")
-    return registry.get_instance(made.id)
+    changing = registry.settings_changes.change(made.id, settings, subject=subject, intent={"before": "x"}, why="asked")
+    registry.operations.record_step(changing.id, "waiting")
+    registry.leases.take(subject, "one")
+    return registry.instances.get(made.id)
 
 
 @pytest.fixture
@@ -101,12 +99,14 @@ def test_everything_that_was_there_is_there(
     assert rows_of(migrated) == before
     with migrated._database.reading() as connection:
         assert connection.execute(sa.text("SELECT title FROM users")).scalars().all() == ["ada"]
-    assert migrated.find_instance("ada") == instance
-    assert migrated.instance_settings(instance.id).personality == "kind"
-    assert migrated.api_server_key(instance.id) == registry.api_server_key(instance.id)
-    assert [one.access_token for one in migrated.list_connections(instance.id)] == ["access"]
-    assert migrated.check_audit().findings == ()
-    [operation] = migrated.list_operations(unfinished=True)
+    assert migrated.instances.find("ada") == instance
+    assert migrated.instance_secrets.settings(instance.id).personality == "kind"
+    assert migrated.instance_secrets.api_server_key(instance.id) == registry.instance_secrets.api_server_key(
+        instance.id
+    )
+    assert [one.access_token for one in migrated.connections.list(instance.id)] == ["access"]
+    assert migrated.audit.check().findings == ()
+    [operation] = migrated.operations.list(unfinished=True)
     assert (operation.kind, operation.intent) == (OperationKind.CONFIGURE, {"before": "x"})
     migrated.close()
 
@@ -114,15 +114,15 @@ def test_everything_that_was_there_is_there(
 def test_a_lease_is_held_while_tables_change(
     registry: Registry, registry_url: str, clock: TurnedClock, newer: Newer
 ) -> None:
-    lease = registry.take_lease("instance/a", "one")
+    lease = registry.leases.take("instance/a", "one")
     with newer(EXPAND, CONTRACT):
         migrated = registry_at(registry_url, clock=clock)
-    assert registry.renew_leases([lease]) == frozenset()
+    assert registry.leases.renew([lease]) == frozenset()
     with pytest.raises(LeaseHeldError, match="being worked on by one"):
-        migrated.take_lease("instance/a", "two")
+        migrated.leases.take("instance/a", "two")
     clock.turn(LEASE_S + 1)
-    assert migrated.take_lease("instance/a", "two").counter == lease.counter + 1
-    assert registry.renew_leases([lease]) == {lease.subject}
+    assert migrated.leases.take("instance/a", "two").counter == lease.counter + 1
+    assert registry.leases.renew([lease]) == {lease.subject}
     migrated.close()
 
 
@@ -139,8 +139,8 @@ def test_whoever_has_a_registry_open_goes_on_and_opens_it_no_more(
 ) -> None:
     with newer(EXPAND) as (newest,):
         migrate_registry(registry_url)
-    assert registry.find_instance("ada") == instance
-    assert registry.resolve_user("grace", create=True).alias == "grace"
+    assert registry.instances.find("ada") == instance
+    assert registry.users.resolve("grace", create=True).alias == "grace"
     for attempt in (lambda: registry_at(registry_url), lambda: migrate_registry(registry_url)):
         with pytest.raises(RefusedError, match=f"an older hermesops: it knows revision {NOW}, .* is at {newest}"):
             attempt()
@@ -154,7 +154,7 @@ def test_a_migration_that_fails_changes_nothing(
         migrate_registry(registry_url)
     assert (revision_of(registry_url), differences_of(registry)) == (NOW, [])
     assert rows_of(registry) == before
-    assert registry.find_instance("ada") == instance
+    assert registry.instances.find("ada") == instance
 
 
 @pytest.mark.postgres
@@ -178,7 +178,7 @@ def copies(tmp_path: Path) -> Copies:
     """Those of a registry of this revision, which has one user."""
     made = Copies(tmp_path / "registry.db", keep=3)
     registry = registry_at(f"sqlite:///{made.file}")
-    registry.resolve_user("ada", create=True)
+    registry.users.resolve("ada", create=True)
     registry.close()
     return made
 
@@ -207,7 +207,7 @@ def test_a_copy_from_before_is_restored_with_the_tables_of_now(copies: Copies, n
         restore(copies, copy.file, open_at=registry_at, anchor=None, over_healthy=False, why="drill")
         assert revision_of(url) == newest
         restored = registry_at(url)
-    assert [user.alias for user in restored.list_users()] == ["ada"]
+    assert [user.alias for user in restored.users.list()] == ["ada"]
     restored.close()
 
 

@@ -15,13 +15,13 @@ from tests.support.registries import TurnedClock
 
 
 def test_every_step_is_kept_with_its_time_and_who_began_it(registry: Registry, clock: TurnedClock) -> None:
-    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
-    registry.record_step(operation.id, "left to the workers")
-    lease = registry.take_lease("instance/a", "w:1:aa")
+    operation = registry.operations.open(OperationKind.RESTART, "instance/a")
+    registry.operations.record_step(operation.id, "left to the workers")
+    lease = registry.leases.take("instance/a", "w:1:aa")
     for step in ("first", "second", "second"):
         clock.turn(1)
-        registry.record_step(operation.id, step, lease=lease)
-    steps = registry.operation_steps(operation.id)
+        registry.operations.record_step(operation.id, step, lease=lease)
+    steps = registry.operations.steps(operation.id)
     assert [(one.step, one.holder, one.problem) for one in steps] == [
         ("left to the workers", "", ""),
         ("first", "w:1:aa", ""),
@@ -33,56 +33,56 @@ def test_every_step_is_kept_with_its_time_and_who_began_it(registry: Registry, c
         1,
         1,
     ]
-    assert registry.operation_steps(registry.open_operation(OperationKind.RESTART, "instance/b").id) == ()
+    assert registry.operations.steps(registry.operations.open(OperationKind.RESTART, "instance/b").id) == ()
 
 
 def test_a_problem_is_kept_with_the_step_it_befell(registry: Registry, clock: TurnedClock) -> None:
-    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
-    first = registry.take_lease("instance/a", "w:1:aa")
-    registry.record_step(operation.id, "restarting", lease=first)
-    registry.record_problem(operation.id, "no answer", lease=first)
+    operation = registry.operations.open(OperationKind.RESTART, "instance/a")
+    first = registry.leases.take("instance/a", "w:1:aa")
+    registry.operations.record_step(operation.id, "restarting", lease=first)
+    registry.operations.record_problem(operation.id, "no answer", lease=first)
     clock.turn(20)
-    second = registry.take_lease("instance/a", "w:2:bb")
-    registry.record_problem(operation.id, "the vendor is away", lease=second)
-    registry.record_problem(operation.id, "and stays away", lease=second)
-    assert [(one.step, one.holder, one.problem) for one in registry.operation_steps(operation.id)] == [
+    second = registry.leases.take("instance/a", "w:2:bb")
+    registry.operations.record_problem(operation.id, "the vendor is away", lease=second)
+    registry.operations.record_problem(operation.id, "and stays away", lease=second)
+    assert [(one.step, one.holder, one.problem) for one in registry.operations.steps(operation.id)] == [
         ("restarting", "w:1:aa", "no answer"),
         ("looking", "w:2:bb", "the vendor is away"),
         ("looking", "w:2:bb", "and stays away"),
     ]
-    assert registry.get_operation(operation.id).status is OperationStatus.RUNNING
+    assert registry.operations.get(operation.id).status is OperationStatus.RUNNING
     with pytest.raises(LeaseLostError, match="instance/a is lost"):
-        registry.record_problem(operation.id, "late", lease=first)
+        registry.operations.record_problem(operation.id, "late", lease=first)
 
 
 def test_long_words_fit(registry: Registry) -> None:
-    operation = registry.open_operation(OperationKind.RESTART, "instance/a")
-    registry.record_step(operation.id, "x" * 1000)
-    assert registry.get_operation(operation.id).step == registry.operation_steps(operation.id)[0].step == "x" * 255
+    operation = registry.operations.open(OperationKind.RESTART, "instance/a")
+    registry.operations.record_step(operation.id, "x" * 1000)
+    assert registry.operations.get(operation.id).step == registry.operations.steps(operation.id)[0].step == "x" * 255
 
 
 def test_the_unfinished_ones_come_oldest_first_and_of_known_kinds(registry: Registry, clock: TurnedClock) -> None:
     rows = []
     for name in "abcd":
-        rows.append(registry.open_operation(OperationKind.RESTART, f"instance/{name}"))
+        rows.append(registry.operations.open(OperationKind.RESTART, f"instance/{name}"))
         clock.turn(1)
-    registry.finish_operation(rows[1].id, OperationStatus.DONE, "fine")
+    registry.operations.finish(rows[1].id, OperationStatus.DONE, "fine")
     with registry._database.writing() as connection:
         newer = tables.operations.update().where(tables.operations.c.id == rows[2].id).values(kind="of_next_year")
         connection.execute(newer)
         assert connection.scalar(sa.select(sa.func.count()).select_from(tables.operations)) == 4
-    assert [row.id for row in registry.unfinished_operations()] == [rows[0].id, rows[3].id]
-    assert [row.id for row in registry.unfinished_operations(limit=1)] == [rows[0].id]
+    assert [row.id for row in registry.operations.unfinished()] == [rows[0].id, rows[3].id]
+    assert [row.id for row in registry.operations.unfinished(limit=1)] == [rows[0].id]
 
 
 def test_the_moment_is_that_of_the_rows(registry: Registry, clock: TurnedClock) -> None:
-    assert registry.moment() == clock()
+    assert registry.now() == clock()
 
 
 def test_one_that_ends_while_it_is_asked_for_again_is_followed_by_a_new_one(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = registry.open_operation(OperationKind.STACK_UP, "stack/a")
+    first = registry.operations.open(OperationKind.STACK_UP, "stack/a")
 
     def ends_meanwhile(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
         monkeypatch.undo()
@@ -91,6 +91,6 @@ def test_one_that_ends_while_it_is_asked_for_again_is_followed_by_a_new_one(
         return False
 
     monkeypatch.setattr(operations, "insert_if_absent", ends_meanwhile)
-    second = registry.open_operation(OperationKind.STACK_UP, "stack/a")
+    second = registry.operations.open(OperationKind.STACK_UP, "stack/a")
     assert second.id != first.id
-    assert registry.get_operation(second.id).status is OperationStatus.PENDING
+    assert registry.operations.get(second.id).status is OperationStatus.PENDING

@@ -28,7 +28,7 @@ def test_a_tail_of_the_journal_that_never_reached_the_disk_takes_whole_transacti
     registry = registry_at(f"sqlite:///{live}/registry.db", anchor=Anchor(live / "anchor"))
     sizes = []
     for number in range(1, 7):
-        registry.append_audit("command_run", f"instance/{number}", why="because")
+        registry.audit.append("command_run", f"instance/{number}", why="because")
         sizes.append((live / "registry.db-wal").stat().st_size)
     cuts = {cut for size in sizes for cut in (size, size - 1, size - _FRAME, size - _FRAME + 30) if cut > _HEADER}
     seen = set()
@@ -48,17 +48,17 @@ def _entries_after(left: Path, *, at_least: int) -> int:
     if not _has_tables(left / "registry.db"):
         return 0  # cut before the tables were committed: nothing was
     registry = registry_at(f"sqlite:///{left}/registry.db", anchor=Anchor(left / "anchor"))
-    subjects = [entry.subject for entry in reversed(registry.list_audit())]
+    subjects = [entry.subject for entry in reversed(registry.audit.list())]
     assert subjects == [f"instance/{number}" for number in range(1, len(subjects) + 1)], "the first ones, in order"
     assert len(subjects) >= at_least, "what was whole in the journal is there"
-    findings = [finding.id for finding in registry.check_audit().findings]
+    findings = [finding.id for finding in registry.audit.check().findings]
     assert findings == list(range(len(subjects) + 1, 7)), "the missing ones are named"
     if findings:
         with pytest.raises(BrokenInvariantError, match="lacks audit entry 6"):
-            registry.append_audit("command_run", "instance/7", why="because")
-    registry.open_epoch("after a power cut")
-    registry.append_audit("command_run", "instance/7", why="because")
-    assert registry.check_audit().findings == ()
+            registry.audit.append("command_run", "instance/7", why="because")
+    registry.epochs.open("after a power cut")
+    registry.audit.append("command_run", "instance/7", why="because")
+    assert registry.audit.check().findings == ()
     registry.close()
     return len(subjects)
 

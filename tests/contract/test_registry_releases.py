@@ -14,59 +14,59 @@ OLD, NEW = ReleaseId("0.18.2-0123456789ab"), ReleaseId("0.19.0-ba9876543210")
 
 
 def test_a_release_is_known_once_with_its_lock(registry: Registry) -> None:
-    first = registry.add_release(OLD, digest="a" * 64, agent_version="0.18.2")
-    assert registry.add_release(OLD, digest="a" * 64, agent_version="0.18.2") == first
+    first = registry.releases.add(OLD, digest="a" * 64, agent_version="0.18.2")
+    assert registry.releases.add(OLD, digest="a" * 64, agent_version="0.18.2") == first
     with pytest.raises(RefusedError, match="another lock"):
-        registry.add_release(OLD, digest="b" * 64, agent_version="0.18.2")
-    assert [entry.action for entry in registry.list_audit(subject=f"release/{OLD}")] == ["release_known"]
+        registry.releases.add(OLD, digest="b" * 64, agent_version="0.18.2")
+    assert [entry.action for entry in registry.audit.list(subject=f"release/{OLD}")] == ["release_known"]
 
 
 def test_a_revoked_release_says_why_for_good(registry: Registry) -> None:
-    registry.add_release(OLD, digest="a" * 64, agent_version="0.18.2")
-    revoked = registry.revoke_release(OLD, why="loses messages")
+    registry.releases.add(OLD, digest="a" * 64, agent_version="0.18.2")
+    revoked = registry.releases.revoke(OLD, why="loses messages")
     assert revoked.revoked_at is not None
-    assert registry.revoke_release(OLD, why="another reason") == revoked
+    assert registry.releases.revoke(OLD, why="another reason") == revoked
     with pytest.raises(UsageError, match="no release"):
-        registry.revoke_release(NEW, why="unknown")
+        registry.releases.revoke(NEW, why="unknown")
 
 
 def test_a_freeze_holds_from_its_beginning_until_its_end(registry: Registry, clock: TurnedClock) -> None:
     now = registry.now()
-    later = registry.set_freeze(begins_at=now + timedelta(hours=2), ends_at=now + timedelta(hours=3), reason="fair")
-    at_once = registry.set_freeze(begins_at=None, ends_at=None, reason="incident")
-    assert [(one.id, one.holds_at(registry.now())) for one in registry.list_freezes()] == [
+    later = registry.freezes.set(begins_at=now + timedelta(hours=2), ends_at=now + timedelta(hours=3), reason="fair")
+    at_once = registry.freezes.set(begins_at=None, ends_at=None, reason="incident")
+    assert [(one.id, one.holds_at(registry.now())) for one in registry.freezes.list()] == [
         (at_once.id, True),
         (later.id, False),
     ]
     clock.turn(2 * 3600)
-    assert all(one.holds_at(registry.now()) for one in registry.list_freezes())
+    assert all(one.holds_at(registry.now()) for one in registry.freezes.list())
     clock.turn(3600)
-    assert [one.id for one in registry.list_freezes()] == [at_once.id]
-    lifted = registry.lift_freeze(at_once.id[:5], why="over")
-    assert registry.lift_freeze(at_once.id, why="again") == lifted
-    assert registry.list_freezes() == ()
-    assert len(registry.list_freezes(past=True)) == 2
+    assert [one.id for one in registry.freezes.list()] == [at_once.id]
+    lifted = registry.freezes.lift(at_once.id[:5], why="over")
+    assert registry.freezes.lift(at_once.id, why="again") == lifted
+    assert registry.freezes.list() == ()
+    assert len(registry.freezes.list(past=True)) == 2
 
 
 def test_a_freeze_that_holds_nothing_up_is_refused(registry: Registry) -> None:
     now = registry.now()
     with pytest.raises(UsageError, match="holds nothing up"):
-        registry.set_freeze(begins_at=None, ends_at=now - timedelta(seconds=1), reason="late")
+        registry.freezes.set(begins_at=None, ends_at=now - timedelta(seconds=1), reason="late")
     with pytest.raises(UsageError, match="no freeze 'beef'"):
-        registry.lift_freeze("beef", why="none")
+        registry.freezes.lift("beef", why="none")
 
 
 def test_a_policy_is_as_it_was_written(registry: Registry) -> None:
     instance = placed(registry)
-    assert registry.instance_policy(instance.id) == InstancePolicy()
+    assert registry.policies.get(instance.id) == InstancePolicy()
     wanted = InstancePolicy(opted_in=True, quiet=QuietHours(time(22), time(7, 30), "Europe/Helsinki"))
     for _ in range(2):
-        registry.set_instance_policy(instance.id, wanted, why="asked for")
-    assert registry.instance_policies() == {instance.id: wanted}
-    written = [one for one in registry.list_audit(subject=f"instance/{instance.id}") if "policy" in one.action]
+        registry.policies.set(instance.id, wanted, why="asked for")
+    assert registry.policies.list() == {instance.id: wanted}
+    written = [one for one in registry.audit.list(subject=f"instance/{instance.id}") if "policy" in one.action]
     assert len(written) == 1
-    registry.set_instance_policy(instance.id, InstancePolicy(protected=True))
-    assert registry.instance_policy(instance.id) == InstancePolicy(protected=True)
+    registry.policies.set(instance.id, InstancePolicy(protected=True))
+    assert registry.policies.get(instance.id) == InstancePolicy(protected=True)
 
 
 @pytest.mark.parametrize(("hour", "quiet"), [(19, False), (20, True), (4, True), (5, False)])

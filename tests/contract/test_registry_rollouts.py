@@ -35,26 +35,26 @@ def test_a_rollout_is_read_as_it_was_written(registry: Registry) -> None:
     facts = replace(target_of(ada).facts, opted_in=True, quiet=QuietHours(time(22), time(7), "Asia/Tokyo"))
     targets = [replace(target_of(ada), facts=facts), target_of(bob, 1, stage=1)]
     written = replace(ROLLOUT, spec=spec, decisions=OperatorDecisions(promoted=1, forgiven_at=AT))
-    operation = registry.add_rollout(written, targets, STARTED)
+    operation = registry.rollouts.add(written, targets, STARTED)
     assert (operation.kind, operation.subject) == (OperationKind.ROLLOUT, rollout_subject(written.id))
-    assert registry.get_rollout(written.id) == written
-    assert registry.rollout_targets(written.id) == tuple(targets)
-    assert registry.rollout_events(written.id) == (replace(STARTED, id=1),)
-    assert registry.reopen_rollout_operation(written) == operation
+    assert registry.rollouts.get(written.id) == written
+    assert registry.rollout_targets.list(written.id) == tuple(targets)
+    assert registry.rollout_events.list(written.id) == (replace(STARTED, id=1),)
+    assert registry.rollouts.reopen_operation(written) == operation
 
 
 def test_a_rollout_is_found_by_its_beginning_or_as_the_one_under_way(registry: Registry, clock: TurnedClock) -> None:
     with pytest.raises(UsageError, match="nothing was rolled out"):
-        registry.find_rollout("")
+        registry.rollouts.find("")
     first = started(registry, placed(registry, "ada"), rollout_id="aa1")
     clock.turn(1)
     second = started(registry, placed(registry, "bob"), rollout_id="aa2")
-    assert registry.find_rollout("").id == second.id
-    registry.change_rollout(second, replace(second, state=RolloutState.DONE), HALTED)
-    assert registry.find_rollout("").id == first.id
-    assert [one.id for one in registry.list_rollouts(unfinished=True)] == [first.id]
+    assert registry.rollouts.find("").id == second.id
+    registry.rollouts.change(second, replace(second, state=RolloutState.DONE), HALTED)
+    assert registry.rollouts.find("").id == first.id
+    assert [one.id for one in registry.rollouts.list(unfinished=True)] == [first.id]
     with pytest.raises(UsageError, match="2 rollouts begin"):
-        registry.find_rollout("aa")
+        registry.rollouts.find("aa")
 
 
 def test_an_instance_is_in_one_unfinished_rollout(registry: Registry) -> None:
@@ -62,9 +62,9 @@ def test_an_instance_is_in_one_unfinished_rollout(registry: Registry) -> None:
     first = started(registry, ada)
     with pytest.raises(RefusedError, match=r"rollout r1 has not ended and has 1 of these instances: ada"):
         started(registry, ada, bob, rollout_id="r2")
-    assert [one.id for one in registry.list_rollouts()] == [first.id]
+    assert [one.id for one in registry.rollouts.list()] == [first.id]
     started(registry, bob, rollout_id="r3")
-    registry.change_rollout(first, replace(first, state=RolloutState.ABORTED), HALTED)
+    registry.rollouts.change(first, replace(first, state=RolloutState.ABORTED), HALTED)
     started(registry, ada, rollout_id="r4")
 
 
@@ -83,31 +83,31 @@ def test_a_state_is_changed_only_from_where_it_stands(registry: Registry) -> Non
         replace(rollout, state=RolloutState.RUNNING),
         replace(rollout, decisions=OperatorDecisions(promoted=1)),
     ):
-        assert not registry.change_rollout(another, halted, HALTED)
-    assert registry.change_rollout(rollout, halted, HALTED)
-    assert not registry.change_rollout(rollout, halted, HALTED)
-    now = registry.get_rollout(rollout.id)
+        assert not registry.rollouts.change(another, halted, HALTED)
+    assert registry.rollouts.change(rollout, halted, HALTED)
+    assert not registry.rollouts.change(rollout, halted, HALTED)
+    now = registry.rollouts.get(rollout.id)
     assert (now.state, now.reason, now.decisions) == (RolloutState.HALTED, "two failed", OperatorDecisions(approved=2))
-    assert registry.rollout_state(rollout.id) is RolloutState.HALTED
-    assert [event.kind for event in registry.rollout_events(rollout.id)] == ["start", "halt"]
-    assert registry.latest_rollout_events(rollout.id)["halt"].evidence == {"failures": 2, "touched": 3}
+    assert registry.rollouts.state(rollout.id) is RolloutState.HALTED
+    assert [event.kind for event in registry.rollout_events.list(rollout.id)] == ["start", "halt"]
+    assert registry.rollout_events.latest(rollout.id)["halt"].evidence == {"failures": 2, "touched": 3}
 
 
 def test_one_that_had_ended_holds_its_instances_again_when_it_goes_on(registry: Registry) -> None:
     ada = placed(registry)
     first = started(registry, ada)
     done = replace(first, state=RolloutState.DONE)
-    registry.change_rollout(first, done, HALTED)
+    registry.rollouts.change(first, done, HALTED)
     back = replace(done, state=RolloutState.ROLLING_BACK)
-    [target] = registry.rollout_targets(first.id)
+    [target] = registry.rollout_targets.list(first.id)
     moved = replace(target, state=TargetState.SOAKING, progress=Progress(on_release=True))
     second = started(registry, ada, rollout_id="r2")
     with pytest.raises(RefusedError, match="rollout r2 has not ended"):
-        registry.change_rollout(done, back, HALTED, targets=[moved])
-    assert registry.rollout_targets(first.id) == (target,)
-    registry.change_rollout(second, replace(second, state=RolloutState.ABORTED), HALTED)
-    assert registry.change_rollout(done, back, HALTED, targets=[moved])
-    assert registry.rollout_targets(first.id) == (moved,)
+        registry.rollouts.change(done, back, HALTED, targets=[moved])
+    assert registry.rollout_targets.list(first.id) == (target,)
+    registry.rollouts.change(second, replace(second, state=RolloutState.ABORTED), HALTED)
+    assert registry.rollouts.change(done, back, HALTED, targets=[moved])
+    assert registry.rollout_targets.list(first.id) == (moved,)
     with pytest.raises(RefusedError, match="rollout r1 has not ended"):
         started(registry, ada, rollout_id="r3")
 
@@ -115,7 +115,7 @@ def test_one_that_had_ended_holds_its_instances_again_when_it_goes_on(registry: 
 def test_a_target_is_moved_and_says_which_release_runs(registry: Registry) -> None:
     ada = placed(registry)
     rollout = started(registry, ada)
-    [target] = registry.rollout_targets(rollout.id)
+    [target] = registry.rollout_targets.list(rollout.id)
     later = AT + timedelta(minutes=1)
     moved = replace(
         target,
@@ -125,79 +125,79 @@ def test_a_target_is_moved_and_says_which_release_runs(registry: Registry) -> No
         detail="confirmed",
         progress=Progress(said_before="x", confirmed_at=later, on_release=True),
     )
-    registry.put_rollout_targets(rollout.id, [moved])
-    assert registry.rollout_targets(rollout.id) == (moved,)
-    assert registry.instance_releases() == {ada.id: NEW}
-    registry.put_rollout_targets(rollout.id, [replace(moved, state=TargetState.ROLLED_BACK, progress=Progress())])
-    assert registry.instance_releases() == {ada.id: OLD}
+    registry.rollout_targets.put(rollout.id, [moved])
+    assert registry.rollout_targets.list(rollout.id) == (moved,)
+    assert registry.rollout_targets.instance_releases() == {ada.id: NEW}
+    registry.rollout_targets.put(rollout.id, [replace(moved, state=TargetState.ROLLED_BACK, progress=Progress())])
+    assert registry.rollout_targets.instance_releases() == {ada.id: OLD}
 
 
 def test_an_image_is_no_release_that_an_agent_runs(registry: Registry) -> None:
     ada = placed(registry)
-    registry.note_releases({ada.id: OLD})
+    registry.rollout_targets.record_releases({ada.id: OLD})
     rollout = started(registry, ada, action=Action.MACHINE)
-    [target] = registry.rollout_targets(rollout.id)
+    [target] = registry.rollout_targets.list(rollout.id)
     there = replace(target, state=TargetState.SOAKING, progress=Progress(on_release=True))
-    registry.put_rollout_targets(rollout.id, [there])
-    registry.put_rollout_targets(rollout.id, [replace(there, state=TargetState.ROLLED_BACK, progress=Progress())])
-    registry.change_rollout(rollout, replace(rollout, state=RolloutState.HALTED), HALTED, targets=[there])
-    assert registry.instance_releases() == {ada.id: OLD}
+    registry.rollout_targets.put(rollout.id, [there])
+    registry.rollout_targets.put(rollout.id, [replace(there, state=TargetState.ROLLED_BACK, progress=Progress())])
+    registry.rollouts.change(rollout, replace(rollout, state=RolloutState.HALTED), HALTED, targets=[there])
+    assert registry.rollout_targets.instance_releases() == {ada.id: OLD}
 
 
 def test_whoever_lost_the_lease_writes_nothing(registry: Registry, clock: TurnedClock) -> None:
     ada = placed(registry)
     rollout = started(registry, ada)
-    lease = registry.take_lease(rollout_subject(rollout.id), "one")
+    lease = registry.leases.take(rollout_subject(rollout.id), "one")
     clock.turn(60)
-    registry.take_lease(rollout_subject(rollout.id), "another")
-    [target] = registry.rollout_targets(rollout.id)
+    registry.leases.take(rollout_subject(rollout.id), "another")
+    [target] = registry.rollout_targets.list(rollout.id)
     with pytest.raises(LeaseLostError, match="is lost"):
-        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.FETCHING)], lease=lease)
+        registry.rollout_targets.put(rollout.id, [replace(target, state=TargetState.FETCHING)], lease=lease)
     with pytest.raises(LeaseLostError, match="is lost"):
-        registry.add_rollout_event(rollout.id, HALTED, lease=lease)
+        registry.rollout_events.add(rollout.id, HALTED, lease=lease)
     with pytest.raises(LeaseLostError, match="is lost"):
-        registry.add_exposure(ada.id, NEW, lease=lease)
+        registry.rollout_targets.add_exposure(ada.id, NEW, lease=lease)
     changed = replace(rollout, state=RolloutState.RUNNING)
     with pytest.raises(LeaseLostError, match="is lost"):
-        registry.change_rollout(rollout, changed, HALTED, lease=lease)
-    assert registry.rollout_targets(rollout.id) == (target,)
-    assert registry.exposures() == {}
+        registry.rollouts.change(rollout, changed, HALTED, lease=lease)
+    assert registry.rollout_targets.list(rollout.id) == (target,)
+    assert registry.rollout_targets.exposures() == {}
 
 
 def test_who_is_owed_a_release_is_so_until_a_later_rollout_takes_them(registry: Registry, clock: TurnedClock) -> None:
     ada, bob = placed(registry, "ada"), placed(registry, "bob")
     rollout = started(registry, ada, bob)
-    for target in registry.rollout_targets(rollout.id):
-        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
-    registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), HALTED)
-    assert [(release, target.id) for _, release, target in registry.outdated_targets()] == [
+    for target in registry.rollout_targets.list(rollout.id):
+        registry.rollout_targets.put(rollout.id, [replace(target, state=TargetState.OUTDATED)])
+    registry.rollouts.change(rollout, replace(rollout, state=RolloutState.DONE), HALTED)
+    assert [(release, target.id) for _, release, target in registry.rollout_targets.outdated()] == [
         (NEW, ada.id),
         (NEW, bob.id),
     ]
     clock.turn(1)
     started(registry, ada, rollout_id="r2")
-    assert [target.facts.user for _, _, target in registry.outdated_targets()] == ["bob"]
+    assert [target.facts.user for _, _, target in registry.rollout_targets.outdated()] == ["bob"]
 
 
 @pytest.mark.parametrize("state", [RolloutState.RUNNING, RolloutState.ABORTED, RolloutState.ROLLED_BACK])
 def test_nobody_is_owed_what_did_not_come_to_everybody(registry: Registry, state: RolloutState) -> None:
     rollout = started(registry, placed(registry))
-    [target] = registry.rollout_targets(rollout.id)
-    registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
-    registry.change_rollout(rollout, replace(rollout, state=state), HALTED)
-    assert registry.outdated_targets() == ()
+    [target] = registry.rollout_targets.list(rollout.id)
+    registry.rollout_targets.put(rollout.id, [replace(target, state=TargetState.OUTDATED)])
+    registry.rollouts.change(rollout, replace(rollout, state=state), HALTED)
+    assert registry.rollout_targets.outdated() == ()
 
 
 def test_an_exposure_is_noted_once(registry: Registry, clock: TurnedClock) -> None:
     ada = placed(registry)
-    registry.add_exposure(ada.id, NEW)
+    registry.rollout_targets.add_exposure(ada.id, NEW)
     clock.turn(1)
-    registry.add_exposure(ada.id, NEW)
-    assert registry.exposures() == {ada.id: {NEW: AT}}
+    registry.rollout_targets.add_exposure(ada.id, NEW)
+    assert registry.rollout_targets.exposures() == {ada.id: {NEW: AT}}
 
 
 def test_targets_stay_in_the_order_of_the_course(registry: Registry) -> None:
     instances = [placed(registry, f"user-{number}") for number in range(20)]
     targets: list[RolloutTarget] = [target_of(one, number) for number, one in enumerate(reversed(instances))]
-    registry.add_rollout(ROLLOUT, targets, STARTED)
-    assert registry.rollout_targets(ROLLOUT.id) == tuple(targets)
+    registry.rollouts.add(ROLLOUT, targets, STARTED)
+    assert registry.rollout_targets.list(ROLLOUT.id) == tuple(targets)

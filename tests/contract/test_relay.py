@@ -93,7 +93,7 @@ async def test_a_turn_reaches_the_agent_with_our_key_and_nothing_of_the_callers(
     carried = agent.asked[0]
     assert carried.body == SAID
     assert {name: value for name, value in carried.headers if name not in {"host", "user-agent", "content-length"}} == {
-        "authorization": f"Bearer {world.registry.api_server_key(ada.id)}",
+        "authorization": f"Bearer {world.registry.instance_secrets.api_server_key(ada.id)}",
         "x-proxy-token": TOKEN + "ada",
         "x-hermes-session-id": "s-0",
         "content-type": "application/json",
@@ -170,7 +170,7 @@ async def test_a_machine_another_environments_service_and_a_revoked_one_are_refu
         said = await world.send(world.proving(key, certificate), f"{HEALTH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         assert (said.status, said.code) == (403, "not_a_caller")
     assert (await world.ask(caller, HEALTH)).status == 200
-    world.registry.revoke_caller("message-router", why="leaked")
+    world.registry.relay_callers.revoke("message-router", why="leaked")
     said = await world.ask(caller, HEALTH)
     assert (said.status, said.code) == (403, "not_a_caller")
     assert len(agent.asked) == 1
@@ -191,7 +191,7 @@ async def test_a_service_renews_its_certificate_by_itself(world: RelayWorld, cal
     said = await world.ask(caller, "POST /certificate", body=caller.request.encode())
     assert said.status == 200
     assert said.json["serial"] != caller.admitted.serial
-    assert world.registry.good_caller(said.json["serial"]) is not None
+    assert world.registry.relay_callers.find_valid(said.json["serial"]) is not None
     assert (await world.ask(caller, "POST /certificate", body=b"nonsense")).code == "not_a_caller"
 
 
@@ -288,7 +288,7 @@ async def test_an_agent_that_cannot_take_it_is_told_apart(world: RelayWorld, age
     ):
         one = world.agent(alias, agent.url, status=status)
         if alias == "tom":
-            world.registry.mark_terminated(one.id)
+            world.registry.terminations.terminate(one.id)
         said = await world.ask(caller, f"GET /agents/{alias}/health")
         assert (said.status, said.code, said.headers.get("retry-after")) == told
     assert (await world.ask(caller, "GET /agents/nobody/health")).code == "no_agent"
@@ -304,7 +304,7 @@ async def test_without_a_token_that_lives_and_its_address_nothing_is_sent(
     assert (said.status, said.code, said.headers["retry-after"]) == (503, "agent_not_ready", "5")
     world.clock.turn(timedelta(hours=6).total_seconds())
     assert (await world.ask(caller, HEALTH)).code == "agent_not_ready"
-    world.registry.forget_proxy_token(MachineId("m-ada"), PLATFORM)
+    world.registry.proxy_tokens.forget(MachineId("m-ada"), PLATFORM)
     assert (await world.ask(caller, HEALTH)).code == "agent_not_ready"
     assert not agent.asked
 
@@ -317,7 +317,7 @@ async def test_a_registry_that_is_away_is_said_and_why_is_not(
     def away(_serial: str) -> HeldCaller | None:
         raise UnavailableError("postgresql://user:canary@db does not answer")
 
-    monkeypatch.setattr(world.registry, "good_caller", away)
+    monkeypatch.setattr(world.registry.relay_callers, "find_valid", away)
     said = await world.ask(caller, HEALTH)
     assert (said.status, said.code, b"canary" in said.body) == (503, "relay_not_ready", False)
 
@@ -440,7 +440,7 @@ async def test_no_token_key_or_word_stands_in_an_answer_or_a_log(world: RelayWor
             await world.ask(caller, line) for line in (session, "GET /agents/ada/x?canary-of-a-query", "GET /x")
         ]
         metrics = await world.ask(caller, "GET /metrics")
-    key = world.registry.api_server_key(ada.id)
+    key = world.registry.instance_secrets.api_server_key(ada.id)
     told = json.dumps([asdict(one) | {"body": one.body.decode()} for one in answers])
     told += metrics.body.decode()
     for secret in (TOKEN, key, "canary-of-a-user"):

@@ -59,8 +59,8 @@ def test_what_was_revoked_or_has_run_out_opens_nothing_and_renews_nothing(
 ) -> None:
     first, other = (callers.admit(name, request_, why="asked") for name in ("message-router", "web"))
     held = callers.caller_of(shown(first))
-    assert registry.revoke_caller("message-router", why="leaked") == 1
-    assert registry.revoke_caller("message-router", why="again") == 0
+    assert registry.relay_callers.revoke("message-router", why="leaked") == 1
+    assert registry.relay_callers.revoke("message-router", why="again") == 0
     with pytest.raises(RefusedError, match="counts no more"):
         callers.caller_of(shown(first))
     with pytest.raises(RefusedError, match="counts no more"):
@@ -70,7 +70,7 @@ def test_what_was_revoked_or_has_run_out_opens_nothing_and_renews_nothing(
     clock.turn(1)
     with pytest.raises(RefusedError, match="counts no more"):
         callers.caller_of(shown(other))
-    told = [(one.action, one.subject, one.why) for one in registry.list_audit() if one.action.startswith("relay")]
+    told = [(one.action, one.subject, one.why) for one in registry.audit.list() if one.action.startswith("relay")]
     assert told == [
         ("relay_caller_revoked", "service/message-router", "leaked"),
         ("relay_caller_admitted", "service/web", "asked"),
@@ -112,4 +112,4 @@ def test_long_gone_certificates_are_forgotten(
     callers.admit("web", request_, why="asked")
     clock.turn((LIFE + timedelta(days=31)).total_seconds())
     fresh = callers.admit("web", request_, why="again")
-    assert [one.serial for one in registry.list_callers()] == [fresh.serial]
+    assert [one.serial for one in registry.relay_callers.list()] == [fresh.serial]

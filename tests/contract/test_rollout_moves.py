@@ -14,14 +14,14 @@ from tests.support.registries import placed
 @pytest.fixture
 def ada(registry: Registry) -> Instance:
     ada = placed(registry)
-    registry.set_status(ada.id, InstanceStatus.RUNNING)
+    registry.instances.set_status(ada.id, InstanceStatus.RUNNING)
     return ada
 
 
 def asked(registry: Registry, ada: Instance, image: str) -> Operation:
     intent = {"origin": ada.machine_name, "image_id": image}
     subject = instance_subject(ada.id)
-    return registry.open_operation(OperationKind.RELOCATE, subject, intent=intent, instance_id=ada.id)
+    return registry.operations.open(OperationKind.RELOCATE, subject, intent=intent, instance_id=ada.id)
 
 
 def standing(registry: Registry, ada: Instance) -> ReleaseStatus:
@@ -42,7 +42,7 @@ def test_one_that_was_left_halfway_waits_for_who_goes_on_with_it(registry: Regis
 @pytest.mark.parametrize("status", [OperationStatus.FAILED, OperationStatus.ABANDONED])
 def test_one_that_was_given_up_says_why(registry: Registry, ada: Instance, status: OperationStatus) -> None:
     operation = asked(registry, ada, "new")
-    registry.finish_operation(operation.id, status, "no gateway")
+    registry.operations.finish(operation.id, status, "no gateway")
     seen = standing(registry, ada)
     assert (seen.current, seen.activation) == ("", "")
     assert (seen.last, seen.last_to, seen.last_failed, seen.why) == (
@@ -54,5 +54,5 @@ def test_one_that_was_given_up_says_why(registry: Registry, ada: Instance, statu
 
 
 def test_whoever_sleeps_is_absent(registry: Registry, ada: Instance) -> None:
-    registry.set_status(ada.id, InstanceStatus.SUSPENDED)
+    registry.instances.set_status(ada.id, InstanceStatus.SUSPENDED)
     assert standing(registry, ada).absent == "suspended"

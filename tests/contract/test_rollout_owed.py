@@ -14,12 +14,12 @@ from tests.support.rollouts import NEW, STARTED, started
 def test_only_who_is_awake_and_in_no_rollout_is_brought_anything(registry: Registry) -> None:
     agents = [placed(registry, user) for user in ("ada", "bob", "eve")]
     for one in agents:
-        registry.set_status(one.id, InstanceStatus.RUNNING)
+        registry.instances.set_status(one.id, InstanceStatus.RUNNING)
     rollout = started(registry, *agents)
-    for target in registry.rollout_targets(rollout.id):
-        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
-    registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
-    registry.set_status(agents[1].id, InstanceStatus.SUSPENDED)
+    for target in registry.rollout_targets.list(rollout.id):
+        registry.rollout_targets.put(rollout.id, [replace(target, state=TargetState.OUTDATED)])
+    registry.rollouts.change(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
+    registry.instances.set_status(agents[1].id, InstanceStatus.SUSPENDED)
     assert {one.user for one in outdated(registry)} == {"ada", "bob", "eve"}
     assert {one.user for one in can_be_updated(registry, outdated(registry))} == {"ada", "eve"}
     started(registry, agents[2], rollout_id="r2")
@@ -33,9 +33,9 @@ def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> N
     ada, bob = placed(registry, "ada"), placed(registry, "bob")
     for number, (agent, action) in enumerate(((ada, Action.SLOT), (bob, Action.MACHINE))):
         rollout = started(registry, agent, rollout_id=f"r{number}", action=action)
-        [target] = registry.rollout_targets(rollout.id)
-        registry.put_rollout_targets(rollout.id, [replace(target, state=TargetState.OUTDATED)])
-        registry.change_rollout(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
+        [target] = registry.rollout_targets.list(rollout.id)
+        registry.rollout_targets.put(rollout.id, [replace(target, state=TargetState.OUTDATED)])
+        registry.rollouts.change(rollout, replace(rollout, state=RolloutState.DONE), STARTED)
     asked = requests(outdated(registry), "outdated", Spec())
     assert [(request.action, request.where) for request in asked] == [
         (Action.MACHINE, "user=bob"),

@@ -36,32 +36,32 @@ def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
 def begun(registry: Registry, state: RolloutState) -> Rollout:
     """A rollout to one user that came to that state, and its operation to its end."""
     event = replace(STARTED, decision={"where": ""})
-    operation = registry.add_rollout(ROLLOUT, [target_of(placed(registry, "ada"))], event)
-    registry.change_rollout(ROLLOUT, replace(ROLLOUT, state=state), event)
-    registry.finish_operation(operation.id, OperationStatus.DONE, state.value)
-    return registry.get_rollout(ROLLOUT.id)
+    operation = registry.rollouts.add(ROLLOUT, [target_of(placed(registry, "ada"))], event)
+    registry.rollouts.change(ROLLOUT, replace(ROLLOUT, state=state), event)
+    registry.operations.finish(operation.id, OperationStatus.DONE, state.value)
+    return registry.rollouts.get(ROLLOUT.id)
 
 
 async def test_a_rollout_that_is_halted_is_found_and_nothing_is_under_way_for_it(registry: Registry) -> None:
     halted = begun(registry, RolloutState.HALTED)
     assert await rollouts_of(registry).start(WISH) == halted
-    assert registry.list_operations(unfinished=True) == ()
+    assert registry.operations.list(unfinished=True) == ()
 
 
 async def test_gates_without_figures_to_stand_on_begin_nothing(registry: Registry) -> None:
     placed(registry, "ada")
     with pytest.raises(UnavailableError, match="Prometheus"):
         await rollouts_of(registry, "http://127.0.0.1:1").start(WISH)
-    assert registry.list_rollouts() == ()
+    assert registry.rollouts.list() == ()
 
 
 @pytest.mark.parametrize("state", [RolloutState.HALTED, RolloutState.ABORTED, RolloutState.DONE])
 def test_only_who_has_a_runner_is_left_to_the_workers(registry: Registry, state: RolloutState) -> None:
     rollouts_of(registry).leave(begun(registry, state))
-    assert registry.list_operations(unfinished=True) == ()
+    assert registry.operations.list(unfinished=True) == ()
 
 
 def test_a_rollout_that_goes_on_is_left_to_the_workers(registry: Registry) -> None:
     rollouts_of(registry).leave(begun(registry, RolloutState.RUNNING))
-    [operation] = registry.list_operations(unfinished=True)
+    [operation] = registry.operations.list(unfinished=True)
     assert (operation.kind, operation.step) == (OperationKind.ROLLOUT, QUEUED)

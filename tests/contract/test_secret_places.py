@@ -91,7 +91,7 @@ def test_the_registrys_key_is_made_in_its_home_and_found_there_again(tmp_path: P
     app = app_of(tmp_path)
     app.registry.close()
     ring = (tmp_path / "staging/keys/registry.key").read_text()
-    assert app_of(tmp_path, SECRETS_HOME="environment", SECRET_REGISTRY_KEY=ring).registry.list_instances() == ()
+    assert app_of(tmp_path, SECRETS_HOME="environment", SECRET_REGISTRY_KEY=ring).registry.instances.list() == ()
     with pytest.raises(RefusedError, match="damaged"):
         assert app_of(tmp_path, SECRETS_HOME="environment", SECRET_REGISTRY_KEY=CANARY).registry
 
@@ -100,20 +100,20 @@ async def test_the_registrys_key_is_rotated_where_it_lives(tmp_path: Path, regis
     if not registry_url.startswith("sqlite"):
         migrate_registry(registry_url)
     app = app_of(tmp_path, REGISTRY_URL=registry_url)
-    before = app.registry.sealing_key()
+    before = app.registry.sealing.key()
     prepared = await prepare_registry_key(app)
-    assert app.registry.sealing_key() == before, "nothing is sealed with it yet"
+    assert app.registry.sealing.key() == before, "nothing is sealed with it yet"
     assert await rotate_registry_key(app, why="yearly") == prepared
     ring = Ring.parse((tmp_path / "staging/keys/registry.key").read_text())
     assert (ring.current, set(ring.keys)) == (prepared, {prepared, before}), "a copy from before may be wanted back"
-    taken = app.registry.take_lease("registry/key", "another")
+    taken = app.registry.leases.take("registry/key", "another")
     with pytest.raises(LeaseHeldError, match="registry/key is being worked on by another"):
         await rotate_registry_key(app, why="at once")
-    app.registry.release_lease(taken)
+    app.registry.leases.release(taken)
     variables = {"REGISTRY_URL": registry_url, "SECRETS_HOME": "environment", "SECRET_REGISTRY_KEY": ring.to_text()}
     with pytest.raises(RefusedError, match="HERMESOPS_SECRET_REGISTRY_KEY"):
         await rotate_registry_key(app_of(tmp_path, **variables), why="in a variable")
-    assert app.registry.sealing_key() == prepared
+    assert app.registry.sealing.key() == prepared
 
 
 def test_what_no_one_needs_is_named(tmp_path: Path) -> None:

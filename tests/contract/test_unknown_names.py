@@ -17,18 +17,18 @@ FIELDS = frozenset({"user", "cell", "plan"})
 
 @pytest.mark.parametrize("typed", ["adda", "ada ", "Ada", "a\udcffda", "ada\0"])
 def test_an_unknown_user_is_told_with_the_nearest_who_has_an_instance(registry: Registry, typed: str) -> None:
-    registry.resolve_user("adam", create=True)
+    registry.users.resolve("adam", create=True)
     placed(registry, "ada")
     with pytest.raises(UsageError, match=r"no user '.*; nearest: ada$") as unknown:
-        registry.find_instance(typed)
+        registry.instances.find(typed)
     assert unknown.value.hint == "hermesops instance list"
 
 
 def test_a_user_whose_agent_ended_is_known(registry: Registry) -> None:
-    registry.mark_terminated(placed(registry, "ada").id)
-    assert registry.find_instance("ada").user_alias == "ada"
+    registry.terminations.terminate(placed(registry, "ada").id)
+    assert registry.instances.find("ada").user_alias == "ada"
     with pytest.raises(UsageError, match="nearest: ada"):
-        registry.find_instance("adda")
+        registry.instances.find("adda")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def ends(process: Any) -> None:  # noqa: ANN401 - multiprocessing's process
 
 
 def all_happened_once(registry: Registry, plan: Plan, rows: list[Operation]) -> None:
-    assert {row.id: registry.get_operation(row.id).status for row in rows} == {
+    assert {row.id: registry.operations.get(row.id).status for row in rows} == {
         row.id: OperationStatus.DONE for row in rows
     }
     assert FileWorld(plan.world).counts() == {f"{row.id} {effect}": 1 for row in rows for effect in EFFECTS}
@@ -107,7 +107,7 @@ def test_a_lost_queue_is_filled_again_from_the_rows(registry: Registry, plan: Pl
     until(lambda: bool(FileWorld(plan.world).counts()))
     drop_queue(plan)
     rows += leave_all(registry, range(OPERATIONS, 2 * OPERATIONS))
-    until(lambda: not registry.unfinished_operations())
+    until(lambda: not registry.operations.unfinished())
     worker.terminate()
     ends(worker)
     all_happened_once(registry, plan, rows)
@@ -124,7 +124,7 @@ def test_a_restart_of_the_database_loses_nothing(tmp_path: Path) -> None:
         worker = start(replace(plan, once=False, effect_s=0.1, concurrency=2))
         until(lambda: bool(FileWorld(plan.world).counts()))
         server.restart()
-        until(lambda: not registry.unfinished_operations())
+        until(lambda: not registry.operations.unfinished())
         worker.terminate()
         ends(worker)
         all_happened_once(registry, plan, rows)
@@ -136,25 +136,25 @@ async def test_workers_and_a_command_on_one_row_share_one_lease(registry: Regist
     (row,) = leave_all(registry, range(1))
     workers = [start(slow), start(slow)]
     command = operations_over(registry, slow, Fuse(0))
-    while not registry.list_leases():
+    while not registry.leases.list():
         await pause(0.05)
-    if any(lease.subject == row.subject for lease in registry.list_leases()):
+    if any(lease.subject == row.subject for lease in registry.leases.list()):
         with pytest.raises(LeaseHeldError, match=row.subject):
             await command.run(row)
     assert await command.resume(row, wait_s=30) == "everything happened"
     for worker in workers:
         await asyncio.to_thread(ends, worker)
     all_happened_once(registry, plan, [row])
-    assert len({step.holder for step in registry.operation_steps(row.id)} - {""}) == 1
+    assert len({step.holder for step in registry.operations.steps(row.id)} - {""}) == 1
 
 
 async def test_a_worker_that_is_told_to_stop_leaves_the_rest_to_the_next(registry: Registry, plan: Plan) -> None:
     (row,) = leave_all(registry, range(1))
     stopped = start(replace(plan, once=False, effect_s=1.0))
-    until(lambda: registry.get_operation(row.id).step.startswith(EFFECTS[0]))
+    until(lambda: registry.operations.get(row.id).step.startswith(EFFECTS[0]))
     stopped.terminate()
     await asyncio.to_thread(ends, stopped)
     assert FileWorld(plan.world).counts() == {f"{row.id} {EFFECTS[0]}": 1}, "the step under way is finished"
-    assert registry.list_leases() == (), "every lease is given back"
+    assert registry.leases.list() == (), "every lease is given back"
     await asyncio.to_thread(ends, start(plan))
     all_happened_once(registry, plan, [row])

@@ -15,7 +15,7 @@ async def ops(tmp_path: Path) -> Command:
     """An environment whose registry was written to twice."""
     command = Command(tmp_path / "home")
     registry = Container(Environment.load("local", command.environ), lambda _: None).registry
-    registry.append_audit("command_run", "instance/1", why="first")
+    registry.audit.append("command_run", "instance/1", why="first")
     registry.close()
     await command.ok("registry", "restored", "--reason", "second")
     return command

@@ -53,8 +53,8 @@ def secrets_of(world: Command, user: str) -> tuple[str, PresentToken]:
         sealer=lambda _: KeyRing.load(folder / "keys" / "registry.key"),
     )
     try:
-        instance = registry.find_instance(user)
-        return registry.api_server_key(instance.id), registry.model_token(instance.id)
+        instance = registry.instances.find(user)
+        return registry.instance_secrets.api_server_key(instance.id), registry.model_tokens.get(instance.id)
     finally:
         registry.close()
 

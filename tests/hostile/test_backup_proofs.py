@@ -379,8 +379,8 @@ async def test_others_of_the_same_run_are_proved(three: tuple[_Repository, Rows]
 
     restic = Restic({"PATH": os.defpath, "HOME": "/nonexistent"}, credential)
     proof = Proof(rows, KnownKeys(str(repository.path), "word"), restic, lambda _: None, QUICK)
-    proved = await fan_out(list(rows.backups.values()), proof.prove, Places(1, 30, 60))
+    proved = await fan_out(list(rows.known.values()), proof.prove, Places(1, 30, 60))
     assert [not isinstance(one, HermesError) and one.is_proved for one in proved] == [True, False, True]
-    missing = replace(next(iter(rows.backups.values())), id="f" * 64)
-    rows.backups[missing.id] = missing
+    missing = replace(next(iter(rows.known.values())), id="f" * 64)
+    rows.known[missing.id] = missing
     assert "restic" in (await proof.prove(missing)).checked

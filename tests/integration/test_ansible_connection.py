@@ -201,7 +201,7 @@ async def test_hosts_of_the_registry_are_reached_by_name(bench: Bench, tmp_path:
         for alias, machine_id in (("ada", bench.machine_id), ("bob", None)):
             instance = placed(registry, alias, cell=CellName("hel1-01"))
             if machine_id:
-                registry.set_machine(instance.id, MachineId(machine_id))
+                registry.instances.set_machine(instance.id, MachineId(machine_id))
     code, output = await _ansible(
         "ansible",
         *("cell_hel1_01", "-i", str(assets.folder("ansible") / "inventory" / "registry.yml")),

@@ -66,7 +66,7 @@ async def check_taken_in(app: Container, vendor: FakeJustAvps) -> None:
     await app.cell_stacks.up(CELL1)
     assert len(vendor.orders) == orders
     assert await take(app, ids) == (), "what is in already stays as it is"
-    [entry] = [one for one in app.registry.list_audit(limit=100) if one.action == "machines_imported"]
+    [entry] = [one for one in app.registry.audit.list(limit=100) if one.action == "machines_imported"]
     assert entry.after == {str(name): id_ for name, id_ in ids.items()}
 
 

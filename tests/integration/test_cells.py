@@ -69,8 +69,8 @@ def app(vendor: RegionalVendor, tmp_path: Path) -> Container:
 
 
 def place(app: Container, alias: str, region: str = "hel1", size: int = 40) -> Instance:
-    return app.registry.place_instance(
-        app.registry.resolve_user(alias, create=True),
+    return app.registry.placements.place(
+        app.registry.users.resolve(alias, create=True),
         plan=Plan.LIGHT,
         server_type="starter",
         image_id=None,
@@ -107,7 +107,7 @@ async def test_wishes_on_two_computers_are_a_few_runs_and_one_machine_each(
     ups = [run for run in await app.engine.history(stack_of(CELL1)) if run.changes.get("create")]
     assert len(ups) <= 4, "at most the first of each computer, and one for all who waited there"
     assert (await app.cell_stacks.preview(CELL1)).destructive == ()
-    assert app.registry.get_cell(CELL1).brought_at is not None
+    assert app.registry.cells.get(CELL1).brought_at is not None
 
 
 @pytest.mark.turns(6, at=5)
@@ -129,7 +129,7 @@ async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVen
     again = await Cells.select(app, names=("cell3",), where="", everything=False).up((), named=NOTHING)
     assert failure_of(again) is None
     assert len(vendor.orders) == 3
-    rows = app.registry.list_operations(kind=OperationKind.STACK_UP)
+    rows = app.registry.operations.list(kind=OperationKind.STACK_UP)
     assert Counter(row.status for row in rows if row.subject == "cell/cell1") == {OperationStatus.DONE: 1}
     assert {row.status for row in rows if row.subject == "cell/cell3"} >= {OperationStatus.DONE}
 
@@ -137,7 +137,7 @@ async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVen
 async def test_somebody_else_at_a_cell_is_named_and_the_rest_goes_on(vendor: RegionalVendor, app: Container) -> None:
     for number in range(2):
         place(app, f"u{number}", size=1)
-    app.registry.take_lease("cell/cell1", "another")
+    app.registry.leases.take("cell/cell1", "another")
     runs = await Cells.select(app, names=(), where="region=hel1", everything=False).up((), named=NOTHING)
     assert [run.error is None for run in runs] == [False, True]
     assert isinstance(runs[0].error, RefusedError)
@@ -150,7 +150,7 @@ async def test_only_the_machine_that_is_meant_is_made_and_refreshed(vendor: Regi
     cells = Cells.select(app, names=("cell1",), where="", everything=False)
     assert failure_of(await cells.up((first.machine_name,), named=NOTHING)) is None
     assert list(names(vendor)) == [first.machine_name]
-    assert app.registry.get_cell(CELL1).brought_at is None
+    assert app.registry.cells.get(CELL1).brought_at is None
     shown = await app.cell_stacks.preview(CELL1)
     assert [c.name for c in shown.changes if c.kind is ChangeKind.CREATE] == [second.machine_name]
     assert isinstance(failure_of(await cells.up(("nobodys",), named=NOTHING)), UsageError)
@@ -167,7 +167,7 @@ async def test_what_no_row_wants_is_shown_and_not_destroyed(vendor: RegionalVend
     """A row that vanished without an operation: its machine is protected from every run that does not name it."""
     kept, lost = place(app, "ada"), place(app, "bob")
     await make(app, kept)
-    app.registry.mark_terminated(lost.id)
+    app.registry.terminations.terminate(lost.id)
     shown = await app.cell_stacks.preview(CELL1)
     assert [change.name for change in shown.destructive] == [lost.machine_name]
     with pytest.raises(RefusedError, match=lost.machine_name):

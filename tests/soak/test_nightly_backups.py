@@ -89,9 +89,9 @@ async def test_a_night_of_a_thousand(world: Command) -> None:
             assert not any(told.values()), told
             slots.append(len(told))
         night_s = time.monotonic() - began
-        made = Counter(backup.instance_id for backup in app.registry.list_backups())
-        nearest = _nearest(app.registry.list_backups())
-        loss = app.registry.loss(timedelta(hours=24))
+        made = Counter(backup.instance_id for backup in app.registry.backups.list())
+        nearest = _nearest(app.registry.backups.list())
+        loss = app.registry.backups.loss(timedelta(hours=24))
     mean = AGENTS / SLOTS
     _show(
         {

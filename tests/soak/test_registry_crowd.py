@@ -93,7 +93,7 @@ def test_whatever_is_killed_nothing_contradicts_itself(tmp_path: Path) -> None:
             process.wait()
         anchors = [Anchor(crowd.anchor(computer)) for computer in range(COMPUTERS)]
         found = contradictions(registry, anchors, crowd.said())
-        entries = len(registry.list_audit(limit=10**9))
+        entries = len(registry.audit.list(limit=10**9))
         registry.close()
     table = Table(title="Registry: computers at random on one PostgreSQL")
     for column in ("computers", "kill -9", "database restarts", "audit entries", "tokens", "seconds", "contradictions"):

@@ -40,7 +40,7 @@ def test_a_worker_dies_at_every_moment(database: str, tmp_path: Path) -> None:
         last = start(plan)
         last.join(120)
         counts = FileWorld(plan.world).counts()
-        done = sum(registry.get_operation(row.id).status is OperationStatus.DONE for row in rows)
+        done = sum(registry.operations.get(row.id).status is OperationStatus.DONE for row in rows)
         twice = [effect for effect, count in counts.items() if count != 1]
         _show(database, killed, len(rows), done, len(counts), len(twice), time.monotonic() - started)
         registry.close()

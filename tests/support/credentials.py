@@ -8,21 +8,22 @@ from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId
 from hermesops.node.instance.identity.credential import Credential
 from hermesops.pki.authority import Authority, fresh_key
+from tests.support.fake_registry import FakeRegistry
 
 NAMES = MachineNames("local", MachineId("m-1"))
 LIFE = timedelta(days=7)
 
 
-class Roots:
+class Roots(FakeRegistry):
     """Roots in memory."""
 
     def __init__(self) -> None:
         self.held: list[str] = []
 
-    def list_authorities(self) -> Sequence[str]:
+    def certificates_list_authorities(self) -> Sequence[str]:
         return self.held
 
-    def trust_authority(self, certificate: str, *, only_first: bool) -> bool:
+    def certificates_trust_authority(self, certificate: str, *, only_first: bool) -> bool:
         if not (self.held and only_first):
             self.held.append(certificate)
         return certificate in self.held

@@ -120,7 +120,7 @@ class Crowd:
     def _words(self, chance: random.Random) -> tuple[str, ...]:
         user = chance.choice(self._users)
         try:
-            cells = {one.user_alias: one.cell for one in self._registry.list_instances()}
+            cells = {one.user_alias: one.cell for one in self._registry.instances.list()}
         except UnavailableError:
             cells = {}  # the database is being restarted
         if user not in cells:

@@ -110,7 +110,7 @@ async def trial(world: Command, scale: Scale, seed: int) -> Told:
     before = await rows(world)
     async with app.session() as session:
         ground = Ground(session, chance)
-        await plant(ground, app.registry.list_ordered(), scale.times)
+        await plant(ground, app.registry.fleet.list_ordered(), scale.times)
     repaired = await repair_all(world, _same_each_time(world, ground.names))
     found = {Expected(r.finding["kind"], ground.names.get(s := r.finding["subject"], s)) for r in repaired.rounds[0]}
     assert found == ground.expected, found ^ ground.expected
@@ -123,7 +123,7 @@ async def trial(world: Command, scale: Scale, seed: int) -> Told:
 
 async def order_faults(world: Command, app: Container, chance: random.Random, times: int) -> None:
     """Have the vendor go wrong about machines that are not made yet, each in one way."""
-    by_age = [instance.machine_name for instance in app.registry.list_instances()]
+    by_age = [instance.machine_name for instance in app.registry.instances.list()]
     victims = iter(chance.sample(by_age, k=min(len(by_age), times * len(_ORDERS))))
     status = (await world.ok("local", "status", "--json")).json
     access = Access(status["api_url"], Path(status["api_key_file"]))
@@ -163,7 +163,7 @@ async def up_until_done(world: Command, app: Container) -> tuple[int, ...]:
 
 def _nobody_works(app: Container) -> Any:  # noqa: ANN401 - what ``until`` takes
     async def look() -> bool | Pending[bool]:
-        held = app.registry.list_leases()
+        held = app.registry.leases.list()
         return Pending(", ".join(lease.subject for lease in held)) if held else True
 
     return look
@@ -195,7 +195,7 @@ def _same_each_time(world: Command, names: Mapping[str, str]) -> Manner:
 
 async def check_whole(app: Container, users: set[str]) -> None:
     """Every wanted machine is there once and ready, nothing else is, and nothing would change."""
-    living = {row.instance.title: row.instance for row in app.registry.list_ordered()}
+    living = {row.instance.title: row.instance for row in app.registry.fleet.list_ordered()}
     assert living.keys() == users, living.keys() ^ users
     assert {instance.status for instance in living.values()} == {InstanceStatus.RUNNING}
     async with app.vendor() as client:
@@ -203,12 +203,12 @@ async def check_whole(app: Container, users: set[str]) -> None:
     assert Counter(machine.name for machine in listed) == Counter(one.machine_name for one in living.values())
     assert {machine.id for machine in listed} == {one.machine_id for one in living.values()}
     assert {machine.status for machine in listed} == {MachineStatus.READY}
-    for cell in app.registry.list_cells():
+    for cell in app.registry.cells.list():
         changes = (await app.cell_stacks.preview(cell.name)).changes
         assert [one for one in changes if one.kind is not ChangeKind.SAME] == []
         drift = (await app.cell_stacks.preview_refresh(cell.name)).changes
         assert [one for one in drift if one.kind is not ChangeKind.SAME] == []
-    assert not [one for one in app.registry.list_operations() if not one.status.has_ended]
+    assert not [one for one in app.registry.operations.list() if not one.status.has_ended]
     assert app.contradictions() == []
 
 
@@ -223,7 +223,7 @@ async def final(app: Container) -> dict[str, tuple[str, ...]]:
     async with app.vendor() as client:
         machines = {machine.id: machine for machine in await client.list_machines()}
     told: dict[str, tuple[str, ...]] = {}
-    for row in app.registry.list_ordered():
+    for row in app.registry.fleet.list_ordered():
         machine = machines[row.instance.machine_id or ""]
         has = (machine.status.value, machine.server_type, machine.region)
         told[row.instance.title] = (row.instance.plan, row.instance.status, row.instance.cell, row.server_type, *has)

@@ -77,6 +77,7 @@ from hermesops.settings import Environment
 from hermesops.verify.backend import answers_of
 from hermesops.verify.observations import observations_in
 from tests.support.credentials import LIFE, NAMES, authority_in, credential_of
+from tests.support.fake_registry import FakeRegistry
 from tests.support.release_operator import Remembered
 from tests.support.states import state_of
 
@@ -519,8 +520,8 @@ def _certificate_request(data: bytes) -> object:
 
 @_parser(lambda: _proved()[2])
 def _certificate_of_a_caller(data: bytes) -> object:
-    class Nobody:
-        def good_certificate(self, _serial: str) -> None:
+    class Nobody(FakeRegistry):
+        def certificates_find_valid(self, _serial: str) -> None:
             return None
 
     service = PlatformService(Nobody(), None, None, environment="local")  # type: ignore[arg-type]  # never reached

@@ -155,18 +155,18 @@ async def haunt_state(ground: Ground, row: Ordered) -> None:
 
 
 async def mistake_in_row(ground: Ground, row: Ordered) -> None:
-    ground.app.registry.set_machine(row.instance.id, MachineId(ground.new_id()), why="test")
+    ground.app.registry.instances.set_machine(row.instance.id, MachineId(ground.new_id()), why="test")
     ground.expect(Kind.MACHINE_REPLACED, row.instance.title)
 
 
 async def halve(ground: Ground, row: Ordered) -> None:
-    ground.app.registry.set_status(row.instance.id, InstanceStatus.PROVISIONING, why="test")
+    ground.app.registry.instances.set_status(row.instance.id, InstanceStatus.PROVISIONING, why="test")
     ground.expect(Kind.UNFINISHED, row.instance.title)
 
 
 async def give_up(ground: Ground, row: Ordered) -> None:
     """Begin an end as a command does that dies at once."""
-    ground.app.registry.mark_for_deletion(row.instance.id, why="test")
+    ground.app.registry.instances.mark_for_deletion(row.instance.id, why="test")
     ground.leaving.add(row.instance.title)
     ground.expect(Kind.LEAVING, row.instance.title)
 
@@ -201,9 +201,9 @@ async def plant(ground: Ground, rows: Sequence[Ordered], times: int) -> None:
             await broken(ground, next(victims))
     one, other = victims
     for row, wrong in ((one, other), (other, one)):
-        ground.app.registry.set_machine(row.instance.id, MachineId(_id(wrong)), why="test")
+        ground.app.registry.instances.set_machine(row.instance.id, MachineId(_id(wrong)), why="test")
         ground.expect(Kind.MACHINE_REPLACED, row.instance.title)
-    for name in ground.app.registry.ended_machines():
+    for name in ground.app.registry.fleet.ended_machines():
         ground.names[name] = "machine of one that ended"
         await ground.order(one, name)
         ground.expect(Kind.ORPHAN_ENDED, ground.names[name])

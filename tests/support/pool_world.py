@@ -3,7 +3,7 @@
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from hermesops import waiting
@@ -20,6 +20,7 @@ from hermesops.pool.claims import Claims
 from hermesops.pool.decide import Target
 from hermesops.pool.workflow import PoolFill
 from hermesops.registry import Registry
+from tests.support.intercepted_registry import InterceptedRegistry
 
 CELL = CellName("cell1")
 IMAGES = (ImageId("i-1"), ImageId("i-2"))
@@ -43,14 +44,10 @@ class Computer:
     changes: int = 0
     is_dead: bool = False
 
-    @property
+    @cached_property
     def rows(self) -> Any:  # noqa: ANN401 - the registry, as far as this computer still reaches it
         """The registry through this computer."""
-        return self
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self.registry, name)
-        return partial(self.change, method)
+        return InterceptedRegistry(self.registry, lambda _name, call: self.change(call))
 
     def change(self, do: Callable[..., Any], *given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever it does
         """Do something, unless this computer dies of it."""
@@ -105,7 +102,7 @@ class Cloud:
 
     def destroy(self, name: MachineName) -> None:
         """Take a machine away."""
-        if any(instance.machine_name == name for instance in self.registry.list_instances()):
+        if any(instance.machine_name == name for instance in self.registry.instances.list()):
             self.wrong.append(f"{name} was destroyed, and a user is on it")
         self.machines.pop(name, None)
         self.gone.add(name)
@@ -148,7 +145,10 @@ class Site:
         async with LeaseKeeper(self.computer.rows, f"stack/{cell}"):
             if not await still_wanted():
                 return
-            spec, machines_to_delete = self.cloud.registry.cell_spec(cell), self.cloud.registry.machines_to_delete(cell)
+            spec, machines_to_delete = (
+                self.cloud.registry.cells.spec(cell),
+                self.cloud.registry.cells.machines_to_delete(cell),
+            )
             await self.cloud.pause()
             if self.cloud.meanwhile:
                 await self.cloud.meanwhile()
@@ -177,7 +177,7 @@ async def fill(site: Site, wanted: Target) -> str:
     computer = site.computer.rows
     alone = partial(LeaseKeeper, computer)
     try:
-        operation = computer.open_operation(OperationKind.POOL_FILL, pool_subject(CELL), intent={"cell": str(CELL)})
+        operation = computer.operations.open(OperationKind.POOL_FILL, pool_subject(CELL), intent={"cell": str(CELL)})
         targets = [wanted] if wanted.size else []
 
         def make(_operation: Operation, _lease: Lease) -> Reconciler[Any, Any]:
@@ -192,7 +192,7 @@ async def come(site: Site, alias: str, wanted: Target) -> None:
     """A newcomer takes a machine of the pool, if one is ready, and is given it."""
     computer, cloud = site.computer.rows, site.cloud
     claims = Claims(computer, site.is_up, partial(LeaseKeeper, computer))
-    user = partial(computer.resolve_user, alias, create=True)
+    user = partial(computer.users.resolve, alias, create=True)
     instance = await claims.claim(user, wanted, region="hel1")
     if instance and instance.machine_id:
         before = cloud.owners.setdefault(instance.machine_id, instance.id)
@@ -203,7 +203,7 @@ async def come(site: Site, alias: str, wanted: Target) -> None:
 def problems(cloud: Cloud, size: int, image: int) -> list[str]:
     """What is not as it must be once everything has come to rest."""
     registry = cloud.registry
-    instances, spares = registry.list_instances(), registry.list_spares(cell=CELL)
+    instances, spares = registry.instances.list(), registry.spares.list(cell=CELL)
     found = list(cloud.wrong)
     names = sorted([*(one.machine_name for one in instances), *(one.name for one in spares)])
     if names != sorted(cloud.machines) or set(names) != cloud.stack:
@@ -218,12 +218,12 @@ def problems(cloud: Cloud, size: int, image: int) -> list[str]:
         found.append(f"a user's machine is in the pool again: {touched}")
     if cloud.gone & {one.machine_name for one in instances}:
         found.append("an instance is on a machine that was destroyed")
-    keys = {registry.api_server_key(one.id) for one in instances}
+    keys = {registry.instance_secrets.api_server_key(one.id) for one in instances}
     if len(keys) != len(instances):
         found.append("two instances have one key")
-    return found + [one.what for one in registry.contradictions()]
+    return found + [one.what for one in registry.consistency.contradictions()]
 
 
 def opened(registry: Registry) -> None:
     """Open the cell."""
-    registry.open_cell(Placement(CELL, "hel1", only_plan=None))
+    registry.cells.open(Placement(CELL, "hel1", only_plan=None))

@@ -19,26 +19,27 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
 from hermesops.node.state.archive import trailer
 from hermesops.node.state.digest import Digest
+from tests.support.fake_registry import FakeRegistry
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 QUICK = Allowance(least_s=60, most_s=60, processor_s=20, memory_bytes=512 << 20, members=2000, reserve_bytes=64 << 20)
 
 
 @dataclass
-class Rows:
+class Rows(FakeRegistry):
     """The registry's backups.
 
     Attributes:
-        backups: By id.
+        known: By id.
     """
 
-    backups: dict[str, Backup] = field(default_factory=dict)
+    known: dict[str, Backup] = field(default_factory=dict)
 
-    def note_check(self, backup_id: str, problem: str) -> None:
-        self.backups[backup_id] = replace(self.backups[backup_id], checked_at=NOW, checked=problem)
+    def backups_record_check(self, backup_id: str, problem: str) -> None:
+        self.known[backup_id] = replace(self.known[backup_id], checked_at=NOW, checked=problem)
 
-    def get_backup(self, _instance_id: InstanceId, text: str) -> Backup:
-        return self.backups[text]
+    def backups_get(self, _instance_id: InstanceId, text: str) -> Backup:
+        return self.known[text]
 
 
 class KnownKeys(Keys):
@@ -121,7 +122,7 @@ class Proofs:
         """A backup that a program writes."""
         backup = Backup(f"{len(self._programs):08x}", InstanceId("i-1"), NOW, "test", size, size, state)
         self._programs[backup.id] = words
-        self._rows.backups[backup.id] = backup
+        self._rows.known[backup.id] = backup
         return backup
 
     async def prove(self, backup: Backup) -> Backup:

@@ -53,8 +53,8 @@ def registry_at(
 
 def placed(registry: Registry, alias: str = "ada", plan: Plan = Plan.LIGHT, *, cell: CellName = CELL) -> Instance:
     """The user's instance, made in that cell unless there is one."""
-    return registry.place_instance(
-        registry.resolve_user(alias, create=True),
+    return registry.placements.place(
+        registry.users.resolve(alias, create=True),
         plan=plan,
         server_type="starter",
         image_id=None,

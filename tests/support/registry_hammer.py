@@ -53,7 +53,7 @@ class Computer:
                 pause_blocking(0.1)  # the database is being restarted
 
     def _instance(self) -> InstanceId:
-        return self._registry.find_instance(self._chance.choice(ALIASES)).id
+        return self._registry.instances.find(self._chance.choice(ALIASES)).id
 
     def _provision(self) -> Iterable[str]:
         cell = CellName(f"cell{self._chance.randint(1, 2)}")
@@ -62,68 +62,72 @@ class Computer:
 
     def _move(self) -> Iterable[str]:
         instance_id = self._instance()
-        self._registry.set_machine(instance_id, MachineId(f"m-{instance_id}-{self._chance.randint(1, 3)}"))
-        self._registry.set_status(instance_id, self._chance.choice((InstanceStatus.RUNNING, InstanceStatus.SUSPENDED)))
+        self._registry.instances.set_machine(instance_id, MachineId(f"m-{instance_id}-{self._chance.randint(1, 3)}"))
+        self._registry.instances.set_status(
+            instance_id, self._chance.choice((InstanceStatus.RUNNING, InstanceStatus.SUSPENDED))
+        )
         return ()
 
     def _end(self) -> Iterable[str]:
         instance_id = self._instance()
         with self._alone(instance_id):
             if self._chance.random() < 0.3:
-                self._registry.mark_terminated(instance_id, why="random")
+                self._registry.terminations.terminate(instance_id, why="random")
             else:
-                self._registry.revoke_model_tokens(instance_id, why="random")
+                self._registry.model_tokens.revoke(instance_id, why="random")
         return ()
 
     def _lease(self) -> Iterable[str]:
         subject = self._chance.choice(SUBJECTS)
         held = self._held.pop(subject, None)
         if held and self._chance.random() < 0.5:
-            if not self._registry.renew_leases([held]):
+            if not self._registry.leases.renew([held]):
                 self._held[subject] = held
         elif held:
-            self._registry.release_lease(held)
+            self._registry.leases.release(held)
         else:
-            self._held[subject] = lease = self._registry.take_lease(subject, self._name)
+            self._held[subject] = lease = self._registry.leases.take(subject, self._name)
             return (f"token {subject} {lease.epoch} {lease.counter}",)
         return ()
 
     def _operate(self) -> Iterable[str]:
         subject = self._chance.choice(SUBJECTS)
-        operation = self._registry.open_operation(OperationKind.STACK_UP, subject)
-        self._registry.record_step(operation.id, f"step {self._chance.random()}", lease=self._held.get(subject))
+        operation = self._registry.operations.open(OperationKind.STACK_UP, subject)
+        self._registry.operations.record_step(
+            operation.id, f"step {self._chance.random()}", lease=self._held.get(subject)
+        )
         if self._chance.random() < 0.5:
             ended = self._chance.choice((OperationStatus.DONE, OperationStatus.FAILED))
-            self._registry.finish_operation(operation.id, ended, "over", lease=self._held.get(subject))
+            self._registry.operations.finish(operation.id, ended, "over", lease=self._held.get(subject))
         return ()
 
     def _keep(self) -> Iterable[str]:
         machine_id = MachineId(f"m-{self._instance()}-1")
         expires_at = datetime.now(UTC) + timedelta(hours=1)
         token = ProxyToken(str(self._chance.random()), machine_id, "platform", expires_at, "secret")
-        self._registry.keep_proxy_token(token)
-        self._registry.connect_service(self._instance(), "google", access_token="secret")
+        self._registry.proxy_tokens.keep(token)
+        self._registry.connections.connect(self._instance(), "google", access_token="secret")
         return ()
 
     def _configure(self) -> Iterable[str]:
         instance_id = self._instance()
         settings = InstanceSettings(personality=f"{self._chance.random()}")
         with self._alone(instance_id) as lease:
-            if self._registry.get_instance(instance_id).status is not InstanceStatus.TERMINATED:
-                operation = self._registry.change_instance_settings(
+            if self._registry.instances.get(instance_id).status is not InstanceStatus.TERMINATED:
+                operation = self._registry.settings_changes.change(
                     instance_id, settings, subject=lease.subject, intent={}, why="random"
                 )
-                self._registry.finish_operation(operation.id, OperationStatus.DONE, "over", lease=lease)
+                self._registry.operations.finish(operation.id, OperationStatus.DONE, "over", lease=lease)
         return ()
 
     @contextmanager
     def _alone(self, instance_id: InstanceId) -> Iterator[Lease]:
         """Hold the lease of an instance, as whoever changes one does."""
-        lease = self._registry.take_lease(f"instance/{instance_id}", self._name)
+        lease = self._registry.leases.take(f"instance/{instance_id}", self._name)
         try:
             yield lease
         finally:
-            self._registry.release_lease(lease)
+            self._registry.leases.release(lease)
 
 
 def contradictions(registry: Registry, anchors: Iterable[Anchor], said: Iterable[str]) -> list[str]:
@@ -134,9 +138,9 @@ def contradictions(registry: Registry, anchors: Iterable[Anchor], said: Iterable
         anchors: Those of all computers.
         said: Every line that any computer printed.
     """
-    found = [f"{one.subject} {one.what}" for one in registry.contradictions()]
+    found = [f"{one.subject} {one.what}" for one in registry.consistency.contradictions()]
     for anchor in anchors:
-        found += [f"audit {one.id} {one.what}" for one in registry.check_audit(anchor).findings]
+        found += [f"audit {one.id} {one.what}" for one in registry.audit.check(anchor).findings]
     lines = [line.split() for line in said]
     found += [" ".join(line) for line in lines if line[0] != "token"]
     tokens = Counter(tuple(line) for line in lines)
@@ -146,16 +150,16 @@ def contradictions(registry: Registry, anchors: Iterable[Anchor], said: Iterable
 
 def _unaudited(registry: Registry) -> Iterator[str]:
     """Rows that changed without an entry, and entries of changes that did not happen."""
-    entries = registry.list_audit(limit=10**9)
+    entries = registry.audit.list(limit=10**9)
     actions = Counter(entry.action for entry in entries)
-    instances = registry.list_instances(terminated=True)
-    operations = registry.list_operations(limit=10**9)
+    instances = registry.instances.list(terminated=True)
+    operations = registry.operations.list(limit=10**9)
     ended = [one for one in operations if one.status in {OperationStatus.DONE, OperationStatus.FAILED}]
     abandoned = [one for one in operations if one.status is OperationStatus.ABANDONED]
     counts = {
         "instance_created": len(instances),
-        "user_created": len(registry.list_users()),
-        "cell_opened": len(registry.list_cells()),
+        "user_created": len(registry.users.list()),
+        "cell_opened": len(registry.cells.list()),
         "operation_opened": len(operations),
         "operation_ended": len(ended) + len(abandoned),
     }

@@ -194,11 +194,11 @@ class RelayWorld:
         """An agent whose machine's ports are reached there."""
         instance = placed(self.registry, alias)
         machine = MachineId(f"m-{alias}")
-        self.registry.set_machine(instance.id, machine)
-        self.registry.set_status(instance.id, status)
+        self.registry.instances.set_machine(instance.id, machine)
+        self.registry.instances.set_status(instance.id, status)
         until = self.registry.now() + timedelta(hours=6)
-        self.registry.keep_proxy_token(ProxyToken(f"t-{alias}", machine, PLATFORM, until, TOKEN + alias, url))
-        return self.registry.find_instance(alias)
+        self.registry.proxy_tokens.keep(ProxyToken(f"t-{alias}", machine, PLATFORM, until, TOKEN + alias, url))
+        return self.registry.instances.find(alias)
 
     async def ask(
         self,

@@ -38,5 +38,5 @@ def started(registry: Registry, *instances: Instance, rollout_id: str = "r1", ac
     """A rollout to those, just begun."""
     now = registry.now()
     rollout = replace(ROLLOUT, id=RolloutId(rollout_id), action=action, created_at=now, updated_at=now)
-    registry.add_rollout(rollout, [target_of(one, number) for number, one in enumerate(instances)], STARTED)
+    registry.rollouts.add(rollout, [target_of(one, number) for number, one in enumerate(instances)], STARTED)
     return rollout

@@ -22,6 +22,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Purpose, Spare, SpareStatus
 from hermesops.model.state import Part, State
+from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -77,7 +78,7 @@ class SmallReleases:
 
 
 @dataclass
-class SmallWorld:
+class SmallWorld(FakeRegistry):
     """Everything of one user.
 
     Attributes:
@@ -92,8 +93,8 @@ class SmallWorld:
     wanted: bool = True
     computers: dict[MachineName, Computer] = field(default_factory=dict)
     stack: set[MachineName] = field(default_factory=set)
-    spares: list[Spare] = field(default_factory=list)
-    backups: list[Backup] = field(default_factory=list)
+    spare_machines: list[Spare] = field(default_factory=list)
+    kept_backups: list[Backup] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     cannot_resize: bool = False
     broken_backups: bool = False
@@ -180,7 +181,7 @@ class SmallWorld:
             return None
         return not self._by_id(machine.id).runs
 
-    def mark_terminated(self, _instance_id: InstanceId) -> None:
+    def terminations_terminate(self, _instance_id: InstanceId) -> None:
         assert not self.snapshots, "the vendor keeps the disk of an agent that has ended"
         self.instance = replace(self.instance, status=InstanceStatus.TERMINATED)
 
@@ -217,7 +218,7 @@ class SmallWorld:
 
     # Releases
 
-    def note_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
+    def rollout_targets_record_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
         self.noted = seen[self.instance.id]
 
     def run_release(self, machine_id: MachineId, release: ReleaseId) -> None:
@@ -232,13 +233,13 @@ class SmallWorld:
             raise UnavailableError("the object store does not answer")
 
     def made(self, _instance_id: InstanceId, why: str) -> Backup | None:
-        return next((backup for backup in self.backups if backup.why == why), None)
+        return next((backup for backup in self.kept_backups if backup.why == why), None)
 
     def newest(self, _instance_id: InstanceId) -> Backup | None:
-        return self.backups[-1] if self.backups else None
+        return self.kept_backups[-1] if self.kept_backups else None
 
     def get(self, _instance_id: InstanceId, snapshot: str) -> Backup:
-        return next(backup for backup in self.backups if backup.id == snapshot)
+        return next(backup for backup in self.kept_backups if backup.id == snapshot)
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
         if found := self.made(instance.id, why):
@@ -247,8 +248,8 @@ class SmallWorld:
         assert computer.fenced, "a copy of a state that is being written"
         if self.store_goes:
             raise UnavailableError("the object store does not answer")
-        backup = Backup(f"snapshot{len(self.backups)}", instance.id, AT, why, 1, 1, computer.state)
-        self.backups.append(backup)
+        backup = Backup(f"snapshot{len(self.kept_backups)}", instance.id, AT, why, 1, 1, computer.state)
+        self.kept_backups.append(backup)
         return backup
 
     async def restore(self, _instance: Instance, machine_id: MachineId, backup: Backup) -> State:
@@ -259,7 +260,7 @@ class SmallWorld:
 
     async def prove(self, _instance: Instance, backup: Backup) -> Backup:
         proved = replace(backup, checked_at=AT, checked="messages differ" if self.broken_backups else "")
-        self.backups = [proved if each.id == backup.id else each for each in self.backups]
+        self.kept_backups = [proved if each.id == backup.id else each for each in self.kept_backups]
         return proved
 
     async def revoke(self, _instance_id: InstanceId) -> None:
@@ -272,31 +273,31 @@ class SmallWorld:
 
     # Rows
 
-    def begin_grace(self, _instance_id: InstanceId, until: datetime, *, why: str) -> None:  # noqa: ARG002 - the port's
+    def instances_begin_grace(self, _instance_id: InstanceId, until: datetime, *, why: str) -> None:  # noqa: ARG002 - the port's
         self.instance = replace(self.instance, status=InstanceStatus.SUSPENDED, grace_until=until)
 
-    def is_machine_wanted(self, _instance_id: InstanceId) -> bool:
+    def instances_is_machine_wanted(self, _instance_id: InstanceId) -> bool:
         return self.wanted
 
-    def leave_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
+    def instances_leave_machine(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
         self.wanted = False
 
-    def mark_for_deletion(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
+    def instances_mark_for_deletion(self, _instance_id: InstanceId, *, why: str = "") -> None:  # noqa: ARG002 - the port's
         self.wanted = False
 
-    def set_status(self, _instance_id: InstanceId, status: InstanceStatus) -> None:
+    def instances_set_status(self, _instance_id: InstanceId, status: InstanceStatus) -> None:
         self.instance = replace(self.instance, status=status)
 
-    def change_plan(self, _instance_id: InstanceId, plan: Plan, server_type: str, *, why: str) -> None:  # noqa: ARG002 - the port's
+    def instances_change_plan(self, _instance_id: InstanceId, plan: Plan, server_type: str, *, why: str) -> None:  # noqa: ARG002 - the port's
         self.instance = replace(self.instance, plan=plan)
 
-    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> list[Spare]:
-        return [each for each in self.spares if each.purpose is purpose and each.instance_id == instance_id]
+    def spares_list(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> list[Spare]:
+        return [each for each in self.spare_machines if each.purpose is purpose and each.instance_id == instance_id]
 
-    def find_spare(self, name: MachineName) -> Spare | None:
-        return next((spare for spare in self.spares if spare.name == name), None)
+    def spares_find(self, name: MachineName) -> Spare | None:
+        return next((spare for spare in self.spare_machines if spare.name == name), None)
 
-    def place_spare(
+    def spares_place(
         self,
         purpose: Purpose,
         *,
@@ -323,14 +324,21 @@ class SmallWorld:
             epoch=0,
             created_at=AT,
         )
-        self.spares.append(spare)
+        self.spare_machines.append(spare)
         return spare
 
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:  # noqa: ARG002 - the port's
-        self.spares = [replace(s, machine_id=machine_id) if s.name == name else s for s in self.spares]
+    def spares_set_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.spare_machines = [replace(s, machine_id=machine_id) if s.name == name else s for s in self.spare_machines]
 
-    def cut_over(self, instance_id: InstanceId, name: MachineName, *, lease: Lease | None, why: str) -> None:  # noqa: ARG002 - the port's
-        (spare,) = (spare for spare in self.spares if spare.name == name)
+    def assignments_cut_over(
+        self,
+        instance_id: InstanceId,
+        name: MachineName,
+        *,
+        lease: Lease | None,  # noqa: ARG002 - as the repository
+        why: str,  # noqa: ARG002 - as the repository
+    ) -> None:
+        (spare,) = (spare for spare in self.spare_machines if spare.name == name)
         former = replace(
             spare,
             name=self.instance.machine_name,
@@ -348,13 +356,15 @@ class SmallWorld:
             plan=spare.plan,
             epoch=self.instance.epoch + 1,
         )
-        self.spares, self.wanted = [former], True
+        self.spare_machines, self.wanted = [former], True
 
-    def retire_spare(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
-        self.spares = [replace(spare, wanted=False) if spare.name == name else spare for spare in self.spares]
+    def spares_retire(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.spare_machines = [
+            replace(spare, wanted=False) if spare.name == name else spare for spare in self.spare_machines
+        ]
 
-    def forget_spare(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
-        self.spares = [spare for spare in self.spares if spare.name != name or spare.wanted]
+    def spares_forget(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.spare_machines = [spare for spare in self.spare_machines if spare.name != name or spare.wanted]
 
     # Cells
 
@@ -365,7 +375,7 @@ class SmallWorld:
         if not await still_wanted():
             return
         rows = {self.instance.machine_name: SIZES[self.instance.plan]} if self.wanted else {}
-        rows |= {spare.name: spare.server_type for spare in self.spares if spare.wanted}
+        rows |= {spare.name: spare.server_type for spare in self.spare_machines if spare.wanted}
         for name, size in rows.items():
             if name not in self.stack:
                 self.computers.setdefault(name, Computer(MachineId(f"id-of-{name}"), size))
@@ -374,7 +384,7 @@ class SmallWorld:
             self.stack.add(name)
         for name in self.stack - rows.keys():
             gone = self.computers.pop(name, Computer(MachineId("gone")))
-            kept = [each.state for each in self.computers.values()] + [backup.state for backup in self.backups]
+            kept = [each.state for each in self.computers.values()] + [backup.state for backup in self.kept_backups]
             assert gone.state == NOTHING or gone.state in kept, "the only copy of a state was destroyed"
         self.stack = set(rows)
 

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -26,12 +27,20 @@ from hermesops.operations.runner import QUEUED, Operations
 from hermesops.operations.worker import Worker
 from hermesops.registry import Registry
 from hermesops.registry.repositories import leases as registry_leases
+from tests.support.intercepted_registry import InterceptedRegistry
 from tests.support.registries import registry_at
 
 KIND = OperationKind.STACK_UP
 EFFECTS = ("order", "boot", "hand over")
 
-_WRITES = ("take_lease", "renew_leases", "release_lease", "record_step", "record_problem", "finish_operation")
+_WRITES = (
+    "leases.take",
+    "leases.renew",
+    "leases.release",
+    "operations.record_step",
+    "operations.record_problem",
+    "operations.finish",
+)
 
 
 @dataclass(frozen=True)
@@ -122,25 +131,18 @@ class Effects:
         self._fuse.burn()
 
 
-class _Burning:
+def burning(registry: Registry, fuse: Fuse) -> InterceptedRegistry:
     """A registry whose writes burn a fuse before and after."""
 
-    def __init__(self, registry: Registry, fuse: Fuse) -> None:
-        self._registry = registry
-        self._fuse = fuse
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the registry has
-        held = getattr(self._registry, name)
+    def around(name: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the registry returns
         if name not in _WRITES:
-            return held
+            return call()
+        fuse.burn()
+        answer = call()
+        fuse.burn()
+        return answer
 
-        def burning(*words: Any, **named: Any) -> Any:  # noqa: ANN401 - as above
-            self._fuse.burn()
-            answer = held(*words, **named)
-            self._fuse.burn()
-            return answer
-
-        return burning
+    return InterceptedRegistry(registry, around)
 
 
 def operations_over(registry: Any, plan: Plan, fuse: Fuse) -> Operations:  # noqa: ANN401 - a registry, or one that burns
@@ -155,8 +157,8 @@ def operations_over(registry: Any, plan: Plan, fuse: Fuse) -> Operations:  # noq
 
 def leave(registry: Registry, subject: str) -> Operation:
     """An operation that the workers are to do."""
-    row = registry.open_operation(KIND, subject)
-    registry.record_step(row.id, QUEUED)
+    row = registry.operations.open(KIND, subject)
+    registry.operations.record_step(row.id, QUEUED)
     return row
 
 
@@ -175,7 +177,7 @@ def shorten_leases(lease_s: float) -> None:
 
 async def _work(plan: Plan) -> None:
     fuse, name = Fuse(plan.dies_at), this_process()
-    registry: Any = _Burning(registry_at(plan.registry), fuse)
+    registry: Any = burning(registry_at(plan.registry), fuse)
     worker = Worker(
         name,
         registry,

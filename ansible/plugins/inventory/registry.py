@@ -85,14 +85,14 @@ def _registered(url: str) -> tuple[Host, ...]:
     from hermesops.registry.database import Database  # noqa: PLC0415 - as above
     from hermesops.registry.ports import in_silence  # noqa: PLC0415 - as above
     from hermesops.registry.repositories.base import WriteContext  # noqa: PLC0415 - as above
-    from hermesops.registry.repositories.instances.instance import InstanceRows  # noqa: PLC0415 - as above
+    from hermesops.registry.repositories.instances.instance import InstanceRepository  # noqa: PLC0415 - as above
     from hermesops.registry.schema import schema_version  # noqa: PLC0415 - as above
 
     database = Database(url)
     try:
         schema_version.require(database)
         desk = WriteContext(database, "", AuditLog(database, lambda: "ansible", None, in_silence), _NoKey())
-        return hosts_of(InstanceRows(desk).list_instances())
+        return hosts_of(InstanceRepository(desk).list())
     except HermesError as cause:
         # Without its cause: Ansible prints a chain of errors as one text, and this one says it all.
         raise AnsibleParserError(f"{cause.message}; {cause.hint}" if cause.hint else cause.message) from None

@@ -37,7 +37,9 @@ class ReleaseTransfer:
             instance_id: Whose.
             told: What its machine says; empty where it says nothing, and then what was written down counts.
         """
-        noted = ReleaseId(told) or (await in_db_thread(self._app.registry.instance_releases)).get(instance_id)
+        noted = ReleaseId(told) or (await in_db_thread(self._app.registry.rollout_targets.instance_releases)).get(
+            instance_id
+        )
         return noted if noted in self._kept else None
 
     async def deploy(self, machine_id: "MachineId", release: ReleaseId) -> None:

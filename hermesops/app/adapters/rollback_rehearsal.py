@@ -51,7 +51,9 @@ class UpgradeRehearsal:
         return GateResult.NOT_EXERCISED, f"no machine of a pool was free to go from {before} to {release} and back"
 
     async def _lent(self, spare: "Spare", keeper: "LeaseKeeper") -> bool:
-        return await in_db_thread(self._app.registry.lend_spare, spare.name, None, lease=keeper.lease, why=self._why)
+        return await in_db_thread(
+            self._app.registry.assignments.lend, spare.name, None, lease=keeper.lease, why=self._why
+        )
 
     async def _on(
         self, spare: "Spare", keeper: "LeaseKeeper", release: ReleaseId, before: ReleaseId
@@ -67,6 +69,6 @@ class UpgradeRehearsal:
         except RefusedError as refused:  # as where the release before came with an image and is in no store
             return GateResult.NOT_EXERCISED, refused.message
         finally:
-            await in_db_thread(self._app.registry.retire_spare, spare.name, why=self._why)
+            await in_db_thread(self._app.registry.spares.retire, spare.name, why=self._why)
             self._session.operations.leave(self._session.pools.open(spare.cell))
         return GateResult.PASS, seen

@@ -65,7 +65,7 @@ class Watching:
         await self._observer.stop()
 
     async def _channel_to(self, instance_id: InstanceId) -> "Channel":
-        instance = await in_db_thread(self._session.app.registry.get_instance, instance_id)
+        instance = await in_db_thread(self._session.app.registry.instances.get, instance_id)
         return self._session.instance_client.channel(machine_of(instance))
 
     def _server(self) -> "Prometheus | None":
@@ -89,11 +89,11 @@ class StoredHealthSamples:
         """Remember one reading of each."""
         rows = {whose: (reading.at, reading.to_json()) for whose, reading in read.items()}
         if rows:
-            await in_db_thread(self._registry.add_health_samples, rows)
+            await in_db_thread(self._registry.health_samples.add, rows)
 
     async def since(
         self, instances: Collection[InstanceId], moment: datetime
     ) -> dict[InstanceId, Sequence[HealthSample]]:
         """What is remembered of each since then, oldest first."""
-        rows = await in_db_thread(self._registry.list_health_samples, instances, since=moment)
+        rows = await in_db_thread(self._registry.health_samples.list, instances, since=moment)
         return {whose: [HealthSample.from_json(text) for text in texts] for whose, texts in rows.items()}

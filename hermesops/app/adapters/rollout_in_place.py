@@ -50,7 +50,7 @@ class SlotMachines:
             LeaseHeldError: It gives no answer, as somebody else works on the instance.
             UnavailableError: It gives no answer.
         """
-        instance = await in_db_thread(self._registry.get_instance, instance_id)
+        instance = await in_db_thread(self._registry.instances.get, instance_id)
         if instance.status is not InstanceStatus.RUNNING:
             return ReleaseStatus("", absent=instance.status.value)
         seen = await ReleaseClient(self._session.instance_client.channel).observe(machine_of(instance))
@@ -101,7 +101,7 @@ class SlotMachines:
             HermesError: It could not be told.
         """
         self._cancelled.add(target.instance_id)
-        instance = await in_db_thread(self._registry.get_instance, target.instance_id)
+        instance = await in_db_thread(self._registry.instances.get, target.instance_id)
         await ReleaseClient(self._session.instance_client.channel).cancel(machine_of(instance))
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
@@ -142,7 +142,7 @@ class SlotMachines:
         return await UpgradeRehearsal(self._session, self._purpose).run(release, ReleaseId(before))
 
     async def _see_gateway(self, target: Target) -> None:
-        instance = await in_db_thread(self._registry.get_instance, target.instance_id)
+        instance = await in_db_thread(self._registry.instances.get, target.instance_id)
         what = f"the gateway of {instance.title} through the proxy"
         await self._session.instance_client.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
 
@@ -162,7 +162,7 @@ class SlotMachines:
     @asynccontextmanager
     async def _leased(self, target: Target) -> "AsyncIterator[tuple[Instance, Lease]]":
         """A target's instance, whose lease is held meanwhile."""
-        instance = await in_db_thread(self._registry.get_instance, target.instance_id)
+        instance = await in_db_thread(self._registry.instances.get, target.instance_id)
         with others_are_at_it():
             async with self._session.app.hold_lease(instance_subject(instance.id)) as keeper:
                 yield instance, keeper.lease
@@ -188,7 +188,7 @@ async def unwell(session: "Connected", target: Target) -> str:
         LeaseHeldError: It does not answer, as somebody else works on the instance: that says nothing of the agent.
         HermesError: Nobody could tell.
     """
-    instance = await in_db_thread(session.app.registry.get_instance, target.instance_id)
+    instance = await in_db_thread(session.app.registry.instances.get, target.instance_id)
     what = f"the gateway of {instance.title} through the proxy"
     try:
         await session.instance_client.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
@@ -210,8 +210,8 @@ async def leave_to_others(session: "Connected", instance: "Instance") -> None:
         LeaseHeldError: Somebody works on it, or did meanwhile: it has to be looked at anew.
     """
     registry, subject = session.app.registry, instance_subject(instance.id)
-    holders = [lease.holder for lease in await in_db_thread(registry.list_leases) if lease.subject == subject]
-    if holders or await in_db_thread(registry.get_instance, instance.id) != instance:
+    holders = [lease.holder for lease in await in_db_thread(registry.leases.list) if lease.subject == subject]
+    if holders or await in_db_thread(registry.instances.get, instance.id) != instance:
         raise LeaseHeldError(f"{instance.title} is being worked on", holder="".join(holders))
 
 

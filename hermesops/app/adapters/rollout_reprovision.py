@@ -205,9 +205,9 @@ class MachineMoves:
 
 def whereabouts(registry: "Registry", instance_id: InstanceId) -> Whereabouts:
     """Where an instance is, and what became of its relocations."""
-    instance = registry.get_instance(instance_id)
-    ordered = next((one for one in registry.list_ordered(instance.cell) if one.instance.id == instance_id), None)
-    moves = registry.list_operations(instance_id=instance_id, kind=OperationKind.RELOCATE)
+    instance = registry.instances.get(instance_id)
+    ordered = next((one for one in registry.fleet.list_ordered(instance.cell) if one.instance.id == instance_id), None)
+    moves = registry.operations.list(instance_id=instance_id, kind=OperationKind.RELOCATE)
     return Whereabouts(
         instance,
         (ordered.image_id if ordered else None) or "",

@@ -36,31 +36,31 @@ class RolloutRows:
 
     async def state(self) -> RolloutState:
         """Only that."""
-        return await in_db_thread(self._registry.rollout_state, self._id)
+        return await in_db_thread(self._registry.rollouts.state, self._id)
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
         """Write where targets stand, all or none."""
-        await in_db_thread(self._registry.put_rollout_targets, self._id, targets, lease=self._lease)
+        await in_db_thread(self._registry.rollout_targets.put, self._id, targets, lease=self._lease)
 
     async def change(self, was: Rollout, rollout: Rollout, event: RolloutEvent) -> bool:
         """Write a state with the event of it, or nothing where the row is another by now."""
-        return await in_db_thread(self._registry.change_rollout, was, rollout, event, lease=self._lease)
+        return await in_db_thread(self._registry.rollouts.change, was, rollout, event, lease=self._lease)
 
     async def add_event(self, event: RolloutEvent) -> None:
         """Append what was decided."""
-        await in_db_thread(self._registry.add_rollout_event, self._id, event, lease=self._lease)
+        await in_db_thread(self._registry.rollout_events.add, self._id, event, lease=self._lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
         """Note that an instance was among the first."""
-        await in_db_thread(self._registry.add_exposure, instance_id, release, lease=self._lease)
+        await in_db_thread(self._registry.rollout_targets.add_exposure, instance_id, release, lease=self._lease)
 
 
 def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
     """All that is written of a rollout."""
     return Records(
-        registry.get_rollout(rollout_id),
-        registry.rollout_targets(rollout_id),
-        registry.latest_rollout_events(rollout_id),
+        registry.rollouts.get(rollout_id),
+        registry.rollout_targets.list(rollout_id),
+        registry.rollout_events.latest(rollout_id),
     )
 
 
@@ -70,9 +70,9 @@ def records(app: "Container", text: str) -> Records:
     Raises:
         UsageError: There is none of that id.
     """
-    return records_of(app.registry, app.registry.find_rollout(text).id)
+    return records_of(app.registry, app.registry.rollouts.find(text).id)
 
 
 def asked_of(registry: "Registry", rollout_id: RolloutId) -> "Mapping[str, object]":
     """What was asked for when a rollout was begun: ``where``, ``who`` and the rest of its first event."""
-    return registry.latest_rollout_events(rollout_id)["start"].decision
+    return registry.rollout_events.latest(rollout_id)["start"].decision

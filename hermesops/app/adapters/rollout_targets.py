@@ -33,9 +33,13 @@ def candidates(registry: "Registry", action: Action = Action.SLOT) -> tuple[Targ
         registry: What knows them.
         action: What a rollout would change: of whole machines, what ran before is the image.
     """
-    releases, policies, exposures = registry.instance_releases(), registry.instance_policies(), registry.exposures()
+    releases, policies, exposures = (
+        registry.rollout_targets.instance_releases(),
+        registry.policies.list(),
+        registry.rollout_targets.exposures(),
+    )
     found = []
-    for ordered in registry.list_ordered():
+    for ordered in registry.fleet.list_ordered():
         instance = ordered.instance
         if instance.status is not InstanceStatus.RUNNING:
             continue
@@ -77,7 +81,7 @@ async def look_at_unknown(session: "Connected", targets: Sequence[Target]) -> No
     slots = ReleaseClient(session.instance_client.channel)
 
     async def look(instance_id: InstanceId) -> ReleaseId | None:
-        instance = await in_db_thread(registry.get_instance, instance_id)
+        instance = await in_db_thread(registry.instances.get, instance_id)
         if instance.machine_id is None:
             return None
         seen = await slots.observe(instance.machine_id)
@@ -90,7 +94,7 @@ async def look_at_unknown(session: "Connected", targets: Sequence[Target]) -> No
         for instance_id, release in zip(unknown, answers, strict=True)
         if release and not isinstance(release, HermesError)
     }
-    await in_db_thread(registry.note_releases, told)
+    await in_db_thread(registry.rollout_targets.record_releases, told)
 
 
 def _fields(target: Target) -> dict[str, str]:

@@ -89,7 +89,7 @@ class Connected:
 
         endpoint = self.app.endpoint
         return PowerControl(
-            rows=self.app.registry,
+            registry=self.app.registry,
             vendor=self.client,
             keys=InstanceKeys(self.app.registry, self.app.router_key, life=self.app.model_token_life),
             agents=self.agents,
@@ -220,10 +220,10 @@ class Connected:
 
         subject, registry = instance_subject(instance.id), self.app.registry
         async with self.app.hold_lease(subject):
-            unfinished = registry.list_operations(unfinished=True, instance_id=instance.id)
+            unfinished = registry.operations.list(unfinished=True, instance_id=instance.id)
             refuse_at_rest(instance, unfinished, but=kind)
             whole = {"user": instance.title, **intent}
-            return registry.open_operation(kind, subject, intent=whole, instance_id=instance.id)
+            return registry.operations.open(kind, subject, intent=whole, instance_id=instance.id)
 
     @cached_property
     def requests(self) -> "Requests":
@@ -268,7 +268,7 @@ class Connected:
         from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import verify
 
-        key = self.app.registry.api_server_key(instance.id)
+        key = self.app.registry.instance_secrets.api_server_key(instance.id)
         return await verify(await self.instance_client.channel_to(instance), Expected.of(instance, api_server_key=key))
 
     async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:

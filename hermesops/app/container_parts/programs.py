@@ -39,7 +39,7 @@ def _program_of(cell: CellName) -> Callable[[], None]:
     from hermesops.engine.cli_workspace import refuse_other_seal
 
     app = Container(Environment.load(), lambda _: None)
-    program = app.programs.program(app.registry.cell_spec(cell), frozenset())
+    program = app.programs.program(app.registry.cells.spec(cell), frozenset())
     if shutil.which(PLUGIN, path=app.env.variables.get("PATH", "")) is None:
         hint = f"activate the Python environment whose bin folder has {PLUGIN}"
         raise UsageError(f"{PLUGIN} is not on PATH", hint=hint)

@@ -72,10 +72,10 @@ class RegistryPlace:
         """
         migrate_registry(self._url)
         registry = self._open_at(self._url, anchor=self.anchor, copies=None)
-        if registry.list_audit(limit=1):
+        if registry.audit.list(limit=1):
             registry.close()
             raise RefusedError("there is a registry, and it is not empty", hint="hermesops registry check")
-        registry.open_epoch(why, above=above)
+        registry.epochs.open(why, above=above)
         registry.close()
         return self.open()
 

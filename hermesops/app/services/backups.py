@@ -79,7 +79,7 @@ class Backups:
         from hermesops.model.operation import OperationKind
 
         await self.keys.reach()
-        return self._app.registry.open_operation(
+        return self._app.registry.operations.open(
             OperationKind.BACKUP,
             instance_subject(instance.id),
             intent={"user": instance.title, "why": why},
@@ -124,7 +124,7 @@ class Backups:
             instance_of(operation),
             operation.id,
             request,
-            rows=self._app.registry,
+            registry=self._app.registry,
             world=reach,
             backups=self.copies(reach),
         )
@@ -164,7 +164,7 @@ class Backups:
         if self._is_simulated:
             from hermesops.localcloud.drivers.sim.copies import drop_copies
 
-            return SimulatedContents(self._app.registry.list_backups, partial(drop_copies, self._app.env.world))
+            return SimulatedContents(self._app.registry.backups.list, partial(drop_copies, self._app.env.world))
         return ResticContents(self.keys, self._restic, self._store)
 
     @cached_property

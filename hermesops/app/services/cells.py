@@ -41,7 +41,7 @@ class Cells:
         """
         from hermesops.cells.selection import select_cells
 
-        cells = app.registry.list_cells()
+        cells = app.registry.cells.list()
         return cls(app, select_cells(cells, names=names, where=where, everything=everything))
 
     @classmethod

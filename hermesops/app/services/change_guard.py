@@ -140,8 +140,8 @@ class Guards:
         """The machines that rows order, those of some cells left out."""
         registry = self._app.registry
         return [
-            *(one for one in registry.list_ordered() if one.wanted and one.instance.cell not in but),
-            *(one for one in registry.list_spares() if one.wanted and one.cell not in but),
+            *(one for one in registry.fleet.list_ordered() if one.wanted and one.instance.cell not in but),
+            *(one for one in registry.spares.list() if one.wanted and one.cell not in but),
         ]
 
 

@@ -47,13 +47,13 @@ async def costs_of(app: "Container") -> Costs:
     Raises:
         UnavailableError: The vendor does not answer.
     """
-    cells: dict[str, list[Rentable]] = {cell.name: [] for cell in app.registry.list_cells()}
+    cells: dict[str, list[Rentable]] = {cell.name: [] for cell in app.registry.cells.list()}
     plans: defaultdict[str, list[Rentable]] = defaultdict(list)
-    for one in app.registry.list_ordered():
+    for one in app.registry.fleet.list_ordered():
         if one.wanted:
             cells[one.instance.cell].append(one)
             plans[one.instance.plan.value].append(one)
-    for spare in app.registry.list_spares():
+    for spare in app.registry.spares.list():
         if spare.wanted:
             cells[spare.cell].append(spare)
             plans[spare.plan.value].append(spare)

@@ -96,7 +96,7 @@ class Drift:
             machine = await self._session.instance_client.machine(instance)
             if machine is None or not machine.server_type:
                 raise UnavailableError(f"JustAVPS does not say how large {instance.machine_name} is")
-            before = self._app.registry.accept_server_type(instance.id, machine.server_type, why=reason)
+            before = self._app.registry.recovery.accept_server_type(instance.id, machine.server_type, why=reason)
         return before, machine.server_type
 
     async def _bundle(self, recipe: "Recipe", instance: "Instance") -> str:
@@ -156,10 +156,10 @@ async def list_machines(app: "Container") -> None:
     """Ask the vendor for its list of machines, and note what it says: one call, and nothing else is compared."""
     from hermesops.drift.collect import listing
 
-    rows = app.registry.list_ordered()
+    rows = app.registry.fleet.list_ordered()
     async with app.vendor() as client:
         seen, missing = listing(await client.list_machines(), rows, app.env.name, {})
-    app.registry.note_sightings(seen, missing=missing)
+    app.registry.observations.record(seen, missing=missing)
 
 
 async def happenings(app: "Container", since: datetime) -> "tuple[Happening, ...]":
@@ -170,13 +170,13 @@ async def happenings(app: "Container", since: datetime) -> "tuple[Happening, ...
 
     runs = {}
     there = set(await app.engine.stacks(PROJECT))
-    for cell in app.registry.list_cells():
+    for cell in app.registry.cells.list():
         if stack_of(cell.name) in there:
             try:
                 runs[cell.name] = await app.engine.history(stack_of(cell.name))
             except HermesError as error:
                 app.tell(f"the history of {cell.name} cannot be read: {error.message}")
-    entries = app.registry.list_audit(since=since, limit=_ENTRIES)
+    entries = app.registry.audit.list(since=since, limit=_ENTRIES)
     if len(entries) == _ENTRIES:
         app.tell(f"only the newest {_ENTRIES} entries of the audit are shown")
     return changes.happenings(entries, runs, since=since)

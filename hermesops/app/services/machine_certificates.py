@@ -34,7 +34,7 @@ def authority_of(app: "Container") -> "Authority":
     from hermesops.pki.authority import Authority, fresh_key
     from hermesops.secrets.catalog import AUTHORITY_KEY
 
-    is_first = not app.registry.list_authorities()
+    is_first = not app.registry.certificates.list_authorities()
     text = app.secrets.made(AUTHORITY_KEY, fresh_key()) if is_first else app.secrets.read(AUTHORITY_KEY)
     source = app.secrets.held(AUTHORITY_KEY).where
     return Authority.load(text, app.registry, environment=app.env.name, source=source)
@@ -140,12 +140,12 @@ class Identities:
         registry = self._app.registry
         of_instances = [
             Holder(one.title, one.machine_id, instance_subject(one.id), one.cell, one.id)
-            for one in registry.list_instances()
+            for one in registry.instances.list()
             if one.machine_id
         ]
         of_pools = [
             Holder(one.name, one.machine_id, spare_subject(one.name))
-            for one in registry.list_spares(purpose=Purpose.POOL)
+            for one in registry.spares.list(purpose=Purpose.POOL)
             if one.machine_id and one.wanted
         ]
         return of_instances + of_pools
@@ -162,7 +162,7 @@ class Identities:
         for holder in self.holders():
             if who in {holder.title, holder.machine_id}:
                 return holder
-        instance = self._app.registry.find_instance(who)
+        instance = self._app.registry.instances.find(who)
         if instance.machine_id is None:
             raise RefusedError(f"{instance.title} has no machine now", hint=f"hermesops instance show {who}")
         return Holder(instance.title, instance.machine_id, instance_subject(instance.id), instance.cell, instance.id)
@@ -171,7 +171,7 @@ class Identities:
         """The newest certificate of every machine, and whose it is; machines that are gone by their ids."""
         titles = {holder.machine_id: holder.title for holder in self.holders()}
         found: dict[MachineId, Certificate] = {}
-        for one in self._app.registry.list_certificates():
+        for one in self._app.registry.certificates.list():
             found.setdefault(one.machine_id, one)
         return [(titles.get(machine_id, machine_id), one) for machine_id, one in found.items()]
 
@@ -214,8 +214,8 @@ class Identities:
         from hermesops.pki.authority import fresh_key, make_root, read_key
         from hermesops.private_file import make_secret, read_secret
 
-        if not self._app.registry.list_authorities():
+        if not self._app.registry.certificates.list_authorities():
             authority_of(self._app)
         make_secret(file, fresh_key())
         key = read_key(read_secret(file, what="authority's key"), source=str(file))
-        self._app.registry.trust_authority(make_root(key, self._app.env.name))
+        self._app.registry.certificates.trust_authority(make_root(key, self._app.env.name))

@@ -89,7 +89,7 @@ class MassChanges:
         marks: dict[str, object] = {COUNTED: True} if kind is OperationKind.RELOCATE else {}
         if not self._is_required:
             return marks
-        for begun in self._registry.list_operations(unfinished=True, instance_id=instance_id, kind=kind):
+        for begun in self._registry.operations.list(unfinished=True, instance_id=instance_id, kind=kind):
             self.refuse_unapproved(begun)
             return marks
         for brought, is_new in self._at_hand(instance_id):
@@ -120,7 +120,7 @@ class MassChanges:
         """What was brought along, else what its days of grace were approved with."""
         if self._given is not None:
             yield self._given, True
-        for one in self._registry.list_operations(
+        for one in self._registry.operations.list(
             instance_id=instance_id, kind=OperationKind.SCHEDULE_TERMINATION, limit=1
         ):
             if (held := _held(one.intent)) is not None:
@@ -146,7 +146,7 @@ class MassChanges:
             OperationKind.RESIZE,
             OperationKind.RELOCATE,
         )
-        rows = (one for kind in kinds for one in self._registry.list_operations(kind=kind))
+        rows = (one for kind in kinds for one in self._registry.operations.list(kind=kind))
         others = unapproved_before(rows, instance_id, at)
         if len(others) >= self.limit:
             raise RefusedError(

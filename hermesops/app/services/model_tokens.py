@@ -31,12 +31,12 @@ class ModelTokens:
 
     def of(self, instance: Instance | None = None) -> "list[tuple[Instance, PresentToken]]":
         """The present token of one instance, or of each that is not terminated."""
-        instances = [instance] if instance else self._registry.list_instances()
-        return [(one, self._registry.model_token(one.id)) for one in instances]
+        instances = [instance] if instance else self._registry.instances.list()
+        return [(one, self._registry.model_tokens.get(one.id)) for one in instances]
 
     def due(self) -> Sequence[Instance]:
         """Running instances whose token has lived half its life, or that lack the present one."""
-        return self._registry.instances_due_for_model_tokens(life=self._app.model_token_life)
+        return self._registry.model_tokens.instances_due(life=self._app.model_token_life)
 
     async def renew_due(self) -> dict[str, str]:
         """Hand each a fresh one; why not, by user, empty for done."""
@@ -56,10 +56,10 @@ class ModelTokens:
 
         subject = instance_subject(instance.id)
         async with self._app.hold_lease(subject) as turn:
-            instance = self._registry.get_instance(instance.id)
+            instance = self._registry.instances.get(instance.id)
             if instance.status is not InstanceStatus.RUNNING:
                 raise asleep(instance)
-            refuse_at_rest(instance, self._registry.list_operations(unfinished=True, instance_id=instance.id))
+            refuse_at_rest(instance, self._registry.operations.list(unfinished=True, instance_id=instance.id))
             reach = self._session.instance_client.with_lease(turn.lease)
             seen = await reach.observe(instance.id)
             if seen.machine is None or seen.node is None:
@@ -93,5 +93,5 @@ async def revoke_model_tokens(app: "Container", instance: Instance, *, reason: s
         async with app.session() as session:
             await ModelTokens(session).hand(instance)
 
-    generation = app.registry.revoke_model_tokens(instance.id, why=reason)
+    generation = app.registry.model_tokens.revoke(instance.id, why=reason)
     return generation, await problem_of(hand()) if instance.status is InstanceStatus.RUNNING else ""

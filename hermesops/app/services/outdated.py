@@ -40,8 +40,8 @@ class OutdatedInstance:
 
 def outdated(registry: "Registry") -> tuple[OutdatedInstance, ...]:
     """Everybody, those that were missed first."""
-    rows = registry.outdated_targets()
-    actions = {rollout: registry.get_rollout(rollout).action for rollout in {row[0] for row in rows}}
+    rows = registry.rollout_targets.outdated()
+    actions = {rollout: registry.rollouts.get(rollout).action for rollout in {row[0] for row in rows}}
     missed = tuple(
         OutdatedInstance(
             target.id,
@@ -61,7 +61,7 @@ def outdated(registry: "Registry") -> tuple[OutdatedInstance, ...]:
 def can_be_updated(registry: "Registry", found: Sequence[OutdatedInstance]) -> tuple[OutdatedInstance, ...]:
     """Those whose agents run, and whom no rollout has."""
     held = _held(registry)
-    awake = {one.instance.id for one in registry.list_ordered() if one.instance.status is InstanceStatus.RUNNING}
+    awake = {one.instance.id for one in registry.fleet.list_ordered() if one.instance.status is InstanceStatus.RUNNING}
     return tuple(one for one in found if one.instance_id in awake - held)
 
 
@@ -80,17 +80,19 @@ def usual_spec(settings: "Settings") -> Spec:
 
 
 def _held(registry: "Registry") -> set[InstanceId]:
-    return {target.id for row in registry.list_rollouts(unfinished=True) for target in registry.rollout_targets(row.id)}
+    return {
+        target.id for row in registry.rollouts.list(unfinished=True) for target in registry.rollout_targets.list(row.id)
+    }
 
 
 def _late(registry: "Registry") -> tuple[OutdatedInstance, ...]:
     """Those that came after the targets of the last rollout that is done were frozen, and run something else."""
-    done = (one for one in registry.list_rollouts() if one.state is RolloutState.DONE and one.action is Action.SLOT)
+    done = (one for one in registry.rollouts.list() if one.state is RolloutState.DONE and one.action is Action.SLOT)
     last = next(done, None)
     if last is None:
         return ()
     meant = selected(candidates(registry), _selector(registry, last))
-    came = {one.instance.id: one.instance.created_at for one in registry.list_ordered()}
+    came = {one.instance.id: one.instance.created_at for one in registry.fleet.list_ordered()}
     held = _held(registry)
     return tuple(
         OutdatedInstance(

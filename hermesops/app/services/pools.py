@@ -66,7 +66,7 @@ class Pools:
 
     def ready(self, plan: Plan | None = None) -> list[Spare]:
         """The machines that could be taken, of a plan or of any; the one that has waited longest first."""
-        spares = self._app.registry.list_spares(purpose=Purpose.POOL)
+        spares = self._app.registry.spares.list(purpose=Purpose.POOL)
         return [one for one in spares if one.wanted and one.status is SpareStatus.READY and plan in {None, one.plan}]
 
     async def is_up(self, spare: Spare) -> bool:
@@ -97,36 +97,36 @@ class Pools:
 
         registry, settings = self._app.registry, self._settings
         if names:
-            return [registry.get_cell(parse_cell(name)) for name in names]
+            return [registry.cells.get(parse_cell(name)) for name in names]
         for plan, size in settings.pool_size.items():
             if size and opening:
                 region = settings.plan_regions.get(plan, settings.region)
                 choose = partial(
                     choose_cell, plan=plan, region=region, size=settings.cell_size, plans_apart=settings.plans_apart
                 )
-                registry.open_cell(choose(registry.list_cells()))
-        return list(registry.list_cells())
+                registry.cells.open(choose(registry.cells.list()))
+        return list(registry.cells.list())
 
     def short(self) -> "list[CellName]":
         """The cells whose pools are not what settings say, as far as rows tell, and that nobody is at."""
         from hermesops.pool.decide import is_at_rest, is_short
 
         registry = self._app.registry
-        if not any(self._settings.pool_size.values()) and not registry.list_spares(purpose=Purpose.POOL):
+        if not any(self._settings.pool_size.values()) and not registry.spares.list(purpose=Purpose.POOL):
             return []
-        fills = registry.list_operations(kind=OperationKind.POOL_FILL)
+        fills = registry.operations.list(kind=OperationKind.POOL_FILL)
         found = []
-        for cell in registry.list_cells():
+        for cell in registry.cells.list():
             of_cell = [one for one in fills if one.subject == pool_subject(cell.name)]
             room = max(0, self._settings.cell_size - cell.machines)
-            spares = registry.list_spares(cell=cell.name)
+            spares = registry.spares.list(cell=cell.name)
             if is_at_rest(of_cell, registry.now()) and is_short(self._targets(cell.name), spares, room=room):
                 found.append(cell.name)
         return found
 
     def open(self, cell: CellName) -> Operation:
         """Write down that a cell's pool shall be filled, or find the row that says so."""
-        return self._app.registry.open_operation(
+        return self._app.registry.operations.open(
             OperationKind.POOL_FILL, pool_subject(cell), intent={"cell": str(cell), "grow": True}
         )
 
@@ -138,13 +138,13 @@ class Pools:
         from hermesops.model.operation import LeaseHeldError
 
         registry = self._app.registry
-        for spare in registry.list_spares(cell=cell, purpose=Purpose.POOL):
+        for spare in registry.spares.list(cell=cell, purpose=Purpose.POOL):
             try:
                 async with self._shortly_alone(spare_subject(spare.name)):
-                    registry.retire_spare(spare.name, why=reason)
+                    registry.spares.retire(spare.name, why=reason)
             except LeaseHeldError:
                 self._app.tell(f"{spare.name} is being worked on and stays")
-        return registry.open_operation(
+        return registry.operations.open(
             OperationKind.POOL_FILL, pool_subject(cell), intent={"cell": str(cell), "grow": False}
         )
 
@@ -161,8 +161,8 @@ class Pools:
         from hermesops.pool.decide import Target
 
         settings, registry = self._settings, self._app.registry
-        image = registry.latest_image(settings.image)
-        only = registry.get_cell(cell).only_plan
+        image = registry.images.latest(settings.image)
+        only = registry.cells.get(cell).only_plan
         return [
             Target(plan, size, settings.server_types[plan], image.id if image else None)
             for plan, size in sorted(settings.pool_size.items())

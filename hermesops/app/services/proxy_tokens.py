@@ -49,8 +49,8 @@ class Tokens:
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
         """The tokens that are remembered, of one instance or of all, with whose machine they open."""
-        owners = {one.machine_id: one for one in self._registry.list_instances()}
-        kept = self._registry.kept_tokens()
+        owners = {one.machine_id: one for one in self._registry.instances.list()}
+        kept = self._registry.proxy_tokens.kept()
         return [
             (owners.get(one.machine_id), one) for one in kept if not instance or one.machine_id == instance.machine_id
         ]
@@ -59,19 +59,19 @@ class Tokens:
         """What has fallen due."""
         from hermesops.proxy_tokens.renewal import due_of
 
-        living = self._registry.list_instances()
+        living = self._registry.instances.list()
         running = [one.machine_id for one in living if one.status is InstanceStatus.RUNNING and one.machine_id]
-        spares = self._registry.list_spares()
+        spares = self._registry.spares.list()
         beside = [one.machine_id for one in spares if one.wanted and one.purpose is not Purpose.FORMER]
         used = {one for one in (*(each.machine_id for each in living), *beside) if one}
-        return due_of(running, used, self._registry.kept_tokens(), self._registry.now())
+        return due_of(running, used, self._registry.proxy_tokens.kept(), self._registry.now())
 
     async def renew_due(self) -> dict[str, str]:
         """Do what has fallen due; why not, by user or machine, empty for done."""
         from hermesops.proxy_tokens.renewal import renew_each
 
         due = self.due()
-        titles = {one.machine_id: one.title for one in self._registry.list_instances()}
+        titles = {one.machine_id: one.title for one in self._registry.instances.list()}
         told: dict[str, str] = {}
         for token, problem in zip(due.drop, await problems(due.drop, self.renewal.drop, _DROPS), strict=True):
             if problem:
@@ -108,7 +108,7 @@ class Tokens:
     def _note(self, instance: Instance, action: str, reason: str, purposes: list[str]) -> None:
         from hermesops.model.ids import instance_subject
 
-        self._registry.append_audit(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
+        self._registry.audit.append(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
 
 
 def _refuse_unknown(instance: Instance, purpose: str) -> None:

@@ -43,7 +43,7 @@ class Orphans:
 
         registry = self._app.registry
         # Spares before and after: what changes hands meanwhile is in one of the three, and so no orphan.
-        before, rows, after = registry.list_spares(), registry.list_ordered(), registry.list_spares()
+        before, rows, after = registry.spares.list(), registry.fleet.list_ordered(), registry.spares.list()
         machines = Rented(await self._client.list_machines())
         return machines.orphans(rows, (*before, *after), self._app.env.name)
 
@@ -65,11 +65,11 @@ class Orphans:
         instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
         async with self._app.hold_lease(instance_subject(instance_id)):
             if isinstance(decided, Recover):
-                if not registry.recover_instance(decided.instance, why=reason):
+                if not registry.recovery.recover_instance(decided.instance, why=reason):
                     raise _has_another(decided.instance)
                 return f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
             taken = decided.machine
-            registry.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
+            registry.recovery.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
             return f"instance {instance_id} is on {machine.name} now"
 
     async def remove(self, machine: "Machine", *, forget: bool, reason: str) -> None:
@@ -83,7 +83,7 @@ class Orphans:
         if not forget:
             refuse_removal(*await self._asked(machine))
         async with self._app.hold_lease(f"machine/{machine.id}"):
-            self._app.registry.append_audit(
+            self._app.registry.audit.append(
                 "orphan_removed", f"machine/{machine.name}", why=reason, before={"id": machine.id, "forget": forget}
             )
             await self._client.delete_machine(machine.id)
@@ -95,7 +95,7 @@ class Orphans:
         (told,) = await read_identities(self._app, self._client, [machine])
         if isinstance(told, Forgotten):
             return told, None
-        row = next((i for i in self._app.registry.list_instances(terminated=True) if i.id == told.id), None)
+        row = next((i for i in self._app.registry.instances.list(terminated=True) if i.id == told.id), None)
         if row is None:
             return told, None
         own = (row.machine_id, row.machine_name)
@@ -165,7 +165,7 @@ class Rebuilding:
         if place.file and not place.file.exists():
             return  # opening it would make one
         try:
-            holds = place.open().list_audit(limit=1)
+            holds = place.open().audit.list(limit=1)
         except BrokenInvariantError:
             return  # gone though there was one, or damaged
         if holds:
@@ -191,7 +191,7 @@ class Rebuilding:
         # The anchor may be lost too. Epochs rise by one: no other one has come as far as the minutes since 1970.
         minutes = int(datetime.now(UTC).timestamp() // 60)
         registry: Registry = place.open_anew(reason, above=minutes)
-        return sum(registry.recover_instance(one, why=reason) for one in rebuild.instances)
+        return sum(registry.recovery.recover_instance(one, why=reason) for one in rebuild.instances)
 
     async def _in_stacks(self) -> "dict[MachineName, CellName]":
         """Machines that the states of cells hold, where any are left."""

@@ -62,7 +62,7 @@ class Releasing:
         Raises:
             UsageError: It is in neither the store nor the registry.
         """
-        known = sorted({*self._releases.ids(), *self._app.registry.release_ids()})
+        known = sorted({*self._releases.ids(), *self._app.registry.releases.ids()})
         if release not in known:
             raise unknown_name("release", release, known)
 
@@ -76,9 +76,9 @@ class Releasing:
         with suppress(RefusedError):  # it is taken back by its name alone, be it here and whole or not
             self._know(self._releases.read(release))
         try:
-            registry.revoke_release(named, why=reason)
+            registry.releases.revoke(named, why=reason)
         except UsageError:  # nobody made it known
-            registry.append_audit("release_revoked", release_subject(named), why=reason)
+            registry.audit.append("release_revoked", release_subject(named), why=reason)
         return revocations
 
     async def set_floor(self, version: str, *, reason: str) -> "Revocations":
@@ -87,7 +87,7 @@ class Releasing:
             before = self._releases.revocations()
             revocations = self._releases.set_floor(version)
         told, after = {"floor": before.floor}, {"floor": version}
-        self._app.registry.append_audit("release_floor_set", _SUBJECT, why=reason, before=told, after=after)
+        self._app.registry.audit.append("release_floor_set", _SUBJECT, why=reason, before=told, after=after)
         return revocations
 
     async def set_signers(self, signers: str, *, sign_again: bool, reason: str) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class Releasing:
             before = self._releases.trust.current()
             left = self._releases.replace_signers(signers, sign_again=sign_again)
         told, after = {"signers": before}, {"signers": signers}
-        self._app.registry.append_audit("release_signers_set", _SUBJECT, why=reason, before=told, after=after)
+        self._app.registry.audit.append("release_signers_set", _SUBJECT, why=reason, before=told, after=after)
         return left
 
     async def restore(self, *, reason: str) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ class Releasing:
         async with self._app.hold_lease(_SUBJECT):
             written = self._releases.restore()
         if written:
-            self._app.registry.append_audit("release_trust_restored", _SUBJECT, why=reason, after={"written": written})
+            self._app.registry.audit.append("release_trust_restored", _SUBJECT, why=reason, after={"written": written})
         return written
 
     async def _built(self, build: "Callable[..., Built]", note: str) -> "Built":
@@ -124,4 +124,4 @@ class Releasing:
     def _know(self, lock: "Lock") -> None:
         from hermesops.model.release import ReleaseId
 
-        self._app.registry.add_release(ReleaseId(lock.id), digest=lock.digest, agent_version=lock.agent_version)
+        self._app.registry.releases.add(ReleaseId(lock.id), digest=lock.digest, agent_version=lock.agent_version)

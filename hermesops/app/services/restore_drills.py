@@ -31,8 +31,8 @@ class Drills:
         from hermesops.backup.schedule import drill_is_due
 
         days = self._app.env.settings.drill_days
-        drills = self._registry.list_operations(kind=OperationKind.DRILL)
-        first = self._registry.first_backup_at()
+        drills = self._registry.operations.list(kind=OperationKind.DRILL)
+        first = self._registry.backups.first_at()
         if not days or not drill_is_due(drills, first, timedelta(days=days), self._registry.now()):
             return None
         return self.candidate()
@@ -41,8 +41,8 @@ class Drills:
         """The instance whose last proof is oldest."""
         from hermesops.backup.schedule import drill_of
 
-        chosen = drill_of(self._registry.newest_checks())
-        return self._registry.get_instance(chosen) if chosen else None
+        chosen = drill_of(self._registry.backups.newest_checks())
+        return self._registry.instances.get(chosen) if chosen else None
 
     async def open(self, instance: "Instance | None", *, why: str) -> Operation:
         """Write down that an instance's newest backup shall be restored; ``None``: of the one that needs it most.
@@ -55,10 +55,10 @@ class Drills:
         chosen = instance or self.candidate()
         if chosen is None:
             raise RefusedError("no agent has a backup", hint="hermesops backup create USER makes one")
-        newest = self._registry.get_backup(chosen.id, "")
+        newest = self._registry.backups.get(chosen.id, "")
         await self._session.backups.keys.reach()
         intent = {"user": chosen.title, "instance": chosen.id, "snapshot": newest.id, "why": why}
-        return self._registry.open_operation(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
+        return self._registry.operations.open(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
 
     def work_of(self, operation: Operation, lease: Lease) -> "Drill":
         """What does one, from its row."""
@@ -67,7 +67,7 @@ class Drills:
         reach = self._session.instance_client.with_lease(lease)
         return Drill(
             operation,
-            rows=self._registry,
+            registry=self._registry,
             world=reach,
             backups=self._session.copies(reach),
             cells=self._app.cell_stacks,
@@ -85,7 +85,7 @@ class Drills:
         await self._app.guards.refuse_unaffordable((server_type, place.region))
         await machine_placement.refuse_unsold(server_type, place.region)
         self._app.tell("no machine is ready in the warm pools: one is made for the drill, which takes longer")
-        self._registry.place_spare(
+        self._registry.spares.place(
             Purpose.DRILL,
             plan=instance.plan,
             server_type=server_type,
@@ -101,7 +101,7 @@ class Drills:
         for spare in pools.ready(instance.plan):
             try:
                 async with self._app.hold_lease(spare_subject(spare.name)) as turn:
-                    if await pools.is_up(spare) and self._registry.lend_spare(
+                    if await pools.is_up(spare) and self._registry.assignments.lend(
                         spare.name, instance.id, lease=turn.lease, why=why
                     ):
                         self._app.tell(f"took {spare.name} out of the warm pool of {spare.cell}")

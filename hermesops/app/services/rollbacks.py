@@ -37,7 +37,7 @@ async def roll_back(
         except LeaseHeldError as held:
             hint = f"hermesops operation list; hermesops rollback {instance.title} --direct goes past whoever is at it"
             raise LeaseHeldError(held.message, hint=hint, holder=held.holder) from held
-    app.registry.note_rolled_back(instance.id, done.release, before=done.before, why=why)
+    app.registry.rollout_targets.record_rolled_back(instance.id, done.release, before=done.before, why=why)
     return done
 
 

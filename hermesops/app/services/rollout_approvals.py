@@ -33,7 +33,7 @@ def approve(app: "Container", text: str, stage: int, *, why: str) -> tuple[Rollo
 
     from hermesops.rollout import commands
 
-    row = app.registry.find_rollout(text)
+    row = app.registry.rollouts.find(text)
     approval, approver = Approvals(app.env).sign(asked_for(records_of(app.registry, row.id), stage, app.env.name))
 
     def word(seen: "Records", said: "OperatorCommand") -> "Transition":

@@ -40,8 +40,8 @@ def steer(app: "Container", rollout_id: RolloutId, word: Word, *, why: str) -> R
         found = records_of(registry, rollout_id)
         said = OperatorCommand(registry.actor, why, registry.now())
         transition = word(found, said)
-        if registry.change_rollout(found.rollout, transition.rollout, transition.event, targets=transition.targets):
-            return registry.get_rollout(rollout_id)
+        if registry.rollouts.change(found.rollout, transition.rollout, transition.event, targets=transition.targets):
+            return registry.rollouts.get(rollout_id)
     raise UnavailableError(f"rollout {rollout_id} changes faster than it can be told anything", hint="say it again")
 
 
@@ -55,7 +55,7 @@ async def follow(session: "Connected", rollout_id: RolloutId, show: Show) -> Rol
     seen = await _look(app, rollout_id, show)
     if not seen.rollout.state.has_runner:
         return seen.rollout
-    operation = await in_db_thread(app.registry.reopen_rollout_operation, seen.rollout)
+    operation = await in_db_thread(app.registry.rollouts.reopen_operation, seen.rollout)
     watching = asyncio.ensure_future(watch(app, rollout_id, show))
     try:
         await session.operations.resume(operation, wait_s=inf)

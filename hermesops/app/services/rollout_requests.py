@@ -91,9 +91,9 @@ def refuse_damaged(app: "Container", release: ReleaseId) -> None:
 
 
 def _image(registry: "Registry", text: str) -> ReleaseId:
-    meant = registry.latest_image(text) or next((one for one in registry.list_images() if one.id == text), None)
+    meant = registry.images.latest(text) or next((one for one in registry.images.list() if one.id == text), None)
     if meant is None:
-        raise unknown_name("image", text, dict.fromkeys(one.name for one in registry.list_images()))
+        raise unknown_name("image", text, dict.fromkeys(one.name for one in registry.images.list()))
     return ReleaseId(meant.id)
 
 
@@ -130,13 +130,13 @@ def preview(app: "Container", request: RolloutRequest) -> "tuple[RolloutPreview,
     refuse_spec(request.spec)
     refuse_raised(request.spec, app.env.settings.highest_two_person)
     release, targets = check_wanted(app, request), meant(app.registry, request)
-    closed = closed_at(app.registry.now(), request.spec.windows, app.registry.list_freezes())
+    closed = closed_at(app.registry.now(), request.spec.windows, app.registry.freezes.list())
     return look_ahead(release, targets, request.spec), closed.why if closed and not request.spec.emergency else ""
 
 
 def unfinished(registry: "Registry", release: ReleaseId, request: RolloutRequest) -> Rollout | None:
     """The same rollout, begun before and not ended: whoever asks again goes on with it."""
-    for rollout in registry.list_rollouts(unfinished=True):
+    for rollout in registry.rollouts.list(unfinished=True):
         same = (rollout.release, rollout.action) == (release, request.action)
         if same and asked_of(registry, rollout.id).get("where") == request.where:
             return rollout
@@ -146,7 +146,7 @@ def unfinished(registry: "Registry", release: ReleaseId, request: RolloutRequest
 def ahead(registry: "Registry", targets: Sequence[Target]) -> Rollout | None:
     """A rollout that has not ended and has one of these instances."""
     ours = {target.instance_id for target in targets}
-    for rollout in registry.list_rollouts(unfinished=True):
-        if ours & {target.id for target in registry.rollout_targets(rollout.id)}:
+    for rollout in registry.rollouts.list(unfinished=True):
+        if ours & {target.id for target in registry.rollout_targets.list(rollout.id)}:
             return rollout
     return None

@@ -81,7 +81,7 @@ class Rollouts:
         from hermesops.app.adapters.rollout_in_place import SlotMachines
         from hermesops.app.adapters.rollout_reprovision import MachineMoves
 
-        make = SlotMachines if self._registry.get_rollout(rollout_id).action is Action.SLOT else MachineMoves
+        make = SlotMachines if self._registry.rollouts.get(rollout_id).action is Action.SLOT else MachineMoves
         return make(self._session, f"rollout {rollout_id}")
 
     async def start(self, request: RolloutRequest) -> Rollout:
@@ -110,13 +110,13 @@ class Rollouts:
     def leave(self, rollout: Rollout) -> None:
         """Leave a rollout to the workers; one that has ended or halted is left as it is."""
         if rollout.state.has_runner:
-            self._session.operations.leave(self._registry.reopen_rollout_operation(rollout))
+            self._session.operations.leave(self._registry.rollouts.reopen_operation(rollout))
 
     async def _end_left(self) -> None:
         """End the rows of operations whose rollout is over: who brought it to its end died before saying so."""
-        rows = await in_db_thread(lambda: self._registry.list_operations(kind=OperationKind.ROLLOUT, unfinished=True))
+        rows = await in_db_thread(lambda: self._registry.operations.list(kind=OperationKind.ROLLOUT, unfinished=True))
         for row in rows:
-            rollout = await in_db_thread(self._registry.get_rollout, RolloutId(str(row.intent["rollout"])))
+            rollout = await in_db_thread(self._registry.rollouts.get, RolloutId(str(row.intent["rollout"])))
             if not rollout.state.has_runner:
                 await self._session.operations.resume(row, wait_s=_LEFT_S)
 
@@ -155,7 +155,7 @@ class Rollouts:
         )
         placed = batches_of(release, targets, request.spec)
         event = RolloutEvent(now, "start", _told(rollout, request), _evidence(targets))
-        self._registry.add_rollout(rollout, placed, event)
+        self._registry.rollouts.add(rollout, placed, event)
         return rollout
 
     def _spec(self, request: RolloutRequest) -> Spec:
@@ -189,7 +189,7 @@ class Calendar:
 
     async def freezes(self) -> "Sequence[Freeze]":
         """Those that are not lifted."""
-        return await in_db_thread(self._registry.list_freezes)
+        return await in_db_thread(self._registry.freezes.list)
 
 
 class RegistryClock:

@@ -84,15 +84,15 @@ def _registry_opens(app: "Container") -> str:
     from hermesops.keyring.key_ring import parse_ring
 
     registry = app.registry
-    left = registry.count_sealed_otherwise()
+    left = registry.sealing.count_otherwise()
     if left:
         raise RefusedError(
-            f"{left} values are sealed with an older key than {registry.sealing_key()}: a rotation was cut short",
+            f"{left} values are sealed with an older key than {registry.sealing.key()}: a rotation was cut short",
             hint=f"{app.program} secrets rotate {REGISTRY_KEY.name} --reason WHY",
         )
     ring = parse_ring(app.secrets.read(REGISTRY_KEY), app.secrets.where(REGISTRY_KEY))
     kept = f", {len(ring.retired)} kept for older copies" if ring.retired else ""
-    return f"the registry opens; key {registry.sealing_key()} seals{kept}"
+    return f"the registry opens; key {registry.sealing.key()} seals{kept}"
 
 
 def _passphrase(app: "Container") -> str:
@@ -108,7 +108,7 @@ def _router_key(app: "Container") -> str:
 def _authority(app: "Container") -> str:
     from hermesops.app.services.machine_certificates import authority_of
 
-    known = len(app.registry.list_authorities())
+    known = len(app.registry.certificates.list_authorities())
     if not known:
         return "made with the first machine's certificate"
     authority_of(app)

@@ -24,7 +24,7 @@ def set_secret(app: "Container", needed: SecretSpec, text: str, *, why: str) -> 
     else:
         app.registry.now()  # what cannot be written down is not done; a lost key of its own it gets first
     app.secrets.write(needed, text)
-    app.registry.append_audit("secret_set", f"secret/{needed.name}", why=why)
+    app.registry.audit.append("secret_set", f"secret/{needed.name}", why=why)
     return app.secrets.where(needed)
 
 

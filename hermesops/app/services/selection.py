@@ -16,6 +16,6 @@ def refuse_unknown(registry: "Registry", selector: "Selector") -> None:
         UsageError: One is not: nothing would be found about it, which reads like good news.
     """
     for user in sorted(selector.values("user")):
-        registry.find_instance(user)
+        registry.instances.find(user)
     for cell in sorted(selector.values("cell")):
-        registry.get_cell(parse_cell(cell))
+        registry.cells.get(parse_cell(cell))

@@ -71,7 +71,7 @@ class Snapshots:
     async def _delete(self, instance_id: InstanceId, image: Image, *, why: str) -> None:
         await self._vendor.delete_image(image.id)
         subject = instance_subject(instance_id)
-        self._app.registry.append_audit("snapshot_deleted", subject, why=why, before={"image": image.id})
+        self._app.registry.audit.append("snapshot_deleted", subject, why=why, before={"image": image.id})
 
     # Images, as taking one sees them
 

@@ -53,9 +53,9 @@ class StackUps:
         """
         from hermesops.operations.runner import QUEUED
 
-        self._app.registry.cell_spec(request.cell)
+        self._app.registry.cells.spec(request.cell)
         operation = await self._open(request)
-        self._app.registry.record_step(operation.id, QUEUED)
+        self._app.registry.operations.record_step(operation.id, QUEUED)
         return operation
 
     def work_of(self, operation: Operation, _lease: Lease) -> "StackUp":
@@ -95,8 +95,8 @@ class StackUps:
         from hermesops.operations.abandon import abandon
 
         registry, intent = self._app.registry, request.to_intent()
-        found = registry.open_operation(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
+        found = registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
         if dict(found.intent) == intent:
             return found
         await abandon(found, registry, reason="another up of the cell was asked for")
-        return registry.open_operation(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
+        return registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)

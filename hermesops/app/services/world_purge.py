@@ -108,7 +108,7 @@ class WorldPurge:
             return ""
         try:
             with closing(self._open()) as registry:
-                known, fleet = registry.known_machines(), registry.count_fleet()
+                known, fleet = registry.world.known_machines(), registry.world.count()
         except HermesError:
             return ""  # every other command says what is wrong with it
         if not known or known & frozenset(machines):
@@ -137,13 +137,13 @@ class WorldPurge:
         if not self._has_registry:
             return None
         with closing(self._open()) as registry:
-            return registry.count_fleet()
+            return registry.world.count()
 
     def _refuse_users_elsewhere(self, machines: frozenset[str]) -> None:
         if not machines:
             return
         with closing(self._open()) as registry:
-            here = registry.known_machines() & machines
+            here = registry.world.known_machines() & machines
         if here:
             raise RefusedError(
                 f"{_counted(len(here), 'machine')} of this world are in the registry of registry_url, which others "
@@ -155,7 +155,7 @@ class WorldPurge:
         if not self._has_registry:
             return
         with closing(self._open()) as registry:
-            ended = registry.purge_fleet(with_backups=self._are_backups_local, why=_WHY)
+            ended = registry.world.purge(with_backups=self._are_backups_local, why=_WHY)
         if ended:
             self._app.tell(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
 

@@ -6,26 +6,13 @@ The platform creates a repository: its credential may list the whole bucket, a m
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hermesops.backup.repository import Bucket, Repository
 from hermesops.backup.store.aws_client import call
 from hermesops.backup.store.object_store import ObjectStore
-from hermesops.model.backup import Credential, RepositoryKeys
+from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
-
-
-class Rows(Protocol):
-    """The registry, as far as it keeps keys."""
-
-    def repository_keys(self, instance_id: InstanceId) -> RepositoryKeys | None:
-        """What opens an instance's repository."""
-
-    def make_repository(self, instance_id: InstanceId, password: str) -> str:
-        """Give it a password, unless it has one; the one that counts."""
-
-    def keep_repository_credential(self, instance_id: InstanceId, credential: Credential, *, why: str) -> None:
-        """Remember a credential."""
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -48,12 +35,12 @@ class Keys:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         store: Callable[[], Awaitable[ObjectStore]],
         environment: str,
         begin: Callable[[Repository, str], Awaitable[None]],
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._store = store
         self._environment = environment
         self._begin = begin
@@ -74,8 +61,10 @@ class Keys:
         """An instance's repository and its password, for the platform itself."""
         store = await self._store()
         await call(store.prepare)
-        held = self._rows.repository_keys(instance_id)
-        password = held.password if held else self._rows.make_repository(instance_id, secrets.token_urlsafe(32))
+        held = self._registry.backups.repository_keys(instance_id)
+        password = (
+            held.password if held else self._registry.backups.make_repository(instance_id, secrets.token_urlsafe(32))
+        )
         return store.bucket.repository(self._environment, instance_id), password
 
     async def open(self, instance_id: InstanceId) -> Opened:
@@ -85,7 +74,7 @@ class Keys:
             UnavailableError: The object store does not answer.
         """
         repository, password = await self.for_platform(instance_id)
-        held = self._rows.repository_keys(instance_id)
+        held = self._registry.backups.repository_keys(instance_id)
         if held and held.credential:
             return Opened(repository, password, held.credential)
         await self._begin(repository, password)
@@ -101,7 +90,7 @@ class Keys:
         Raises:
             UnavailableError: The object store does not answer; it is asked only where something was issued.
         """
-        held = self._rows.repository_keys(instance_id)
+        held = self._registry.backups.repository_keys(instance_id)
         if held is None or held.credential is None:
             return
         await self.reach()
@@ -109,10 +98,10 @@ class Keys:
 
     async def _issue(self, instance_id: InstanceId, repository: Repository, *, why: str) -> Credential:
         store, user = await self._store(), self._user(instance_id)
-        held = self._rows.repository_keys(instance_id)
+        held = self._registry.backups.repository_keys(instance_id)
         before = held.credential.access_key if held and held.credential else ""
         made = await call(store.issue, user, repository, keep=before)
-        self._rows.keep_repository_credential(instance_id, made, why=why)
+        self._registry.backups.keep_credential(instance_id, made, why=why)
         await call(store.retire, user, keep=made.access_key)
         return made
 

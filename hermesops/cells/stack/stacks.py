@@ -12,13 +12,14 @@ from typing import Any
 
 from hermesops.cells.changes.preview import ChangePreview, change_preview_of
 from hermesops.cells.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
-from hermesops.cells.ports import CellRows, Engine, Guard, HeldLease, Program, Programs
+from hermesops.cells.ports import Engine, Guard, HeldLease, Program, Programs
 from hermesops.cells.stack.state import kept, lease_of, machines_in, made_anew, protected_machines, stack_of
 from hermesops.errors import RefusedError
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
 from hermesops.model.unknown_name import unknown_name
+from hermesops.registry import Registry
 
 NONE: frozenset[MachineName] = frozenset()
 
@@ -36,7 +37,7 @@ class CellObservation:
 class CellState:
     """Observes cells; changes nothing."""
 
-    def __init__(self, rows: CellRows, engine: Engine, programs: Programs) -> None:
+    def __init__(self, rows: Registry, engine: Engine, programs: Programs) -> None:
         self._rows = rows
         self._engine = engine
         self._programs = programs
@@ -73,8 +74,10 @@ class CellState:
 
     async def _observe(self, cell: CellName) -> CellObservation:
         rows = self._rows
-        resized = rows.resized_machines(cell)
-        return CellObservation(rows.cell_spec(cell), rows.machines_to_delete(cell), resized, await self.state(cell))
+        resized = rows.cells.resized_machines(cell)
+        return CellObservation(
+            rows.cells.spec(cell), rows.cells.machines_to_delete(cell), resized, await self.state(cell)
+        )
 
     async def _preview(self, spec: CellSpec, state: Mapping[str, Any], only: frozenset[MachineName]) -> Preview:
         stack = stack_of(spec.name)
@@ -166,7 +169,7 @@ class CellStacks(CellState):
 
     def __init__(
         self,
-        rows: CellRows,
+        rows: Registry,
         engine: Engine,
         programs: Programs,
         hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
@@ -300,7 +303,7 @@ class CellStacks(CellState):
             changed = (await up(self._programs.program(kept(spec, protected), machines_to_delete))).changes
         done = await up(self._programs.program(spec, frozenset()))
         if not only:
-            self._rows.record_brought(cell)
+            self._rows.cells.record_applied(cell)
         return UpResult(stack, (*changed, *done.changes), done.outputs)
 
 

@@ -5,7 +5,7 @@ Each holds the cell's lease, so that no run goes on meanwhile, and is recorded i
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from hermesops.cells.ports import Engine, HeldLease, Programs, StateCopies
@@ -20,21 +20,7 @@ from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
 from hermesops.model.stack import StateVersion, UpResult
 from hermesops.model.unknown_name import unknown_name
-
-
-class Rows(Protocol):
-    """The registry."""
-
-    def append_audit(
-        self,
-        action: str,
-        subject: str,
-        *,
-        why: str,
-        before: Mapping[str, object] | None = None,
-        after: Mapping[str, object] | None = None,
-    ) -> None:
-        """Append an entry; the registry knows the actor."""
+from hermesops.registry import Registry
 
 
 class CellStates:
@@ -45,10 +31,10 @@ class CellStates:
     """
 
     def __init__(
-        self, states: StateCopies, rows: Rows, hold_lease: Callable[[str], AbstractAsyncContextManager[Any]]
+        self, states: StateCopies, registry: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[Any]]
     ) -> None:
         self._states = states
-        self._rows = rows
+        self._registry = registry
         self._hold_lease = hold_lease
 
     async def versions(self, cell: CellName, *, limit: int) -> Sequence[StateVersion]:
@@ -65,7 +51,7 @@ class CellStates:
         async with self._hold_lease(lease_of(cell)):
             put = await self._states.rollback_state(stack_of(cell), version)
             after = {"version": put.version, "resources": put.resources}
-            self._rows.append_audit("state_rolled_back", f"cell/{cell}", why=why, after=after)
+            self._registry.audit.append("state_rolled_back", f"cell/{cell}", why=why, after=after)
             return put
 
     async def take(self, cell: CellName, document: Mapping[str, Any], *, why: str) -> None:
@@ -77,7 +63,7 @@ class CellStates:
         """
         async with self._hold_lease(lease_of(cell)):
             await self._states.import_state(stack_of(cell), document)
-            self._rows.append_audit("state_imported", f"cell/{cell}", why=why)
+            self._registry.audit.append("state_imported", f"cell/{cell}", why=why)
 
 
 def parse_imports(texts: Sequence[str], environment: str) -> dict[MachineName, MachineId]:
@@ -129,19 +115,6 @@ def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | Non
             raise RefusedError(f"{found.name} has {what} {is_so}, its row orders {should or 'none'}", hint=drift)
 
 
-class ImportRows(Protocol):
-    """The registry."""
-
-    def cell_spec(self, cell: CellName) -> CellSpec:
-        """What a cell should be."""
-
-    def list_ordered(self, cell: CellName | None = None) -> tuple[Ordered, ...]:
-        """Its living instances with the machines their rows order."""
-
-    def append_audit(self, action: str, subject: str, *, why: str, after: Mapping[str, object] | None = None) -> None:
-        """Write down what was done."""
-
-
 class CellImports:
     """Imports machines into the stacks of cells, by the cell's own program: with its URNs, parent and protection.
 
@@ -153,14 +126,14 @@ class CellImports:
 
     def __init__(
         self,
-        rows: ImportRows,
+        registry: Registry,
         engine: Engine,
         states: CellState,
         programs: Programs,
         vendor: Client,
         hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._engine = engine
         self._states = states
         self._programs = programs
@@ -177,14 +150,14 @@ class CellImports:
             RefusedError: A machine is not what a row of the cell orders, or the stack holds another one of its name.
         """
         async with self._hold_lease(lease_of(cell)) as turn:
-            spec = self._rows.cell_spec(cell)
+            spec = self._registry.cells.spec(cell)
             held = {name: one.get("id") for name, one in machines_in(await self._states.state(cell)).items()}
             for name, id_ in wanted.items():
                 await self._refuse(spec, name, id_, held.get(name) or id_)
             missing = {name: id_ for name, id_ in wanted.items() if name not in held}
             if missing:
                 await turn.guard(self._import(spec, missing))
-                self._rows.append_audit(
+                self._registry.audit.append(
                     "machines_imported",
                     f"cell/{cell}",
                     why=why,
@@ -194,7 +167,9 @@ class CellImports:
 
     async def _refuse(self, spec: CellSpec, name: MachineName, id_: MachineId, held: str) -> None:
         ordered = next((machine for machine in spec.machines if machine.name == name), None)
-        row = next((row for row in self._rows.list_ordered(spec.name) if row.instance.machine_name == name), None)
+        row = next(
+            (row for row in self._registry.fleet.list_ordered(spec.name) if row.instance.machine_name == name), None
+        )
         try:
             found = await self._vendor.get_machine(id_)
         except NotFoundError:

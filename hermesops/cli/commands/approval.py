@@ -60,7 +60,7 @@ def _sign_list(composed: "Container", text: str, listed: Path, save: Path, *, ye
 
     change, signer = composed.mass_changes.open(text)
     asked = asked_by(change, signer)
-    titles = {one.id: one.title for one in composed.registry.list_instances()}
+    titles = {one.id: one.title for one in composed.registry.instances.list()}
     for instance in change.instances:
         say(f"{titles.get(instance, 'nobody')} ({instance})")
     agree(
@@ -90,7 +90,7 @@ def request(
 ) -> None:
     """Request approval to terminate or resize many agents: a list, signed with your key, for a second operator."""
     composed = context.compose()
-    instances = [composed.registry.find_instance(user).id for user in users]
+    instances = [composed.registry.instances.find(user).id for user in users]
     write_saved(save, composed.mass_changes.request(instances, reason=reason))
     line = f"{len(instances)} agents; another operator: hermesops approval sign {save} --save APPROVAL"
     result("approval-requested", {"instances": sorted(instances), "file": str(save)}, [line])

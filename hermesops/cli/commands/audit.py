@@ -29,7 +29,7 @@ def log(
 ) -> None:
     """List entries, newest first."""
     begin = durations.since(since) if since else None
-    entries = context.compose().registry.list_audit(subject=subject, who=who, since=begin, limit=limit)
+    entries = context.compose().registry.audit.list(subject=subject, who=who, since=begin, limit=limit)
     table(
         "audit-log",
         "entries",
@@ -50,7 +50,7 @@ def verify(
 
     composed = context.compose()
     held = Anchor(anchor) if anchor else composed.registry_place.anchor
-    report = composed.registry.check_audit(held)
+    report = composed.registry.audit.check(held)
     if report.findings:
         first, *others = report.findings
         more = f"; and {len(others)} more: {', '.join(str(f.id) for f in others[:20])}" if others else ""

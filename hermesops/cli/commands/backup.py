@@ -35,8 +35,8 @@ def list_(
     if not user:
         _ages(composed)
         return
-    instance = composed.registry.find_instance(user)
-    found = composed.registry.list_backups(instance.id)
+    instance = composed.registry.instances.find(user)
+    found = composed.registry.backups.list(instance.id)
     shape = backup_view.backup if is_json() else backup_view.line
     table(
         "backup-list",
@@ -54,11 +54,11 @@ def create(user: User, no_wait: NoWait = False) -> None:
 
     async def work() -> str:
         async with composed.session() as session:
-            operation = await session.backups.open_backup(composed.registry.find_instance(user), why="manual")
+            operation = await session.backups.open_backup(composed.registry.instances.find(user), why="manual")
             return await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     outcome = context.run(work())
-    newest = None if no_wait else composed.registry.get_backup(composed.registry.find_instance(user).id, "")
+    newest = None if no_wait else composed.registry.backups.get(composed.registry.instances.find(user).id, "")
     shown = backup_view.backup(newest, user) if newest else None
     result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
 
@@ -87,8 +87,8 @@ def daily() -> None:
 def check(user: User, snapshot: Snapshot = "") -> None:
     """Restore a backup into a temporary folder here, and compare it with what was copied."""
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
-    chosen = composed.registry.get_backup(instance.id, snapshot)
+    instance = composed.registry.instances.find(user)
+    chosen = composed.registry.backups.get(instance.id, snapshot)
 
     async def work() -> "Backup":
         async with composed.session() as session:
@@ -128,9 +128,9 @@ def restore(
     from hermesops.model.backup import newest_to_restore
 
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
-    newest = None if snapshot else newest_to_restore(composed.registry.list_backups(instance.id))
-    chosen = newest or composed.registry.get_backup(instance.id, snapshot)
+    instance = composed.registry.instances.find(user)
+    newest = None if snapshot else newest_to_restore(composed.registry.backups.list(instance.id))
+    chosen = newest or composed.registry.backups.get(instance.id, snapshot)
     agree(
         f"This puts the agent of {user} in environment {composed.env.name} back to {chosen.at:%Y-%m-%d %H:%M} UTC.",
         expect=user,
@@ -158,7 +158,7 @@ def restore(
 def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
     """Delete backups that no rule keeps (settings backup_keep_…); run it weekly, as cron does."""
     composed = context.compose()
-    chosen = [composed.registry.find_instance(user)] if user else list(composed.registry.list_instances())
+    chosen = [composed.registry.instances.find(user)] if user else list(composed.registry.instances.list())
 
     async def work() -> dict[str, int]:
         async with composed.session() as session:
@@ -172,7 +172,7 @@ def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
 def rotate(user: User, reason: Why = "") -> None:
     """Give a user's machine another key to its repository; the one before ends."""
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
 
     async def work() -> None:
         async with composed.session() as session, composed.hold_lease(f"instance/{instance.id}"):
@@ -185,10 +185,10 @@ def rotate(user: User, reason: Why = "") -> None:
 def _ages(composed: "Container") -> None:
     from hermesops.model.backup import RPO
 
-    now, newest = composed.registry.now(), composed.registry.newest_backups()
-    rows = [backup_view.age(one, newest.get(one.id), now) for one in composed.registry.list_instances()]
+    now, newest = composed.registry.now(), composed.registry.backups.newest()
+    rows = [backup_view.age(one, newest.get(one.id), now) for one in composed.registry.instances.list()]
     rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
-    loss = composed.registry.loss(RPO)
+    loss = composed.registry.backups.loss(RPO)
     empty = "no instances; hermesops provision USER --plan light makes one"
     columns = ("user", "status", "newest", "age")
     table("backup-ages", "instances", columns, rows, empty, beside={"oldest_s": loss.oldest_s, "late": loss.late})

@@ -25,7 +25,7 @@ def list_(where: Where = "") -> None:
 
     composed = context.compose()
     size = composed.env.settings.cell_size
-    rows = [cells.cell(one, size=size) for one in filter_cells(composed.registry.list_cells(), where)]
+    rows = [cells.cell(one, size=size) for one in filter_cells(composed.registry.cells.list(), where)]
     columns = ("cell", "region", "plans", "machines", "room", "last_up")
     table("cell-list", "cells", columns, rows, "no cells; the first provision opens one")
 

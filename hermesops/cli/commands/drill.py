@@ -30,7 +30,7 @@ def restore(
     The gateway there never starts, and nothing of the user is on it but the state. Workers do it weekly (drill_days).
     """
     composed = context.compose()
-    instance = composed.registry.find_instance(user) if user else None
+    instance = composed.registry.instances.find(user) if user else None
 
     async def work() -> tuple[str, str]:
         from hermesops.app.services.restore_drills import Drills
@@ -41,7 +41,7 @@ def restore(
             return str(operation.intent["snapshot"]), outcome
 
     snapshot, outcome = context.run(work())
-    whose = next(one for one in composed.registry.list_backups() if one.id == snapshot)
-    title = composed.registry.get_instance(whose.instance_id).title
+    whose = next(one for one in composed.registry.backups.list() if one.id == snapshot)
+    title = composed.registry.instances.get(whose.instance_id).title
     shown = None if no_wait else backup.backup(whose, title)
     result("drill", {"user": title, "outcome": outcome, "proved": shown}, [outcome])

@@ -27,7 +27,7 @@ def list_(
     """List freezes: those that hold now, and those to come."""
     registry = context.compose().registry
     now = registry.now()
-    rows = [status.freeze(one, now) for one in registry.list_freezes(past=past)]
+    rows = [status.freeze(one, now) for one in registry.freezes.list(past=past)]
     table("freeze-list", "freezes", ("id", "state", "begins_at", "ends_at", "reason", "who"), rows, "nothing is frozen")
 
 
@@ -47,7 +47,7 @@ def set_(
     composed = context.compose()
     now = composed.registry.now()
     begins_at = moment_of(begin, now=now) if begin else None
-    made = composed.registry.set_freeze(
+    made = composed.registry.freezes.set(
         begins_at=begins_at, ends_at=moment_of(until, now=now) if until else None, reason=reason
     )
     ends = f"until {made.ends_at:%Y-%m-%d %H:%M} UTC" if made.ends_at else "until it is lifted"
@@ -62,5 +62,5 @@ def lift(
 ) -> None:
     """End a freeze now."""
     registry = context.compose().registry
-    lifted = registry.lift_freeze(freeze_id, why=reason or "lifted")
+    lifted = registry.freezes.lift(freeze_id, why=reason or "lifted")
     result("freeze", {"freeze": status.freeze(lifted, registry.now())}, [f"freeze {lifted.id} is lifted"])

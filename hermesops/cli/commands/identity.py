@@ -43,7 +43,7 @@ def show(who: Who) -> None:
     holder = identities.find(who)
     rows = [
         identity.certificate(holder.title, one, now)
-        for one in context.compose().registry.list_certificates(holder.machine_id)
+        for one in context.compose().registry.certificates.list(holder.machine_id)
     ]
     columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
     table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
@@ -62,7 +62,7 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
         yes=yes,
     )
     require_reason(reason, f"hermesops identity revoke {who}")
-    count = composed.registry.revoke_certificates(holder.machine_id, why=reason)
+    count = composed.registry.certificates.revoke(holder.machine_id, why=reason)
     result(
         "identity-revoked",
         {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count},
@@ -103,7 +103,7 @@ def trust(
     """Create the key of another authority, trusted beside the current one; secrets set authority.key then uses it."""
     identities, _ = _identities()
     identities.trust(file)
-    count = len(context.compose().registry.list_authorities())
+    count = len(context.compose().registry.certificates.list_authorities())
     lines = [f"{count} authorities are trusted; machines learn of it with their next certificate"]
     result("identity-trusted", {"file": str(file), "authorities": count}, lines)
 

@@ -32,7 +32,7 @@ def build(
 
     built = context.run(work())
     made = built.manifest
-    composed.registry.record_image(made.image_id, name=made.name, digest=made.digest, manifest=made.to_json())
+    composed.registry.images.record(made.image_id, name=made.name, digest=made.digest, manifest=made.to_json())
     data = {"name": made.name, "id": made.image_id, "digest": made.digest, "made": built.made, "seconds": made.seconds}
     how = f"built in {sum(made.seconds.values()):.0f} s" if built.made else "is up to date"
     result("image", {"image": data}, [f"{made.name} {made.image_id} {how}"])
@@ -43,6 +43,6 @@ def list_() -> None:
     """List images the registry knows, newest first."""
     rows = [
         {"name": image.name, "id": image.id, "digest": image.digest, "created_at": shapes.moment(image.created_at)}
-        for image in context.compose().registry.list_images()
+        for image in context.compose().registry.images.list()
     ]
     table("image-list", "images", ("name", "id", "digest", "created_at"), rows, "no images; hermesops image build")

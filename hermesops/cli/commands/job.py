@@ -32,11 +32,11 @@ def list_() -> None:
         async with composed.session() as session:
             jobs = Jobs(session)
             chosen = {job.name for job in jobs.chosen()}
-            leases = {lease.subject: lease.holder for lease in composed.registry.list_leases()}
+            leases = {lease.subject: lease.holder for lease in composed.registry.leases.list()}
             return [
                 view.job(
                     job,
-                    composed.registry.job_run(job.name),
+                    composed.registry.jobs.get(job.name),
                     list(job.due()),
                     leases,
                     now=composed.registry.now(),

@@ -23,7 +23,7 @@ def list_(
     everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
 ) -> None:
     """List operations that have not ended."""
-    rows = context.compose().registry.list_operations(unfinished=not everything)
+    rows = context.compose().registry.operations.list(unfinished=not everything)
     table(
         "operation-list",
         "operations",
@@ -37,10 +37,10 @@ def list_(
 def show(operation_id: Id) -> None:
     """Show one operation: its steps with their times, which process has it, and its audit entries."""
     registry = context.compose().registry
-    row = registry.get_operation(operation_id)
-    lease = next((one for one in registry.list_leases() if one.subject == row.subject), None)
-    audit = [entry for entry in registry.list_audit(subject=row.subject, limit=100) if entry.at >= row.created_at]
-    shown = operation_view.detail(row, registry.operation_steps(row.id), lease, audit, _hint(row, lease))
+    row = registry.operations.get(operation_id)
+    lease = next((one for one in registry.leases.list() if one.subject == row.subject), None)
+    audit = [entry for entry in registry.audit.list(subject=row.subject, limit=100) if entry.at >= row.created_at]
+    shown = operation_view.detail(row, registry.operations.steps(row.id), lease, audit, _hint(row, lease))
     result("operation-show", {"operation": shown}, operation_view.lines(shown))
 
 
@@ -53,7 +53,7 @@ def continue_(
 ) -> None:
     """Continue an operation from where it stopped; follow it if another process has it."""
     composed = context.compose()
-    operation = composed.registry.get_operation(operation_id)
+    operation = composed.registry.operations.get(operation_id)
 
     async def work() -> str:
         async with composed.session() as session:
@@ -75,7 +75,7 @@ def abandon(
     from hermesops.operations import abandon as abandoning
 
     composed = context.compose()
-    row = composed.registry.get_operation(operation_id)
+    row = composed.registry.operations.get(operation_id)
 
     question = f"Nobody will continue {row.kind} of {row.subject} in environment {composed.env.name}."
     # Without a reason it is refused anyway, and nobody need be asked.

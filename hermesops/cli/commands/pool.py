@@ -35,11 +35,11 @@ def list_(cells: Cells = None) -> None:
     from hermesops.model.spare import Purpose
 
     composed = context.compose()
-    named = {composed.registry.get_cell(parse_cell(name)).name for name in cells or ()}
+    named = {composed.registry.cells.get(parse_cell(name)).name for name in cells or ()}
     wanted = composed.env.settings.pool_size
     rows = [
         cells_view.spare(one)
-        for one in composed.registry.list_spares(purpose=Purpose.POOL)
+        for one in composed.registry.spares.list(purpose=Purpose.POOL)
         if not named or one.cell in named
     ]
     sizes = {plan.value: size for plan, size in sorted(wanted.items())}
@@ -77,7 +77,7 @@ def drain(
 
     composed = context.compose()
     for name in cells or ():
-        composed.registry.get_cell(parse_cell(name))
+        composed.registry.cells.get(parse_cell(name))
     named = ", ".join(cells) if cells else "all cells"
     environment = composed.env.name
     agree(

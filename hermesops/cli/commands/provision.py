@@ -61,7 +61,7 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
         async with app.session() as session:
             instance, operation = await session.admission.admit(user, bought, region=region)
             outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
-        return app.registry.get_instance(instance.id), operation, outcome
+        return app.registry.instances.get(instance.id), operation, outcome
 
     instance, operation, outcome = context.run(work())
     result("instance", {"instance": shapes.instance(instance), "operation_id": operation.id}, [outcome])
@@ -82,7 +82,7 @@ def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
 
     provision_results = context.run(work())
     rows = [
-        shapes.provision_result(one, app.registry.get_instance(one.instance.id) if one.instance else None)
+        shapes.provision_result(one, app.registry.instances.get(one.instance.id) if one.instance else None)
         for one in provision_results
     ]
     failures = list(failed(provision_results))

@@ -83,7 +83,7 @@ def admit(
 def list_() -> None:
     """List the services' certificates, the newest of each first."""
     registry = context.compose().registry
-    rows = [identity.caller(one, registry.now()) for one in registry.list_callers()]
+    rows = [identity.caller(one, registry.now()) for one in registry.relay_callers.list()]
     columns = ("service", "state", "not_after", "serial", "why")
     table("relay-callers", "certificates", columns, rows, "no service may call the relay")
 
@@ -99,7 +99,7 @@ def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
         yes=yes,
     )
     require_reason(reason, f"hermesops relay revoke {service}")
-    count = composed.registry.revoke_caller(service, why=reason)
+    count = composed.registry.relay_callers.revoke(service, why=reason)
     if not count:
         raise RefusedError(f"no certificate of service {service} counts", hint="hermesops relay list")
     words = f"{service}: {count} certificates count no more; hermesops relay admit {service} gives it another"

@@ -73,7 +73,7 @@ def _one(user: str, to: str, *, lose: bool, even_revoked: bool, why: str) -> int
     from hermesops.app.services.rollbacks import roll_back
 
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
     done = context.run(roll_back(composed, instance, to=to, loses=lose, even_revoked=even_revoked, why=why))
     _told(instance.title, done)
     return 0
@@ -91,8 +91,8 @@ def _one_directly(text: str, to: str, *, lose: bool, even_revoked: bool) -> int:
 def _rollout(
     composed: "Container", text: str, *, lose: bool, even_revoked: bool, why: str, yes: bool, detach: bool
 ) -> int:
-    row = composed.registry.find_rollout(text)
-    changed = sum(target.progress.on_release for target in composed.registry.rollout_targets(row.id))
+    row = composed.registry.rollouts.find(text)
+    changed = sum(target.progress.on_release for target in composed.registry.rollout_targets.list(row.id))
     agree(
         f"This puts {changed} agents in environment {composed.env.name} back from {row.release}.",
         expect=row.id,

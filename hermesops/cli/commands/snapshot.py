@@ -27,7 +27,7 @@ def group() -> None:
 def list_(user: User) -> None:
     """List a user's snapshots, newest first."""
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
 
     async def work() -> "list[Image]":
         async with composed.session() as session:
@@ -42,7 +42,7 @@ def list_(user: User) -> None:
 def create(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
     """Take a snapshot of a user's machine; its gateway is stopped until JustAVPS has the image, which may take long."""
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
 
     async def work() -> str:
         async with composed.session() as session:
@@ -62,7 +62,7 @@ def delete(
 ) -> None:
     """Delete a snapshot for good."""
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
 
     async def find() -> "Image":
         from hermesops.app.services.snapshots import chosen

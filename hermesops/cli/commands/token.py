@@ -45,7 +45,7 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
         from hermesops.app.services.model_tokens import ModelTokens
         from hermesops.app.services.proxy_tokens import Tokens
 
-        instance = composed.registry.find_instance(user) if user else None
+        instance = composed.registry.instances.find(user) if user else None
         async with composed.session() as session:
             proxy = [shape(owner, token, now) for owner, token in Tokens(session).of(instance)]
             return proxy + [model_shape(owner, token, now) for owner, token in ModelTokens(session).of(instance)]
@@ -64,7 +64,7 @@ def renew(
 ) -> None:
     """Replace a token by a new one that is tried through the proxy first; the old one is revoked after that."""
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
 
     async def work() -> None:
         from hermesops.app.services.proxy_tokens import Tokens
@@ -90,7 +90,7 @@ def revoke(
     if models and purpose:
         raise UsageError("--models and --purpose name different tokens", hint=f"hermesops token list {user}")
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
     if models:
         _revoke_models(composed, user, instance, reason or "revoked")
         return

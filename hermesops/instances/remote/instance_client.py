@@ -24,11 +24,12 @@ from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
-from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
+from hermesops.model.instance import Instance, InstanceSecrets
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
 from hermesops.model.route import TOKEN, PresentToken
 from hermesops.node.protocol import Payload
+from hermesops.registry import Registry
 
 _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
@@ -45,22 +46,6 @@ _NOT_WELL = frozenset({4, 8})
 
 LOG_LINES = 80
 """Lines of the gateway's log that are shown when it does not become healthy."""
-
-
-class Rows(Protocol):
-    """The registry, as far as it is looked at."""
-
-    def get_instance(self, instance_id: InstanceId) -> Instance:
-        """One instance."""
-
-    def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
-        """What its user chose."""
-
-    def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
-        """What counted before that."""
-
-    def is_backed_up(self, instance_id: InstanceId) -> bool:
-        """Whether there is a backup of it."""
 
 
 class Keys(Protocol):
@@ -90,7 +75,7 @@ class InstanceClient:
     """Everything of an instance that is not in the registry.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         vendor: JustAVPS.
         keys: Secrets of instances.
         agents: Gateways.
@@ -103,7 +88,7 @@ class InstanceClient:
     def __init__(
         self,
         *,
-        rows: Rows,
+        registry: Registry,
         vendor: Client,
         keys: Keys,
         agents: Agents,
@@ -114,7 +99,7 @@ class InstanceClient:
     ) -> None:
         self.gateways = GatewayService(self.channel)
         self.lease: Lease | None = None
-        self._rows = rows
+        self._registry = registry
         self._vendor = vendor
         self._keys = keys
         self._agents = agents
@@ -197,16 +182,16 @@ class InstanceClient:
 
     async def observe(self, instance_id: InstanceId) -> Observation:
         """See one instance whole; deeper only as far as the layer above answers."""
-        return await self.look_as(self._rows.get_instance(instance_id))
+        return await self.look_as(self._registry.instances.get(instance_id))
 
     async def look_as(self, instance: Instance) -> Observation:
         """See an instance as if its row said this, as it may soon."""
         machine = await self.machine(instance)
         if machine is None:
-            return Observation(instance, None, is_backed_up=self._rows.is_backed_up(instance.id))
+            return Observation(instance, None, is_backed_up=self._registry.backups.is_backed_up(instance.id))
         seen = MachineState(MachineId(machine.id), machine.status, machine.server_type)
         if machine.status is MachineStatus.DELETED:
-            return Observation(instance, seen, is_backed_up=self._rows.is_backed_up(instance.id))
+            return Observation(instance, seen, is_backed_up=self._registry.backups.is_backed_up(instance.id))
         if machine.status is not MachineStatus.READY:
             return Observation(instance, seen)
         node = await self.node(MachineId(machine.id))
@@ -249,7 +234,7 @@ class InstanceClient:
     def _payload(self, instance: Instance) -> Payload:
         return payload_of(
             instance,
-            self._rows.instance_settings(instance.id),
+            self._registry.instance_secrets.settings(instance.id),
             self._keys.secrets_of(instance.id),
             model_base_url=self._router_url,
         )
@@ -405,7 +390,10 @@ class InstanceClient:
     def mask(self, instance: Instance) -> Callable[[str], str]:
         """Hides an instance's secrets in a line of text."""
         secrets = self._keys.secrets_of(instance.id)
-        now, before = self._rows.instance_settings(instance.id), self._rows.instance_settings_before(instance.id)
+        now, before = (
+            self._registry.instance_secrets.settings(instance.id),
+            self._registry.instance_secrets.settings_before(instance.id),
+        )
         chosen = [*secrets_in(now), *(secrets_in(before) if before else ())]
         # The longest first: one secret may be the beginning of another.
         hidden = sorted({secrets.api_server_key, secrets.model_token, *chosen}, key=len, reverse=True)

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.ports import Intents, Observes
+from hermesops.instances.ports import Observes
 from hermesops.instances.requests.settings_patch import Wish
 from hermesops.instances.steps.personalise import asleep, silence, terminated
 from hermesops.justavps.wire import Machine
@@ -13,33 +13,7 @@ from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind
-
-
-class Rows(Intents, Protocol):
-    """The registry, as far as requests write it."""
-
-    def find_instance(self, text: str) -> Instance:
-        """The instance meant by an alias or id."""
-
-    def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Name its machine as one that may be destroyed."""
-
-    def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
-        """What its user chose."""
-
-    def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
-        """What counted before that."""
-
-    def change_instance_settings(
-        self,
-        instance_id: InstanceId,
-        settings: InstanceSettings,
-        *,
-        subject: str,
-        intent: Mapping[str, object],
-        why: str,
-    ) -> Operation:
-        """Replace the settings and open the operation of it, or find the unfinished one."""
+from hermesops.registry import Registry
 
 
 class World(Observes, Protocol):
@@ -60,7 +34,7 @@ class Requests:
     """Turns requests into rows, under the instance's lease: refused for somebody else's means that nothing changed.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         world: Machines.
         gateways: Their gateways' units.
         hold_lease: Holds the lease of a subject, or refuses.
@@ -69,14 +43,14 @@ class Requests:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         world: World,
         gateways: Gateways,
         hold_lease: Callable[[str], AbstractAsyncContextManager[object]],
         admit: Callable[[OperationKind, InstanceId], Mapping[str, object]] = lambda _kind, _id: {},
     ) -> None:
         self._admit = admit
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._gateways = gateways
         self._hold_lease = hold_lease
@@ -93,10 +67,10 @@ class Requests:
         Raises:
             RefusedError: Somebody is working on the instance, or too many end; nothing was changed.
         """
-        instance = self._rows.find_instance(user_text)
+        instance = self._registry.instances.find(user_text)
         subject = instance_subject(instance.id)
         async with self._hold_lease(subject):
-            operation = self._rows.open_operation(
+            operation = self._registry.operations.open(
                 OperationKind.TERMINATE,
                 subject,
                 intent={
@@ -110,7 +84,7 @@ class Requests:
             )
             # The one that is under way may say otherwise: then that is ended first.
             if not operation.intent["keeps_backup"]:
-                self._rows.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
+                self._registry.instances.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
         return operation
 
     async def restart(self, user_text: str) -> Operation:
@@ -120,7 +94,7 @@ class Requests:
             UnavailableError: Its machine is not there or does not answer.
             RefusedError: Somebody is working on the instance. In both cases nothing was changed.
         """
-        instance = self._rows.find_instance(user_text)
+        instance = self._registry.instances.find(user_text)
         if instance.status is InstanceStatus.SUSPENDED:
             raise asleep(instance)
         subject = instance_subject(instance.id)
@@ -131,7 +105,7 @@ class Requests:
                     f"JustAVPS lists no machine {instance.machine_name}", hint=f"hermesops provision {user_text}"
                 )
             before = await self._gateways.invocation(MachineId(machine.id))
-            return self._rows.open_operation(
+            return self._registry.operations.open(
                 OperationKind.RESTART,
                 subject,
                 intent={"user": user_text, "before": before},
@@ -156,7 +130,7 @@ class Requests:
                 f"settings are a user's own; say why you change those of {user_text}",
                 hint='hermesops instance settings … --reason "…"',
             )
-        instance = self._rows.find_instance(user_text)
+        instance = self._registry.instances.find(user_text)
         subject = instance_subject(instance.id)
         async with self._hold_lease(subject):
             observation = await self._world.observe(instance.id)
@@ -166,7 +140,7 @@ class Requests:
                 raise asleep(instance)
             if observation.machine is None or observation.node is None:
                 raise silence(instance)
-            held = self._rows.instance_settings(instance.id)
+            held = self._registry.instance_secrets.settings(instance.id)
             wanted = request(held) if request else self._settings_before(instance)
             intent = {
                 "user": user_text,
@@ -174,12 +148,12 @@ class Requests:
                 "changed": changed(held, wanted),
                 "settings": outline(wanted),
             }
-            return self._rows.change_instance_settings(
+            return self._registry.settings_changes.change(
                 instance.id, wanted, subject=subject, intent=intent, why=reason.strip()
             )
 
     def _settings_before(self, instance: Instance) -> InstanceSettings:
-        before = self._rows.instance_settings_before(instance.id)
+        before = self._registry.instance_secrets.settings_before(instance.id)
         if before is None:
             raise RefusedError(f"the settings of {instance.title} were never changed: there is nothing to go back to")
         return before

@@ -7,49 +7,23 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Protocol
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.instances.ports import Intents, Observes
+from hermesops.instances.ports import Observes
 from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.instances.steps.personalise import asleep, silence, terminated, under_way
 from hermesops.instances.workflows.relocate.request import RelocationRequest
 from hermesops.instances.workflows.suspend import Keep
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement
-from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName, OperationId, instance_subject
+from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import GB, Plan
-from hermesops.model.spare import Purpose, Spare
-
-
-class Rows(Intents, Protocol):
-    """The registry, as far as these requests read and write it."""
-
-    def find_instance(self, text: str) -> Instance:
-        """The instance meant by an alias or id."""
-
-    def list_operations(
-        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
-    ) -> Sequence[Operation]:
-        """Operations, newest first."""
-
-    def finish_operation(self, operation_id: OperationId, status: OperationStatus, outcome: str) -> None:
-        """Close an operation's row."""
-
-    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
-        """Whether the instance's cell should have its machine."""
-
-    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> Sequence[Spare]:
-        """Spare machines."""
-
-    def retire_spare(self, name: MachineName, *, why: str) -> object:
-        """Give a spare machine up."""
-
-    def now(self) -> datetime:
-        """The registry's clock."""
+from hermesops.model.spare import Purpose
+from hermesops.registry import Registry
 
 
 class World(Observes, Protocol):
@@ -92,7 +66,7 @@ class InstanceRequests:
     """Turns requests into rows.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         world: Machines and the vendor.
         backups: Backups.
         machine_placement: Where new machines can be.
@@ -103,7 +77,7 @@ class InstanceRequests:
 
     def __init__(
         self,
-        rows: Rows,
+        registry: Registry,
         world: World,
         backups: Backups,
         machine_placement: MachinePlacement,
@@ -112,7 +86,7 @@ class InstanceRequests:
         admit: Callable[[OperationKind, InstanceId], Mapping[str, object]] = lambda _kind, _id: {},
     ) -> None:
         self._admit = admit
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._backups = backups
         self._machine_placement = machine_placement
@@ -157,7 +131,7 @@ class InstanceRequests:
                 await self._refuse_awake(instance)
             # Halfway to a new machine the row has a machine again; what is under way ends that.
             moves = self._is_under_way(instance, {OperationKind.RELOCATE})
-            if self._rows.is_machine_wanted(instance.id) and not moves:
+            if self._registry.instances.is_machine_wanted(instance.id) and not moves:
                 return self._open(OperationKind.RESUME, instance, user_text, reason, {})
             snapshot = self._chosen(instance, "")
             here = self._machine_placement.here(instance)
@@ -165,12 +139,14 @@ class InstanceRequests:
 
     def _abandon(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
         """Close ends that have not gone so far that the machine was given up."""
-        for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
+        for operation in self._registry.operations.list(unfinished=True, instance_id=instance.id):
             if operation.kind not in ends:
                 continue
-            if operation.kind is OperationKind.TERMINATE and not self._rows.is_machine_wanted(instance.id):
+            if operation.kind is OperationKind.TERMINATE and not self._registry.instances.is_machine_wanted(
+                instance.id
+            ):
                 raise under_way(instance, operation)
-            self._rows.finish_operation(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
+            self._registry.operations.finish(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
 
     async def _refuse_awake(self, instance: Instance) -> None:
         node = (await self._world.observe(instance.id)).node
@@ -264,7 +240,7 @@ class InstanceRequests:
             RefusedError: It has ended, or something else is under way for it.
         """
         async with self._taken(user_text, {OperationKind.SCHEDULE_TERMINATION}, reason) as instance:
-            until = (self._rows.now() + self._policy.grace).isoformat()
+            until = (self._registry.now() + self._policy.grace).isoformat()
             marks = self._admit(OperationKind.SCHEDULE_TERMINATION, instance.id)
             return self._open(
                 OperationKind.SCHEDULE_TERMINATION, instance, user_text, reason, {"until": until, **marks}
@@ -277,17 +253,17 @@ class InstanceRequests:
         """The instance, under its lease: exit 3 to whoever comes second has to mean that nothing was changed."""
         if not reason.strip():
             raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
-        async with self._hold_lease(instance_subject(self._rows.find_instance(user_text).id)):
-            instance = self._rows.find_instance(user_text)
+        async with self._hold_lease(instance_subject(self._registry.instances.find(user_text).id)):
+            instance = self._registry.instances.find(user_text)
             if instance.status is InstanceStatus.TERMINATED:
                 raise terminated(instance)
-            for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
+            for operation in self._registry.operations.list(unfinished=True, instance_id=instance.id):
                 if operation.kind not in kinds:
                     raise under_way(instance, operation)
             yield instance
 
     def _is_under_way(self, instance: Instance, kinds: AbstractSet[OperationKind]) -> bool:
-        return any(o.kind in kinds for o in self._rows.list_operations(unfinished=True, instance_id=instance.id))
+        return any(o.kind in kinds for o in self._registry.operations.list(unfinished=True, instance_id=instance.id))
 
     def _refuse_asleep(self, instance: Instance) -> None:
         if instance.status is InstanceStatus.SUSPENDED:
@@ -360,15 +336,15 @@ class InstanceRequests:
         self, instance: Instance, kind: OperationKind, is_the_same: Callable[[Mapping[str, Any]], bool]
     ) -> None:
         """Who asks for one change is not told of the good end of another of its kind."""
-        for operation in self._rows.list_operations(unfinished=True, instance_id=instance.id):
+        for operation in self._registry.operations.list(unfinished=True, instance_id=instance.id):
             if operation.kind is kind and not is_the_same(operation.intent):
                 raise under_way(instance, operation)
 
     def _drop_leftovers(self, instance: Instance, request: RelocationRequest) -> None:
         """A machine that a relocation ordered before it was given up may be of another size or place."""
-        for spare in self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id):
+        for spare in self._registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id):
             if not request.fits(spare):
-                self._rows.retire_spare(spare.name, why="its relocation was given up")
+                self._registry.spares.retire(spare.name, why="its relocation was given up")
 
     def _open(
         self,
@@ -379,4 +355,4 @@ class InstanceRequests:
         intent: Mapping[str, object],
     ) -> Operation:
         told = {"user": user_text, "reason": reason.strip(), **intent}
-        return self._rows.open_operation(kind, instance_subject(instance.id), intent=told, instance_id=instance.id)
+        return self._registry.operations.open(kind, instance_subject(instance.id), intent=told, instance_id=instance.id)

@@ -9,20 +9,10 @@ from hermesops.errors import RefusedError
 from hermesops.instances.requests.provision import ChooseCell
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId
-from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
-
-
-class Rows(Protocol):
-    """The registry, as far as places are known from it."""
-
-    def list_cells(self) -> Sequence[Cell]:
-        """Every cell."""
-
-    def latest_image(self, name: str) -> Image | None:
-        """The image of that name that was asked for last."""
+from hermesops.registry import Registry
 
 
 class Vendor(Protocol):
@@ -37,7 +27,7 @@ class MachinePlacement:
     """Chooses places.
 
     Attributes:
-        rows: The registry.
+        registry: The registry.
         vendor: JustAVPS.
         choose_cell: Placement.
         image_name: What new machines boot from.
@@ -45,7 +35,7 @@ class MachinePlacement:
         plans_apart: Whether a new cell takes one plan only.
     """
 
-    rows: Rows
+    registry: Registry
     vendor: Vendor
     choose_cell: ChooseCell
     image_name: str
@@ -54,11 +44,13 @@ class MachinePlacement:
 
     def here(self, instance: Instance, plan: Plan | None = None) -> Placement:
         """Another machine in the region that the instance is in; of another plan, where that is asked."""
-        return self._choose(self.rows.list_cells(), plan or instance.plan, self.cell(instance.cell).region)
+        return self._choose(self.registry.cells.list(), plan or instance.plan, self.cell(instance.cell).region)
 
     def region(self, region: str, instance: Instance) -> Placement:
         """Another machine in that region, in another cell than the instance's."""
-        full = [replace(c, machines=self.cell_size) if c.name == instance.cell else c for c in self.rows.list_cells()]
+        full = [
+            replace(c, machines=self.cell_size) if c.name == instance.cell else c for c in self.registry.cells.list()
+        ]
         return self._choose(full, instance.plan, region)
 
     def cell(self, name: str) -> Placement:
@@ -67,7 +59,7 @@ class MachinePlacement:
         Raises:
             UsageError: There is none of that name.
         """
-        cells = {str(cell.name): cell for cell in self.rows.list_cells()}
+        cells = {str(cell.name): cell for cell in self.registry.cells.list()}
         if name not in cells:
             raise unknown_name("cell", name, cells)
         return Placement(cells[name].name, cells[name].region, cells[name].only_plan)
@@ -78,7 +70,7 @@ class MachinePlacement:
         Raises:
             RefusedError: None was built.
         """
-        image = self.rows.latest_image(self.image_name)
+        image = self.registry.images.latest(self.image_name)
         if image is None:
             raise RefusedError(
                 f"no image {self.image_name} has been built", hint=f"hermesops image build {self.image_name}"

@@ -1,35 +1,17 @@
 """What is asked before a request for an agent is written down. Nothing here writes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.instances.steps.personalise import asleep, refuse_at_rest
-from hermesops.model.ids import ImageId, InstanceId, UserId
+from hermesops.model.ids import ImageId
 from hermesops.model.image import Image
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.operation import Operation
 from hermesops.model.plan import Plan
-from hermesops.model.user import User, parse_user
-
-
-class Rows(Protocol):
-    """The registry, as far as it is asked."""
-
-    def resolve_user(self, text: str, *, create: bool = False) -> User:
-        """The user meant by an alias or id."""
-
-    def instance_of_user(self, user_id: UserId) -> Instance | None:
-        """The user's instance that is not terminated."""
-
-    def list_operations(
-        self, *, unfinished: bool = False, instance_id: InstanceId | None = None
-    ) -> Sequence[Operation]:
-        """Operations, newest first."""
-
-    def latest_image(self, name: str) -> Image | None:
-        """The image of that name that was asked for last."""
+from hermesops.model.user import parse_user
+from hermesops.registry import Registry
 
 
 class Vendor(Protocol):
@@ -78,14 +60,14 @@ class ProvisionPreflight:
     """Asks whether a request can come true.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         vendor: JustAVPS.
         budget: The budget.
         policy: Settings.
     """
 
-    def __init__(self, rows: Rows, vendor: Vendor, budget: Budget, policy: Policy) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry, vendor: Vendor, budget: Budget, policy: Policy) -> None:
+        self._registry = registry
         self._vendor = vendor
         self._budget = budget
         self._policy = policy
@@ -99,10 +81,10 @@ class ProvisionPreflight:
         """
         parse_user(user_text)
         try:
-            user = self._rows.resolve_user(user_text)
+            user = self._registry.users.resolve(user_text)
         except UsageError:
             return None  # a new one
-        instance = self._rows.instance_of_user(user.id)
+        instance = self._registry.instances.of_user(user.id)
         if instance is not None:
             self._refuse_resting(instance)
             refuse_other_plan(user_text, instance, plan)
@@ -112,7 +94,7 @@ class ProvisionPreflight:
         """An agent that is suspended, or is being suspended, moved or ended, is not brought up by the way."""
         if known.status is InstanceStatus.SUSPENDED:
             raise asleep(known)
-        refuse_at_rest(known, self._rows.list_operations(unfinished=True, instance_id=known.id))
+        refuse_at_rest(known, self._registry.operations.list(unfinished=True, instance_id=known.id))
 
     def image(self) -> Image:
         """What a new machine boots from.
@@ -121,7 +103,7 @@ class ProvisionPreflight:
             RefusedError: None was built.
         """
         name = self._policy.image
-        image = self._rows.latest_image(name)
+        image = self._registry.images.latest(name)
         if image is None:
             raise RefusedError(f"no image {name} has been built", hint=f"hermesops image build {name}")
         return image

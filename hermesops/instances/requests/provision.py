@@ -8,8 +8,6 @@ from functools import partial
 from typing import Protocol
 
 from hermesops.errors import UsageError
-from hermesops.instances.ports import Intents
-from hermesops.instances.requests import preflight as questions
 from hermesops.instances.requests.preflight import Policy, ProvisionPreflight, refuse_other_plan
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId, instance_subject
@@ -17,21 +15,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.user import User
-
-
-class Rows(questions.Rows, Intents, Protocol):
-    """The registry, as far as admission reads and writes it."""
-
-    def place_instance(
-        self,
-        user: User,
-        *,
-        plan: Plan,
-        server_type: str,
-        image_id: ImageId | None,
-        choose: Callable[[Sequence[Cell]], Placement],
-    ) -> Instance:
-        """Write the instance's row into the cell chosen, or find the one that lives."""
+from hermesops.registry import Registry
 
 
 class ChooseCell(Protocol):
@@ -66,7 +50,7 @@ class ProvisionAdmission:
     """Turns requests into rows.
 
     Args:
-        rows: The registry.
+        registry: The registry.
         preflight: What is asked first.
         choose_cell: Placement.
         pool: Machines that are ready.
@@ -74,9 +58,9 @@ class ProvisionAdmission:
     """
 
     def __init__(
-        self, rows: Rows, questions: ProvisionPreflight, choose_cell: ChooseCell, pool: Pool, policy: Policy
+        self, registry: Registry, questions: ProvisionPreflight, choose_cell: ChooseCell, pool: Pool, policy: Policy
     ) -> None:
-        self._rows = rows
+        self._registry = registry
         self._preflight = questions
         self._choose_cell = choose_cell
         self._pool = pool
@@ -99,14 +83,14 @@ class ProvisionAdmission:
         known = self._preflight.known(user_text, plan)
         if known is None:
             where = region or self._policy.region_of(plan)
-            new_user = partial(self._rows.resolve_user, user_text, create=True)
+            new_user = partial(self._registry.users.resolve, user_text, create=True)
             image = self._preflight.image()
             # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
             known = await self._pool.claim(
                 new_user, plan, server_type=self._policy.server_types[plan], image_id=image.id, region=where
             ) or await self._order(new_user, plan, where)
             refuse_other_plan(user_text, known, plan)  # another request may have been faster
-        operation = self._rows.open_operation(
+        operation = self._registry.operations.open(
             OperationKind.PROVISION,
             instance_subject(known.id),
             intent={"user": user_text, "plan": plan.value, "machine_name": known.machine_name},
@@ -120,7 +104,7 @@ class ProvisionAdmission:
 
     def _create(self, user: User, plan: Plan, image_id: ImageId, region: str) -> Instance:
         policy = self._policy
-        return self._rows.place_instance(
+        return self._registry.placements.place(
             user,
             plan=plan,
             server_type=policy.server_types[plan],

@@ -10,10 +10,11 @@ from hermesops.instances.steps import boot, personalise
 from hermesops.instances.steps.boot import AwaitMachine, StartMachine
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise, machine_gone, not_its_own
 from hermesops.justavps.wire import MachineStatus
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -83,18 +84,11 @@ def describe(step: Step, instance: Instance) -> str:
             return "the agent lives"
 
 
-class Rows(Protocol):
-    """The registry, as far as awakening writes it."""
-
-    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
-        """Record a status."""
-
-
 class World(Rests, HandsOver, Protocol):
     """Machine, node and gateway."""
 
 
-async def do(step: Step, instance: Instance, *, world: World, rows: Rows) -> None:
+async def do(step: Step, instance: Instance, *, world: World, registry: Registry) -> None:
     """Do one step; harmless when it was done before."""
     match step:
         case StartMachine() | AwaitMachine():
@@ -108,6 +102,6 @@ async def do(step: Step, instance: Instance, *, world: World, rows: Rows) -> Non
             await world.release(machine_id)
             await world.await_gateway(instance, machine_id)
         case MarkRunning():
-            rows.set_status(instance.id, InstanceStatus.RUNNING)
+            registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
         case _ as never:
             assert_never(never)

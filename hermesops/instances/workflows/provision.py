@@ -25,6 +25,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -117,19 +118,6 @@ def describe(step: Step, instance: Instance) -> str:
             assert_never(never)
 
 
-class Rows(Protocol):
-    """The registry, as far as provisioning writes it."""
-
-    def get_instance(self, instance_id: InstanceId) -> Instance:
-        """One instance."""
-
-    def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> object:
-        """Record the vendor's id of an instance's machine."""
-
-    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> object:
-        """Record a status."""
-
-
 class World(HandsOver, Protocol):
     """What provisioning sees and does outside the registry."""
 
@@ -145,14 +133,14 @@ class Provision:
 
     Args:
         instance_id: Whose; its row exists.
-        rows: The registry.
+        registry: The registry.
         world: Machines, node and gateway.
         cells: Stacks of cells.
     """
 
-    def __init__(self, instance_id: InstanceId, rows: Rows, world: World, cells: Cells) -> None:
+    def __init__(self, instance_id: InstanceId, registry: Registry, world: World, cells: Cells) -> None:
         self._instance_id = instance_id
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._cells = cells
         self._marked: Observation | None = None
@@ -164,7 +152,7 @@ class Provision:
         """
         marked, self._marked = self._marked, None
         if marked is not None:
-            return replace(marked, instance=self._rows.get_instance(self._instance_id))
+            return replace(marked, instance=self._registry.instances.get(self._instance_id))
         return await self._world.observe(self._instance_id)
 
     def decide(self, seen: Observation) -> Step | Done | Refused:
@@ -182,7 +170,7 @@ class Provision:
             case GrowCell():
                 await self._cells.apply(instance.cell, still_wanted=partial(self._lacks_machine, instance))
             case RecordMachine(machine_id=machine_id):
-                self._rows.set_machine(instance.id, machine_id)
+                self._registry.instances.set_machine(instance.id, machine_id)
             case StartMachine() | AwaitMachine():
                 await boot.do(step, instance, self._world)
             case Personalise(machine_id=machine_id, request=request):
@@ -190,7 +178,7 @@ class Provision:
             case AwaitGateway(machine_id=machine_id):
                 await self._world.await_gateway(instance, machine_id)
             case MarkRunning():
-                self._rows.set_status(instance.id, InstanceStatus.RUNNING)
+                self._registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
                 self._marked = seen
             case _ as never:
                 assert_never(never)

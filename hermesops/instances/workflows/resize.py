@@ -19,6 +19,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -100,13 +101,6 @@ def describe(step: Step, instance: Instance, size: Size) -> str:
             return start_verified.describe(step, instance)
 
 
-class Rows(start_verified.Rows, Protocol):
-    """The registry, as far as resizing writes it."""
-
-    def change_plan(self, instance_id: InstanceId, plan: Plan, server_type: str, *, why: str) -> object:
-        """Write an instance's plan, and the server type of its machine."""
-
-
 class World(start_verified.World, Protocol):
     """The world, for whoever resizes machines."""
 
@@ -122,7 +116,7 @@ class Resize:
         why: What the backup is made for.
         before: What it was when this was asked for; gone back to where the vendor refuses.
         size: What it shall be.
-        rows: The registry.
+        registry: The registry.
         world: Machine, node and gateway.
         copies: Backups.
         cells: Stacks of cells.
@@ -135,7 +129,7 @@ class Resize:
         why: str,
         before: Size,
         size: Size,
-        rows: Rows,
+        registry: Registry,
         world: World,
         copies: Copies,
         cells: Cells,
@@ -144,7 +138,7 @@ class Resize:
         self._why = why
         self._before = before
         self._size = size
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._copies = copies
         self._cells = cells
@@ -173,13 +167,13 @@ class Resize:
         instance, size = seen.observation.instance, self._size if self._refusal is None else self._before
         match step:
             case ChangePlan():
-                self._rows.change_plan(instance.id, size.plan, size.server_type, why=self._why)
+                self._registry.instances.change_plan(instance.id, size.plan, size.server_type, why=self._why)
             case ApplyCell():
                 await self._apply_cell(seen.observation, size)
             case Fence() | BackUp():
                 await stop_and_backup.do(step, instance, world=self._world, copies=self._copies, why=self._why)
             case _:
-                await start_verified.do(step, instance, world=self._world, rows=self._rows)
+                await start_verified.do(step, instance, world=self._world, registry=self._registry)
 
     async def _apply_cell(self, observation: Observation, size: Size) -> None:
         instance = observation.instance

@@ -25,6 +25,7 @@ from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -127,16 +128,6 @@ class Backups(Copies, Protocol):
         """Put a backup's state on a machine whose gateway is fenced."""
 
 
-class Rows(Protocol):
-    """The registry, as far as it is told."""
-
-    def restored_by(self, instance_id: InstanceId) -> OperationId | None:
-        """The operation that put a backup in place last."""
-
-    def note_restored(self, instance_id: InstanceId, backup_id: str, operation_id: OperationId, *, why: str) -> None:
-        """Record that a backup is in place."""
-
-
 class World(Rests, HandsOver, Protocol):
     """Machine, node and gateway."""
 
@@ -166,7 +157,7 @@ class Restore:
         instance_id: Whose.
         operation_id: Which operation this is.
         request: What was asked for.
-        rows: The registry.
+        registry: The registry.
         world: Machine, node and gateway.
         backups: Backups.
     """
@@ -177,7 +168,7 @@ class Restore:
         operation_id: OperationId,
         request: RestoreRequest,
         *,
-        rows: Rows,
+        registry: Registry,
         world: World,
         backups: Backups,
     ) -> None:
@@ -185,14 +176,14 @@ class Restore:
         self._operation_id = operation_id
         self._request = request
         self._why = f"{BEFORE_RESTORE} {operation_id}"
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._backups = backups
 
     async def observe(self) -> RestoreState:
         """Look at machine, node, gateway and backups; at the state only while nothing writes to it."""
         observation = await self._world.observe(self._instance_id)
-        is_recorded = self._rows.restored_by(self._instance_id) == self._operation_id
+        is_recorded = self._registry.backups.restored_by(self._instance_id) == self._operation_id
         rests = observation.node is not None and observation.node.fenced and not is_recorded
         return RestoreState(
             observation,
@@ -228,7 +219,9 @@ class Restore:
             case RestoreBackup(machine_id=machine_id):
                 await self._backups.restore(instance, machine_id, seen.source)
             case Record():
-                self._rows.note_restored(instance.id, seen.source.id, self._operation_id, why=self._request.reason)
+                self._registry.backups.record_restored(
+                    instance.id, seen.source.id, self._operation_id, why=self._request.reason
+                )
             case Release(machine_id=machine_id):
                 await self._world.release(machine_id)
             case Personalise(machine_id=machine_id, request=request):

@@ -12,6 +12,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.state import State
+from hermesops.registry import Registry
 
 Step = start_verified.Step
 
@@ -71,16 +72,16 @@ class Resume:
 
     Args:
         instance_id: Whose.
-        rows: The registry.
+        registry: The registry.
         world: Machine, node and gateway.
         backups: Its backups.
     """
 
     def __init__(
-        self, instance_id: InstanceId, rows: start_verified.Rows, world: start_verified.World, backups: Backups
+        self, instance_id: InstanceId, registry: Registry, world: start_verified.World, backups: Backups
     ) -> None:
         self._instance_id = instance_id
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._backups = backups
 
@@ -100,4 +101,4 @@ class Resume:
 
     async def do(self, step: Step, seen: ResumeState) -> None:
         """Do one step; harmless when it was done before."""
-        await start_verified.do(step, seen.observation.instance, world=self._world, rows=self._rows)
+        await start_verified.do(step, seen.observation.instance, world=self._world, registry=self._registry)

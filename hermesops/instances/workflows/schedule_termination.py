@@ -5,7 +5,7 @@ After the days of grace ``terminate`` ends the agent; until then ``resume`` canc
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Rests
@@ -18,6 +18,7 @@ from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,6 @@ def describe(step: Step, instance: Instance) -> str:
             return stop_and_backup.describe(step, instance)
 
 
-class Rows(Protocol):
-    """The registry, as far as a farewell writes it."""
-
-    def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str) -> object:
-        """Record that an agent is suspended, and when it is terminated."""
-
-
 class ScheduleTermination:
     """The work of one farewell, for the operations' loop.
 
@@ -100,18 +94,18 @@ class ScheduleTermination:
         instance_id: Whose.
         why: What the last backup is made for.
         until: When the agent is terminated; one scheduled before keeps its time.
-        rows: The registry.
+        registry: The registry.
         world: Machine, node and gateway.
         backups: Backups.
     """
 
     def __init__(
-        self, instance_id: InstanceId, *, why: str, until: datetime, rows: Rows, world: Rests, backups: Backups
+        self, instance_id: InstanceId, *, why: str, until: datetime, registry: Registry, world: Rests, backups: Backups
     ) -> None:
         self._instance_id = instance_id
         self._why = why
         self._until = until
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._backups = backups
 
@@ -140,7 +134,7 @@ class ScheduleTermination:
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
             case StartGracePeriod():
-                self._rows.begin_grace(instance.id, self._until, why=self._why)
+                self._registry.instances.begin_grace(instance.id, self._until, why=self._why)
             case boot.StartMachine() | boot.AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
                 await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._why)
             case _ as never:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import assert_never
 
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import Cells, Copies, RestRows, Rests
+from hermesops.instances.ports import Cells, Copies, Rests
 from hermesops.instances.steps import boot, stop_and_backup
 from hermesops.instances.steps.personalise import terminated
 from hermesops.justavps.wire import MachineStatus
@@ -18,6 +18,7 @@ from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.registry import Registry
 
 
 class Keep(StrEnum):
@@ -125,7 +126,7 @@ class Suspend:
         instance_id: Whose.
         why: What its backup is made for: ``before suspend <operation>``.
         keep: What becomes of its machine.
-        rows: The registry.
+        registry: The registry.
         world: Machine, node and gateway.
         copies: Backups.
         cells: Stacks of cells.
@@ -137,7 +138,7 @@ class Suspend:
         *,
         why: str,
         keep: Keep,
-        rows: RestRows,
+        registry: Registry,
         world: Rests,
         copies: Copies,
         cells: Cells,
@@ -145,7 +146,7 @@ class Suspend:
         self._instance_id = instance_id
         self._why = why
         self._keep = keep
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._copies = copies
         self._cells = cells
@@ -156,7 +157,7 @@ class Suspend:
         return Sleeping(
             observation,
             self._copies.made(self._instance_id, self._why),
-            wanted=self._rows.is_machine_wanted(self._instance_id),
+            wanted=self._registry.instances.is_machine_wanted(self._instance_id),
             in_stack=await self._holds(observation.instance),
         )
 
@@ -175,11 +176,11 @@ class Suspend:
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
             case MarkForDeletion():
-                self._rows.leave_machine(instance.id, why=self._why)
+                self._registry.instances.leave_machine(instance.id, why=self._why)
             case ShrinkCell():
                 await self._cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkSuspended():
-                self._rows.set_status(instance.id, InstanceStatus.SUSPENDED)
+                self._registry.instances.set_status(instance.id, InstanceStatus.SUSPENDED)
             case boot.StartMachine() | boot.AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
                 await stop_and_backup.do(step, instance, world=self._world, copies=self._copies, why=self._why)
             case _ as never:

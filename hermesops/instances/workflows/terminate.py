@@ -19,6 +19,7 @@ from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -129,19 +130,6 @@ class TerminationRequest:
     keeps_backup: bool
 
 
-class Rows(Protocol):
-    """The registry, as far as termination writes it."""
-
-    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
-        """Whether the instance's cell should have its machine."""
-
-    def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Name its machine as one that may be destroyed."""
-
-    def mark_terminated(self, instance_id: InstanceId) -> None:
-        """Record the end and erase the instance's secrets."""
-
-
 class Gateways(Protocol):
     """The gateways' units."""
 
@@ -165,7 +153,7 @@ class Terminate:
     Args:
         instance_id: Whose.
         request: What was asked.
-        rows: The registry.
+        registry: The registry.
         world: Machines and nodes.
         gateways: Their units.
         backups: Backups.
@@ -178,7 +166,7 @@ class Terminate:
         instance_id: InstanceId,
         request: TerminationRequest,
         *,
-        rows: Rows,
+        registry: Registry,
         world: Rests,
         gateways: Gateways,
         backups: Backups,
@@ -187,7 +175,7 @@ class Terminate:
     ) -> None:
         self._instance_id = instance_id
         self._request = request
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._gateways = gateways
         self._backups = backups
@@ -203,7 +191,7 @@ class Terminate:
             in_stack=await self._holds(observation.instance),
             fenced=stopped is True,
             reachable=stopped is not None,
-            wanted=self._rows.is_machine_wanted(self._instance_id),
+            wanted=self._registry.instances.is_machine_wanted(self._instance_id),
             backup=self._backups.made(self._instance_id, self._request.why),
             newest=self._backups.newest(self._instance_id),
         )
@@ -224,7 +212,7 @@ class Terminate:
                 if (last := seen.backup or seen.newest) is not None:
                     await self._backups.prove(instance, last)
             case MarkForDeletion():
-                self._rows.mark_for_deletion(instance.id, why=self._request.why)
+                self._registry.instances.mark_for_deletion(instance.id, why=self._request.why)
             case Fence(machine_id=machine_id) if not seen.wanted:
                 # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
                 await self._gateways.fence(machine_id)
@@ -234,7 +222,7 @@ class Terminate:
                 # First: nobody looks after what an ended instance still opens, or has lying about.
                 await self._backups.revoke(self._instance_id)
                 await self._snapshots.drop(self._instance_id, why=self._request.why)
-                self._rows.mark_terminated(self._instance_id)
+                self._registry.terminations.terminate(self._instance_id)
             case boot.StartMachine() | boot.AwaitMachine() | Fence() | stop_and_backup.BackUp():
                 await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._request.why)
             case _ as never:

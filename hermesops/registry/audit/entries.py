@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.hash_chain import examine
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import audit
 
 _BATCH = 1000
@@ -33,10 +33,10 @@ _TRIGGERS = {
 """How many triggers guard the table, and how many should."""
 
 
-class AuditRows(Rows):
+class AuditRepository(Repository):
     """Who changed what, and why."""
 
-    def append_audit(
+    def append(
         self,
         action: str,
         subject: str,
@@ -57,7 +57,7 @@ class AuditRows(Rows):
         with self._database.writing() as connection:
             self._note(connection, action, subject, before=before, after=after, why=why)
 
-    def list_audit(
+    def list(
         self, *, subject: str = "", who: str = "", since: datetime | None = None, limit: int = 1000
     ) -> tuple[AuditEntry, ...]:
         """Entries, newest first.
@@ -78,7 +78,7 @@ class AuditRows(Rows):
         with self._database.reading() as connection:
             return tuple(_entry(row) for row in connection.execute(query))
 
-    def check_audit(self, anchor: Anchor | None = None) -> ChainReport:
+    def check(self, anchor: Anchor | None = None) -> ChainReport:
         """Hold every entry against the one before, the heads that stand outside the database, and the triggers.
 
         Args:

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError
 from hermesops.registry.encryption.sealed_columns import sealed_cells
 from hermesops.registry.encryption.sealing import SEALING_KEY, place, read_key, stop_sealing
-from hermesops.registry.repositories.base import Rows, insert_or_update
+from hermesops.registry.repositories.base import Repository, insert_or_update
 from hermesops.registry.schema.tables import meta
 
 PROOF = "key_proof"
@@ -15,15 +15,15 @@ _SUBJECT = "registry/key"
 _BATCH = 100
 
 
-class ResealingRows(Rows):
+class SealingRepository(Repository):
     """Which key seals, and what is still sealed with another."""
 
-    def sealing_key(self) -> str:
+    def key(self) -> str:
         """Id of the key that seals."""
         with self._database.reading() as connection:
             return read_key(connection) or self._context.sealer.current
 
-    def seal_with(self, key: str, *, why: str) -> None:
+    def use(self, key: str, *, why: str) -> None:
         """Let everything be sealed with this key from now on, by everybody; safe to call twice.
 
         Returns when no transaction is left that seals with another. What is sealed already still opens.
@@ -63,7 +63,7 @@ class ResealingRows(Rows):
                 done += 1
             return done + self._prove_anew(connection, key)
 
-    def note_resealed(self, *, why: str) -> None:
+    def record_resealed(self, *, why: str) -> None:
         """Record that every value is sealed with the key that counts.
 
         Raises:
@@ -76,7 +76,7 @@ class ResealingRows(Rows):
                 raise RefusedError(f"{other.place} is still sealed with another key than {key}")
             self._note(connection, "registry_key_rotated", _SUBJECT, after={"key": key}, why=why)
 
-    def count_sealed_otherwise(self) -> int:
+    def count_otherwise(self) -> int:
         """How many values another key than the one that counts has sealed, the proof of the key among them."""
         with self._database.reading() as connection:
             key = read_key(connection) or self._context.sealer.current

@@ -14,7 +14,7 @@ from hermesops.model.operation import LEASE_S, OperationKind
 from hermesops.model.spare import Purpose, spare_subject
 from hermesops.registry.encryption.sealed_columns import sealed_cells
 from hermesops.registry.maintenance.epoch_number import read_epoch
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import (
     LIVING,
     UNFINISHED,
@@ -33,11 +33,11 @@ _OF_INSTANCES = frozenset(OperationKind) - {OperationKind.STACK_UP, OperationKin
 """Kinds of operations that mean nothing without an instance."""
 
 
-class ConsistencyRows(Rows):
+class ConsistencyRepository(Repository):
     """Everything, held against everything else."""
 
     def contradictions(self) -> tuple[Contradiction, ...]:
-        """What cannot be true together, in the order of looking; the audit's chain is ``check_audit``'s."""
+        """What cannot be true together, in the order of looking; the audit's chain is ``audit.check``'s."""
         looks: tuple[Callable[[sa.Connection], Iterator[Contradiction]], ...] = (
             self._instances,
             self._machines,

@@ -1,19 +1,19 @@
 """The registry's epoch: opened anew when the database is restored, so that numbers given out since are outranked."""
 
 from hermesops.registry.maintenance.epoch_number import EPOCH, read_epoch
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import leases, meta
 
 
-class EpochRows(Rows):
+class EpochRepository(Repository):
     """The epoch."""
 
-    def epoch(self) -> int:
+    def current(self) -> int:
         """The present epoch; the first one is 1."""
         with self._database.reading() as connection:
             return read_epoch(connection)
 
-    def open_epoch(self, why: str, *, above: int = 0) -> int:
+    def open(self, why: str, *, above: int = 0) -> int:
         """Begin a new epoch: every lease of the epochs before has ended.
 
         Args:

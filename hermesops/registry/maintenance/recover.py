@@ -6,13 +6,17 @@ import sqlalchemy as sa
 
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
-from hermesops.registry.repositories.base import insert_if_absent
-from hermesops.registry.repositories.instances.secrets import InstanceSecretRows
+from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent
+from hermesops.registry.repositories.instances.secrets import InstanceSecretRepository
 from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, users
 
 
-class RecoveryRows(InstanceSecretRows):
+class RecoveryTransactions(Repository):
     """Instances that come back."""
+
+    def __init__(self, context: WriteContext) -> None:
+        super().__init__(context)
+        self._secrets = InstanceSecretRepository(context)
 
     def recover_instance(self, one: Recovered, *, why: str) -> bool:
         """Write the rows of an instance, its user and its cell as they were; whether they were not there.
@@ -87,8 +91,8 @@ class RecoveryRows(InstanceSecretRows):
             "region": one.region,
             "image_id": one.image_id,
             "epoch": one.epoch,
-            "settings": self._seal_settings(connection, one.settings, "settings", one.id),
-            "api_server_key": self._seal(connection, one.api_server_key, "api_server_key", one.id),
+            "settings": self._secrets.seal_settings_in(connection, one.settings, "settings", one.id),
+            "api_server_key": self._secrets.seal_in(connection, one.api_server_key, "api_server_key", one.id),
             "model_token_generation": one.model_token_generation,
             "model_token_expires_at": one.model_token_expires_at,
             "model_token_handed_at": self._database.now(connection) if one.model_token_expires_at else None,

@@ -106,9 +106,9 @@ def _begin(registry: Registry, copy: Path, epoch: int, anchor: Anchor | None, wh
     before: dict[str, object] = {"entry": last.id, "epoch": last.epoch} if last else {}
     try:
         # The epoch first: an entry of the old one would bear the number of one that was lost.
-        opened = registry.open_epoch(why, above=known)
-        registry.append_audit("registry_restored", "registry", why=why, before=before, after={"copy": copy.name})
-        return opened, registry.check_audit().head
+        opened = registry.epochs.open(why, above=known)
+        registry.audit.append("registry_restored", "registry", why=why, before=before, after={"copy": copy.name})
+        return opened, registry.audit.check().head
     finally:
         registry.close()
 

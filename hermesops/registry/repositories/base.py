@@ -31,7 +31,7 @@ class WriteContext:
     sealer: Sealer = field(repr=False)
 
 
-class Rows:
+class Repository:
     """Base of each group of rows.
 
     Args:

@@ -10,7 +10,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
-from hermesops.registry.repositories.base import Rows, insert_if_absent
+from hermesops.registry.repositories.base import Repository, insert_if_absent
 from hermesops.registry.schema.tables import (
     LIVING,
     UNFINISHED,
@@ -24,38 +24,38 @@ from hermesops.registry.schema.tables import (
 _WITH_INSTANCE = instance_details.join(hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
 
 
-class CellRows(Rows):
+class CellRepository(Repository):
     """Cells and their desired machines."""
 
-    def list_cells(self) -> tuple[Cell, ...]:
+    def list(self) -> tuple[Cell, ...]:
         """Every cell, by name."""
         with self._database.reading() as connection:
-            return self._cells(connection)
+            return cells_in(connection)
 
-    def get_cell(self, name: CellName) -> Cell:
+    def get(self, name: CellName) -> Cell:
         """One cell.
 
         Raises:
             UsageError: No such cell was ever opened.
         """
         with self._database.reading() as connection:
-            found = self._cells(connection, cells.c.name == name)
+            found = cells_in(connection, cells.c.name == name)
             if not found:
                 raise _no_cell(connection, name)
         return found[0]
 
-    def open_cell(self, place: Placement) -> None:
+    def open(self, place: Placement) -> None:
         """Make the cell's row unless it is there; for whoever wants machines in it before its first user comes."""
         with self._database.writing() as connection:
-            self._open_cell(connection, place)
+            self.open_in(connection, place)
 
-    def record_brought(self, name: CellName) -> None:
+    def record_applied(self, name: CellName) -> None:
         """Note that the cell's stack is now what its rows said when its run began; not audited, its operation is."""
         with self._database.writing() as connection:
             now = self._database.now(connection)
             connection.execute(cells.update().where(cells.c.name == name).values(brought_at=now))
 
-    def cell_spec(self, cell: CellName) -> CellSpec:
+    def spec(self, cell: CellName) -> CellSpec:
         """The machines of the cell's instances, and those it has beside them, that are not on their way out, by name.
 
         Raises:
@@ -77,7 +77,7 @@ class CellRows(Rows):
         return CellSpec(cell, tuple(sorted(machines, key=lambda machine: machine.name)))
 
     def machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
-        """The cell's machines that were given up (``mark_for_deletion``, ``retire_spare``) and may still be there."""
+        """The cell's machines that are given up (``mark_for_deletion``, ``spares.retire``) and may still be there."""
         of_instances = (
             sa.select(instance_details.c.machine_name)
             .select_from(_WITH_INSTANCE)
@@ -97,28 +97,30 @@ class CellRows(Rows):
         with self._database.reading() as connection:
             return frozenset(MachineName(name) for name in connection.scalars(query))
 
-    def _cells(self, connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple[Cell, ...]:
-        of_instances = (
-            sa.select(sa.func.count())
-            .select_from(_WITH_INSTANCE)
-            .where(instance_details.c.cell == cells.c.name, LIVING)
-            .scalar_subquery()
-        )
-        spares = (
-            sa.select(sa.func.count())
-            .select_from(spare_machines)
-            .where(spare_machines.c.cell == cells.c.name)
-            .scalar_subquery()
-        )
-        query = sa.select(cells, (of_instances + spares).label("machines")).where(*which).order_by(cells.c.name)
-        return tuple(_cell(row) for row in connection.execute(query))
-
-    def _open_cell(self, connection: sa.Connection, place: Placement) -> None:
+    def open_in(self, connection: sa.Connection, place: Placement) -> None:
         """Make the row unless it is there; whoever makes the same one waits for us."""
         takes = {"region": place.region, "only_plan": place.only_plan}
         values = {"name": place.cell, "created_at": self._database.now(connection), **takes}
         if insert_if_absent(connection, cells, values):
             self._note(connection, "cell_opened", f"cell/{place.cell}", after=takes)
+
+
+def cells_in(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple[Cell, ...]:
+    """The cells of which those conditions hold, by name, as the transaction sees them."""
+    of_instances = (
+        sa.select(sa.func.count())
+        .select_from(_WITH_INSTANCE)
+        .where(instance_details.c.cell == cells.c.name, LIVING)
+        .scalar_subquery()
+    )
+    spares = (
+        sa.select(sa.func.count())
+        .select_from(spare_machines)
+        .where(spare_machines.c.cell == cells.c.name)
+        .scalar_subquery()
+    )
+    query = sa.select(cells, (of_instances + spares).label("machines")).where(*which).order_by(cells.c.name)
+    return tuple(_cell(row) for row in connection.execute(query))
 
 
 def _no_cell(connection: sa.Connection, name: CellName) -> UsageError:

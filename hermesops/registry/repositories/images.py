@@ -7,14 +7,14 @@ import sqlalchemy as sa
 
 from hermesops.model.ids import ImageId
 from hermesops.model.image import Image
-from hermesops.registry.repositories.base import Rows, insert_if_absent, insert_or_update
+from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update
 from hermesops.registry.schema.tables import images, meta
 
 
-class ImageRows(Rows):
+class ImageRepository(Repository):
     """Images that machines may boot from."""
 
-    def record_image(
+    def record(
         self, image_id: ImageId, *, name: str, digest: str, manifest: Mapping[str, object] | None = None
     ) -> Image:
         """Remember a published image as the one that new machines of its name boot from.
@@ -37,13 +37,13 @@ class ImageRows(Rows):
             insert_or_update(connection, meta, {"name": _choice_of(name), "value": image_id})
             return _image(connection.execute(sa.select(images).where(images.c.id == image_id)).one())
 
-    def forget_image(self, image_id: ImageId) -> None:
+    def forget(self, image_id: ImageId) -> None:
         """Drop the row of an image that the vendor no longer has; harmless when there is none."""
         with self._database.writing() as connection:
             if connection.execute(images.delete().where(images.c.id == image_id)).rowcount:
                 self._note(connection, "image_forgotten", f"image/{image_id}")
 
-    def list_images(self, name: str = "") -> tuple[Image, ...]:
+    def list(self, name: str = "") -> tuple[Image, ...]:
         """Every image, or those of one name; newest first."""
         query = sa.select(images).order_by(images.c.created_at.desc(), images.c.id)
         if name:
@@ -51,9 +51,9 @@ class ImageRows(Rows):
         with self._database.reading() as connection:
             return tuple(_image(row) for row in connection.execute(query))
 
-    def latest_image(self, name: str) -> Image | None:
+    def latest(self, name: str) -> Image | None:
         """The image of that name that was asked for last; the newest one where that is gone or not known."""
-        found = self.list_images(name)
+        found = self.list(name)
         with self._database.reading() as connection:
             chosen = _asked_for(connection, name)
         return next((image for image in found if image.id == chosen), found[0] if found else None)

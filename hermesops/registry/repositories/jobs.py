@@ -8,21 +8,21 @@ import sqlalchemy as sa
 
 from hermesops.model.job import JobRun, job_subject
 from hermesops.model.operation import Lease
-from hermesops.registry.repositories.base import Rows, insert_or_update
+from hermesops.registry.repositories.base import Repository, insert_or_update
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.schema.tables import meta
 
 
-class JobRows(Rows):
+class JobRepository(Repository):
     """Turns of jobs."""
 
-    def job_run(self, name: str) -> JobRun | None:
+    def get(self, name: str) -> JobRun | None:
         """The last one; ``None`` when it was never done."""
         with self._database.reading() as connection:
             text = connection.execute(sa.select(meta.c.value).where(meta.c.name == job_subject(name))).scalar()
         return _turn(json.loads(text)) if text else None
 
-    def begin_job(self, name: str, *, lease: Lease) -> None:
+    def begin(self, name: str, *, lease: Lease) -> None:
         """Note that somebody begins with it.
 
         Raises:
@@ -30,7 +30,7 @@ class JobRows(Rows):
         """
         self._store_run(name, lease, ended=False, done="", problem="")
 
-    def end_job(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
+    def end(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
         """Note what came of it.
 
         Raises:

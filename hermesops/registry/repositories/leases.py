@@ -1,14 +1,14 @@
 """Rows of ``leases``: who may work on what, and the numbers that fence those before them."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError, LeaseLostError
 from hermesops.registry.maintenance.epoch_number import read_epoch
-from hermesops.registry.repositories.base import Rows, insert_if_absent
+from hermesops.registry.repositories.base import Repository, insert_if_absent
 from hermesops.registry.schema.tables import leases
 
 LEASE_LIFE = timedelta(seconds=LEASE_S)
@@ -16,10 +16,10 @@ LEASE_LIFE = timedelta(seconds=LEASE_S)
 _NOBODY = ""
 
 
-class LeaseRows(Rows):
+class LeaseRepository(Repository):
     """Leases. Rows stay when a lease ends, so that their counters only rise."""
 
-    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+    def take(self, subject: str, holder: str, *, over: str = "") -> Lease:
         """Take a lease that is free or has expired.
 
         Args:
@@ -50,7 +50,7 @@ class LeaseRows(Rows):
             _write(connection, lease)
             return lease
 
-    def renew_leases(self, held: Sequence[Lease]) -> frozenset[str]:
+    def renew(self, held: Sequence[Lease]) -> frozenset[str]:
         """Hold leases for another while, all in one write. One that ran out but was taken by nobody is still ours.
 
         Returns:
@@ -65,7 +65,7 @@ class LeaseRows(Rows):
             renewed = connection.execute(renewing.where(which.in_(ours)).returning(columns.subject)).scalars()
             return frozenset(one.subject for one in held).difference(renewed)
 
-    def release_lease(self, lease: Lease) -> None:
+    def release(self, lease: Lease) -> None:
         """Give a lease back; does nothing when it is no longer held."""
         with self._database.writing() as connection:
             row = _locked(connection, lease.subject)
@@ -73,7 +73,7 @@ class LeaseRows(Rows):
                 now = self._database.now(connection)
                 _write(connection, Lease(lease.subject, _NOBODY, lease.epoch, lease.counter, now))
 
-    def list_leases(self) -> tuple[Lease, ...]:
+    def list(self) -> tuple[Lease, ...]:
         """The leases that are held now."""
         with self._database.reading() as connection:
             now = self._database.now(connection)
@@ -82,11 +82,6 @@ class LeaseRows(Rows):
                 Lease(row.subject, row.holder, row.epoch, row.counter, row.expires_at)
                 for row in connection.execute(query.order_by(leases.c.subject))
             )
-
-    def moment(self) -> datetime:
-        """The present moment by the clock that leases and rows go by."""
-        with self._database.reading() as connection:
-            return self._database.now(connection)
 
 
 def require_lease(connection: sa.Connection, lease: Lease) -> None:

@@ -9,17 +9,17 @@ from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.model.unknown_name import find_by_id, unknown_name
-from hermesops.registry.repositories.base import Rows, insert_if_absent, new_id
+from hermesops.registry.repositories.base import Repository, insert_if_absent, new_id
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.schema.tables import UNFINISHED, operation_steps, operations
 
 _STEP_LENGTH = 255
 
 
-class OperationRows(Rows):
+class OperationRepository(Repository):
     """Operations, unfinished and past."""
 
-    def open_operation(
+    def open(
         self,
         kind: OperationKind,
         subject: str,
@@ -34,7 +34,7 @@ class OperationRows(Rows):
         ``subject`` is named as in a lease (``instance/<id>``); ``intent`` is JSON without secrets.
         """
         with self._database.writing() as connection:
-            return self._open(connection, kind, subject, intent=intent, instance_id=instance_id)
+            return self.open_in(connection, kind, subject, intent=intent, instance_id=instance_id)
 
     def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
         """Note the step that begins now; the operation is ``running`` from here on.
@@ -49,7 +49,7 @@ class OperationRows(Rows):
         with self._database.writing() as connection:
             if lease:
                 require_lease(connection, lease)
-            self._move_in(connection, operation_id, status=OperationStatus.RUNNING, step=step)
+            self.move_in(connection, operation_id, status=OperationStatus.RUNNING, step=step)
             self._begin_step(connection, operation_id, step, lease)
 
     def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
@@ -79,7 +79,7 @@ class OperationRows(Rows):
                 number = last.id
             connection.execute(operation_steps.update().where(operation_steps.c.id == number).values(problem=problem))
 
-    def operation_steps(self, operation_id: OperationId) -> tuple[OperationStep, ...]:
+    def steps(self, operation_id: OperationId) -> tuple[OperationStep, ...]:
         """The steps that an operation has begun, oldest first; repeated ones as often as they were."""
         query = (
             sa.select(operation_steps)
@@ -89,7 +89,7 @@ class OperationRows(Rows):
         with self._database.reading() as connection:
             return tuple(OperationStep(row.at, row.step, row.holder, row.problem) for row in connection.execute(query))
 
-    def finish_operation(
+    def finish(
         self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
     ) -> None:
         """End the operation, with its outcome in one line and without secrets.
@@ -100,7 +100,7 @@ class OperationRows(Rows):
         """
         self._move(operation_id, lease, status=status, outcome=outcome)
 
-    def get_operation(self, operation_id: str) -> Operation:
+    def get(self, operation_id: str) -> Operation:
         """One operation by its id, or by the beginning of it when only one has that.
 
         Raises:
@@ -111,7 +111,7 @@ class OperationRows(Rows):
             meant = find_by_id("operation", operation_id, ids)
             return _operation(connection.execute(sa.select(operations).where(operations.c.id == meant)).one())
 
-    def list_operations(
+    def list(
         self,
         *,
         unfinished: bool = False,
@@ -130,7 +130,7 @@ class OperationRows(Rows):
         with self._database.reading() as connection:
             return tuple(_operation(row) for row in connection.execute(query))
 
-    def unfinished_operations(self, *, limit: int = 2000) -> tuple[Operation, ...]:
+    def unfinished(self, *, limit: int = 2000) -> tuple[Operation, ...]:
         """Operations that have not ended, oldest first, of the kinds that this hermesops knows."""
         query = (
             sa.select(operations)
@@ -141,7 +141,7 @@ class OperationRows(Rows):
         with self._database.reading() as connection:
             return tuple(_operation(row) for row in connection.execute(query))
 
-    def _open(
+    def open_in(
         self,
         connection: sa.Connection,
         kind: OperationKind,
@@ -150,6 +150,7 @@ class OperationRows(Rows):
         intent: Mapping[str, object] | None = None,
         instance_id: InstanceId | None = None,
     ) -> Operation:
+        """``open`` within a transaction."""
         now = self._database.now(connection)
         values = {
             "id": new_id(),
@@ -183,27 +184,23 @@ class OperationRows(Rows):
         number: int = connection.execute(adding).scalar_one()
         return number
 
-    def _last(self, connection: sa.Connection, kind: OperationKind, subject: str) -> Operation | None:
-        """The newest operation of a kind and subject, ended or not; an unfinished one is the newest there is."""
-        row = connection.execute(
-            sa.select(operations)
-            .where(operations.c.kind == kind, operations.c.subject == subject)
-            .order_by(sa.case((UNFINISHED, 0), else_=1), operations.c.created_at.desc())
-            .limit(1)
-        ).one_or_none()
-        return _operation(row) if row else None
-
     def _move(
         self, operation_id: OperationId, lease: Lease | None, *, status: OperationStatus, **values: object
     ) -> None:
         with self._database.writing() as connection:
             if lease:
                 require_lease(connection, lease)
-            self._move_in(connection, operation_id, status=status, **values)
+            self.move_in(connection, operation_id, status=status, **values)
 
-    def _move_in(
+    def move_in(
         self, connection: sa.Connection, operation_id: OperationId, *, status: OperationStatus, **values: object
     ) -> None:
+        """Write another status, and other columns with it, within a transaction.
+
+        Raises:
+            UsageError: There is no such operation.
+            RefusedError: It ended otherwise before.
+        """
         row = connection.execute(
             sa.select(operations).where(operations.c.id == operation_id).with_for_update()
         ).one_or_none()
@@ -227,6 +224,17 @@ class OperationRows(Rows):
                 after={"status": status, "outcome": values.get("outcome", "")},
                 why=f"{row.kind} {operation_id}",
             )
+
+
+def last_in(connection: sa.Connection, kind: OperationKind, subject: str) -> Operation | None:
+    """The newest operation of a kind and subject, ended or not; an unfinished one is the newest there is."""
+    row = connection.execute(
+        sa.select(operations)
+        .where(operations.c.kind == kind, operations.c.subject == subject)
+        .order_by(sa.case((UNFINISHED, 0), else_=1), operations.c.created_at.desc())
+        .limit(1)
+    ).one_or_none()
+    return _operation(row) if row else None
 
 
 def _operation(row: sa.Row[Any]) -> Operation:

@@ -7,14 +7,14 @@ import sqlalchemy as sa
 from hermesops.model.ids import UserId
 from hermesops.model.unknown_name import unknown_name
 from hermesops.model.user import User, parse_user
-from hermesops.registry.repositories.base import Rows, insert_if_absent
+from hermesops.registry.repositories.base import Repository, insert_if_absent
 from hermesops.registry.schema.tables import users
 
 
-class UserRows(Rows):
+class UserRepository(Repository):
     """Users by id and by alias."""
 
-    def resolve_user(self, text: str, *, create: bool = False) -> User:
+    def resolve(self, text: str, *, create: bool = False) -> User:
         """The user that ``text`` means: a UUID, or an alias.
 
         Args:
@@ -37,7 +37,7 @@ class UserRows(Rows):
                 self._note(connection, "user_created", f"user/{wanted.id}", after={"alias": wanted.alias})
             return _find(connection, wanted) or wanted
 
-    def list_users(self) -> tuple[User, ...]:
+    def list(self) -> tuple[User, ...]:
         """Every user, by alias and id."""
         with self._database.reading() as connection:
             found = connection.execute(sa.select(users).order_by(users.c.alias, users.c.id))

@@ -9,21 +9,28 @@ from hermesops.model.operation import Lease
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, SpareStatus, spare_subject
 from hermesops.model.user import User
+from hermesops.registry.repositories.base import Repository, WriteContext
 from hermesops.registry.repositories.instances.instance import ALL, instance_of
+from hermesops.registry.repositories.instances.secrets import details_in
 from hermesops.registry.repositories.leases import require_lease
-from hermesops.registry.repositories.machines.spares import SpareRows
+from hermesops.registry.repositories.machines.spares import SpareRepository, locked_in
 from hermesops.registry.schema.tables import hermes_instances, instance_details, spare_machines
-from hermesops.registry.transactions.place_instance import NewMachine
+from hermesops.registry.transactions.place_instance import NewMachine, PlacementTransactions
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
 
-class MachineChangeRows(SpareRows):
+class AssignmentTransactions(Repository):
     """Instances onto spare machines, each in one transaction."""
 
-    def claim_spare(
+    def __init__(self, context: WriteContext) -> None:
+        super().__init__(context)
+        self._placements = PlacementTransactions(context)
+        self._spares = SpareRepository(context)
+
+    def claim(
         self, user: User, name: MachineName, *, plan: Plan, lease: Lease | None = None, why: str = ""
     ) -> Instance | None:
         """Make a machine of the warm pool a user's: its row ends and the instance's begins, in one transaction.
@@ -56,18 +63,16 @@ class MachineChangeRows(SpareRows):
                 ImageId(row.image_id) if row.image_id else None,
                 name=name,
                 machine_id=MachineId(row.machine_id) if row.machine_id else None,
-                api_server_key=self._spare_key(row),
+                api_server_key=self._spares.api_server_key_of(row),
             )
-            instance = self._write(connection, user, plan, machine)
+            instance = self._placements.write_in(connection, user, plan, machine)
             if instance.machine_name == name:
                 connection.execute(spare_machines.delete().where(spare_machines.c.name == name))
                 told: dict[str, object] = {"instance": instance.id}
                 self._note(connection, "spare_claimed", spare_subject(name), after=told, why=why)
             return instance
 
-    def lend_spare(
-        self, name: MachineName, instance_id: InstanceId | None, *, lease: Lease | None = None, why: str
-    ) -> bool:
+    def lend(self, name: MachineName, instance_id: InstanceId | None, *, lease: Lease | None = None, why: str) -> bool:
         """Lend a machine of the warm pool to a drill, after which no instance ever gets it; whether it could be.
 
         Args:
@@ -100,7 +105,7 @@ class MachineChangeRows(SpareRows):
         """The row of a ready machine of the pool until the transaction's end; ``None`` when it is none any more."""
         if lease:
             require_lease(connection, lease)
-        row = self._held_spare(connection, name)
+        row = locked_in(connection, name)
         is_ready = row is not None and row.wanted and (row.purpose, row.status) == (Purpose.POOL, SpareStatus.READY)
         return row if is_ready else None
 
@@ -136,11 +141,11 @@ class MachineChangeRows(SpareRows):
         with self._database.writing() as connection:
             if lease:
                 require_lease(connection, lease)
-            details = self._details_in(connection, instance_id, lock=True)
+            details = details_in(connection, instance_id, lock=True)
             held = connection.execute(ALL.where(columns.id == instance_id)).one()
             if details.machine_name == name:
                 return instance_of(held)
-            row = self._held_spare(connection, name)
+            row = locked_in(connection, name)
             if row is None or not row.wanted or row.machine_id is None or not _may_take(row, instance_id):
                 raise RefusedError(f"machine {name} is not one that instance {instance_id} could be put on")
             connection.execute(spare_machines.delete().where(spare_machines.c.name == name))

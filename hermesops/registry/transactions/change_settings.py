@@ -6,17 +6,23 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSettings
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.registry.repositories.instances.secrets import InstanceSecretRows
-from hermesops.registry.repositories.operations import OperationRows
+from hermesops.registry.repositories.base import Repository, WriteContext
+from hermesops.registry.repositories.instances.secrets import InstanceSecretRepository
+from hermesops.registry.repositories.operations import OperationRepository, last_in
 from hermesops.registry.schema.tables import instance_details
 
 _KIND = OperationKind.CONFIGURE
 
 
-class SettingsChangeRows(InstanceSecretRows, OperationRows):
+class SettingsTransactions(Repository):
     """Changes of what an instance's user chose."""
 
-    def change_instance_settings(
+    def __init__(self, context: WriteContext) -> None:
+        super().__init__(context)
+        self._operations = OperationRepository(context)
+        self._secrets = InstanceSecretRepository(context)
+
+    def change(
         self,
         instance_id: InstanceId,
         settings: InstanceSettings,
@@ -31,15 +37,17 @@ class SettingsChangeRows(InstanceSecretRows, OperationRows):
         the settings before is the last choice whose operation was done: never one that the machine rejected.
         """
         with self._database.writing() as connection:
-            held = self._settings_in(connection, instance_id, lock=True)
+            held = self._secrets.settings_in(connection, instance_id, lock=True)
             fields = changed(held, settings)
             if fields:
-                last = self._last(connection, _KIND, subject)
-                values = {"settings": self._seal_settings(connection, settings, "settings", instance_id)}
+                last = last_in(connection, _KIND, subject)
+                values = {"settings": self._secrets.seal_settings_in(connection, settings, "settings", instance_id)}
                 if last is None or last.status is OperationStatus.DONE:
-                    values["settings_before"] = self._seal_settings(connection, held, "settings_before", instance_id)
+                    values["settings_before"] = self._secrets.seal_settings_in(
+                        connection, held, "settings_before", instance_id
+                    )
                 elif not last.status.has_ended:
-                    self._move_in(
+                    self._operations.move_in(
                         connection, last.id, status=OperationStatus.ABANDONED, outcome="other settings were chosen"
                     )
                 connection.execute(
@@ -54,4 +62,4 @@ class SettingsChangeRows(InstanceSecretRows, OperationRows):
                     after={**outline(settings), "changed": fields},
                     why=why,
                 )
-            return self._open(connection, _KIND, subject, intent=intent, instance_id=instance_id)
+            return self._operations.open_in(connection, _KIND, subject, intent=intent, instance_id=instance_id)

@@ -15,10 +15,10 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, Machin
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.user import User
-from hermesops.registry.repositories.base import insert_if_absent, new_id
-from hermesops.registry.repositories.cells import CellRows
-from hermesops.registry.repositories.instances.instance import ALL, InstanceRows, instance_of
-from hermesops.registry.repositories.instances.secrets import NO_SETTINGS
+from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent, new_id
+from hermesops.registry.repositories.cells import CellRepository, cells_in
+from hermesops.registry.repositories.instances.instance import ALL, instance_of
+from hermesops.registry.repositories.instances.secrets import NO_SETTINGS, InstanceSecretRepository
 from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details
 
 ATTEMPTS = 100
@@ -47,12 +47,15 @@ class NewMachine:
     api_server_key: str = field(default="", repr=False)
 
 
-class PlacingRows(InstanceRows, CellRows):
+class PlacementTransactions(Repository):
     """Instances into cells."""
 
-    def place_instance(
-        self, user: User, *, plan: Plan, server_type: str, image_id: ImageId | None, choose: Choose
-    ) -> Instance:
+    def __init__(self, context: WriteContext) -> None:
+        super().__init__(context)
+        self._cells = CellRepository(context)
+        self._secrets = InstanceSecretRepository(context)
+
+    def place(self, user: User, *, plan: Plan, server_type: str, image_id: ImageId | None, choose: Choose) -> Instance:
         """Write the row of a user's instance into the cell that ``choose`` names, or find the one that lives.
 
         Two at once, from two processes too, make one row: the second gets the first one's, whatever it asked for.
@@ -61,7 +64,7 @@ class PlacingRows(InstanceRows, CellRows):
         ``choose`` promises of a cell's room is true when the row is written. The cell is opened where it is new.
 
         Args:
-            user: Who has a row (``resolve_user(…, create=True)``).
+            user: Who has a row (``users.resolve(…, create=True)``).
             plan: What they bought.
             server_type: Of the machine.
             image_id: What it boots from, ``None`` the vendor's base.
@@ -71,21 +74,21 @@ class PlacingRows(InstanceRows, CellRows):
             UnavailableError: Others were faster a hundred times; nothing was written.
         """
         for _ in range(ATTEMPTS):
-            place = choose(self.list_cells())
+            place = choose(self._cells.list())
             with self._database.writing() as connection:
-                if self._has_room(connection, choose, place):
+                if self.has_room_in(connection, choose, place):
                     machine = NewMachine(place.cell, place.region, server_type, image_id)
-                    return self._write(connection, user, plan, machine)
+                    return self.write_in(connection, user, plan, machine)
         raise UnavailableError(f"found no room for {user.alias or user.id}: others took it {ATTEMPTS} times")
 
-    def _has_room(self, connection: sa.Connection, choose: Choose, place: Placement) -> bool:
+    def has_room_in(self, connection: sa.Connection, choose: Choose, place: Placement) -> bool:
         """Open the cell where it is new, lock it to the commit, and repeat the choice on what it then holds."""
-        self._open_cell(connection, place)
+        self._cells.open_in(connection, place)
         is_it = cells.c.name == place.cell
         connection.execute(sa.select(cells.c.name).where(is_it).with_for_update())
-        return choose(self._cells(connection, is_it)) == place
+        return choose(cells_in(connection, is_it)) == place
 
-    def _write(self, connection: sa.Connection, user: User, plan: Plan, machine: NewMachine) -> Instance:
+    def write_in(self, connection: sa.Connection, user: User, plan: Plan, machine: NewMachine) -> Instance:
         """Write the rows of a user's instance on a machine, or find those of the one that lives."""
         instance_id = InstanceId(new_id())
         row = {
@@ -108,8 +111,8 @@ class PlacingRows(InstanceRows, CellRows):
                 "region": machine.region,
                 "image_id": machine.image_id,
                 "epoch": 1,
-                "settings": self._seal(connection, NO_SETTINGS, "settings", instance_id),
-                "api_server_key": self._seal(connection, key, "api_server_key", instance_id),
+                "settings": self._secrets.seal_in(connection, NO_SETTINGS, "settings", instance_id),
+                "api_server_key": self._secrets.seal_in(connection, key, "api_server_key", instance_id),
                 "model_token_generation": 1,
             }
             connection.execute(instance_details.insert().values(details))

@@ -7,6 +7,8 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import OperationStatus
 from hermesops.model.rollout import RolloutEvent, RolloutId, RolloutState, rollout_subject
+from hermesops.registry.repositories.base import Repository, WriteContext
+from hermesops.registry.repositories.operations import OperationRepository
 from hermesops.registry.repositories.rollouts.events import append_event
 from hermesops.registry.repositories.rollouts.targets import let_go
 from hermesops.registry.schema.rollout_tables import exposures, instance_releases, readings, rollouts
@@ -27,7 +29,7 @@ from hermesops.registry.schema.tables import (
     proxy_tokens,
     spare_machines,
 )
-from hermesops.registry.transactions.terminate import TerminationRows
+from hermesops.registry.transactions.terminate import TerminationTransactions
 
 _OF_MACHINES = (spare_machines, images, proxy_tokens, machine_sightings, readings, instance_releases, exposures)
 _UNFINISHED_ROLLOUTS = rollouts.c.state.in_([state.value for state in RolloutState if not state.has_ended])
@@ -55,11 +57,16 @@ class Fleet:
         return any(vars(self).values())
 
 
-class PurgeRows(TerminationRows):
+class PurgeTransactions(Repository):
     """The rows of a whole world."""
 
-    def count_fleet(self) -> Fleet:
-        """Count what ``purge_fleet`` would end."""
+    def __init__(self, context: WriteContext) -> None:
+        super().__init__(context)
+        self._operations = OperationRepository(context)
+        self._terminations = TerminationTransactions(context)
+
+    def count(self) -> Fleet:
+        """Count what ``purge`` would end."""
         with self._database.reading() as connection:
             return _count(connection)
 
@@ -70,10 +77,10 @@ class PurgeRows(TerminationRows):
         with self._database.reading() as connection:
             return frozenset(connection.scalars(of_instances.union(of_spares)))
 
-    def purge_fleet(self, *, with_backups: bool, why: str) -> Fleet:
+    def purge(self, *, with_backups: bool, why: str) -> Fleet:
         """End every row about machines, all at once; where none is left, nothing is written.
 
-        Instances are terminated, as ``mark_terminated`` does it; spare machines and images are forgotten, rollouts
+        Instances are terminated, as by ``terminations.terminate``; spare machines and images are forgotten, rollouts
         aborted, operations abandoned, leases ended. Users, cells, releases, freezes and the audit stay.
 
         Args:
@@ -90,7 +97,7 @@ class PurgeRows(TerminationRows):
                 return ended
             self._note(connection, "world_purged", "world", before=vars(ended), why=why)
             for id_ in connection.scalars(sa.select(hermes_instances.c.id).where(LIVING)).all():
-                self._terminate_in(connection, InstanceId(id_), why)
+                self._terminations.terminate_in(connection, InstanceId(id_), why)
             self._end_rollouts(connection, why)
             self._end_operations(connection)
             self._forget_machines(connection, why)
@@ -114,7 +121,7 @@ class PurgeRows(TerminationRows):
     def _end_operations(self, connection: sa.Connection) -> None:
         for id_ in connection.scalars(sa.select(operations.c.id).where(UNFINISHED)).all():
             outcome = "abandoned: its world was purged"
-            self._move_in(connection, OperationId(id_), status=OperationStatus.ABANDONED, outcome=outcome)
+            self._operations.move_in(connection, OperationId(id_), status=OperationStatus.ABANDONED, outcome=outcome)
         connection.execute(leases.update().values(holder=""))
 
     def _forget_machines(self, connection: sa.Connection, why: str) -> None:

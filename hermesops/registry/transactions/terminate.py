@@ -5,9 +5,10 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
-from hermesops.registry.repositories.instances.secrets import NO_SETTINGS, InstanceSecretRows
+from hermesops.registry.repositories.base import Repository, WriteContext
+from hermesops.registry.repositories.instances.secrets import NO_SETTINGS, InstanceSecretRepository, details_in
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
-from hermesops.registry.repositories.operations import OperationRows
+from hermesops.registry.repositories.operations import OperationRepository
 from hermesops.registry.schema.tables import (
     UNFINISHED,
     hermes_connections,
@@ -20,10 +21,15 @@ from hermesops.registry.transactions.mark_for_deletion import mark_spares_for_de
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
 
 
-class TerminationRows(InstanceSecretRows, OperationRows):
+class TerminationTransactions(Repository):
     """Instances that end."""
 
-    def mark_terminated(self, instance_id: InstanceId, *, why: str = "") -> None:
+    def __init__(self, context: WriteContext) -> None:
+        super().__init__(context)
+        self._operations = OperationRepository(context)
+        self._secrets = InstanceSecretRepository(context)
+
+    def terminate(self, instance_id: InstanceId, *, why: str = "") -> None:
         """Record the end of an instance and erase its secrets, in one transaction; safe to call twice.
 
         Its API key, settings, connections and proxy tokens are gone from the rows, and its model tokens are revoked.
@@ -31,11 +37,12 @@ class TerminationRows(InstanceSecretRows, OperationRows):
         What else was under way for it is abandoned.
         """
         with self._database.writing() as connection:
-            self._terminate_in(connection, instance_id, why)
+            self.terminate_in(connection, instance_id, why)
 
-    def _terminate_in(self, connection: sa.Connection, instance_id: InstanceId, why: str) -> None:
+    def terminate_in(self, connection: sa.Connection, instance_id: InstanceId, why: str) -> None:
+        """``terminate`` within a transaction."""
         columns = hermes_instances.c
-        self._details_in(connection, instance_id, lock=True)
+        details_in(connection, instance_id, lock=True)
         row = connection.execute(sa.select(hermes_instances).where(columns.id == instance_id)).one()
         if row.status == InstanceStatus.TERMINATED:
             return
@@ -46,8 +53,8 @@ class TerminationRows(InstanceSecretRows, OperationRows):
             instance_details.update()
             .where(instance_details.c.instance_id == instance_id)
             .values(
-                settings=self._seal(connection, NO_SETTINGS, "settings", instance_id),
-                api_server_key=self._seal(connection, "", "api_server_key", instance_id),
+                settings=self._secrets.seal_in(connection, NO_SETTINGS, "settings", instance_id),
+                api_server_key=self._secrets.seal_in(connection, "", "api_server_key", instance_id),
                 settings_before=None,
                 machine_wanted=False,
             )
@@ -69,7 +76,7 @@ class TerminationRows(InstanceSecretRows, OperationRows):
             operations.c.instance_id == instance_id, operations.c.kind != OperationKind.TERMINATE.value, UNFINISHED
         )
         for id_ in connection.scalars(sa.select(operations.c.id).where(others).with_for_update()).all():
-            self._move_in(
+            self._operations.move_in(
                 connection,
                 OperationId(id_),
                 status=OperationStatus.ABANDONED,

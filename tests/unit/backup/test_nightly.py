@@ -11,6 +11,7 @@ from hermesops.backup.nightly import Nightly
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
+from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -22,7 +23,7 @@ def agent(number: int) -> Instance:
     return replace(ADA, id=id_, user_alias=f"u{number}", created_at=MIDNIGHT - timedelta(days=9))
 
 
-class Fleet:
+class Fleet(FakeRegistry):
     """Agents with the time of their newest backup, on a clock that is turned."""
 
     def __init__(self, count: int) -> None:
@@ -37,10 +38,10 @@ class Fleet:
     def now(self) -> datetime:
         return self.moment
 
-    def list_instances(self, *, status: InstanceStatus | None = None) -> Sequence[Instance]:
+    def instances_list(self, *, status: InstanceStatus | None = None) -> Sequence[Instance]:
         return [one for one in self.agents if one.status is status]
 
-    def newest_backups(self) -> Mapping[InstanceId, datetime | None]:
+    def backups_newest(self) -> Mapping[InstanceId, datetime | None]:
         return self.newest
 
     async def back_up(self, instance: Instance) -> None:

@@ -15,6 +15,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError
 from hermesops.model.state import State
+from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -25,30 +26,30 @@ def backup(instance: Instance, days: int, why: str = "daily") -> Backup:
     return Backup(f"{instance.user_alias}{days}", instance.id, NOON - timedelta(days=days), why, 1, 1, State({}))
 
 
-class World:
+class World(FakeRegistry):
     """Rows and repositories."""
 
     def __init__(self, *rows: Backup) -> None:
         self.rows = list(rows)
         self.contents = {one.id: one for one in rows}
 
-    def list_backups(self, instance_id: InstanceId | None = None) -> Sequence[Backup]:
+    def backups_list(self, instance_id: InstanceId | None = None) -> Sequence[Backup]:
         return [one for one in self.rows if instance_id in {None, one.instance_id}]
 
-    def list_instances(self) -> Sequence[Instance]:
+    def instances_list(self) -> Sequence[Instance]:
         return [ADA, BOB]
 
-    def get_instance(self, _instance_id: InstanceId) -> Instance:
+    def instances_get(self, _instance_id: InstanceId) -> Instance:
         return ADA
 
-    def ended_repositories(self) -> Mapping[InstanceId, datetime]:
+    def ended_backups_list_repositories(self) -> Mapping[InstanceId, datetime]:
         return {}
 
-    def forget_backups(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
+    def backups_forget(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
         assert why == "retention"
         self.rows = [one for one in self.rows if one.instance_id != instance_id or one.id not in ids]
 
-    def forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
+    def ended_backups_forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
         raise AssertionError((instance_id, why))
 
     def now(self) -> datetime:
@@ -99,7 +100,7 @@ class EndedWorld(World):
         self.holder = ""
         self.did: list[str] = []
 
-    def get_instance(self, _instance_id: InstanceId) -> Instance:
+    def instances_get(self, _instance_id: InstanceId) -> Instance:
         return replace(ADA, status=self.status)
 
     async def erase(self, instance_id: InstanceId) -> None:
@@ -108,7 +109,7 @@ class EndedWorld(World):
     async def revoke(self, instance_id: InstanceId) -> None:
         self.did.append(f"revoked {instance_id}")
 
-    def forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
+    def ended_backups_forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
         self.did.append(f"forgot {instance_id}: {why}")
 
     @asynccontextmanager

@@ -83,10 +83,10 @@ class Ends:
 
 async def test_what_cannot_be_done_stops_nothing_else() -> None:
     world, ends = SmallWorld.lively(), Ends()
-    world.spares, world.stack = [FORMER], world.stack | {FORMER.name}
-    upkeep = Upkeep(world, world, ends, DAY)  # type: ignore[arg-type] # as much of the registry as this needs
+    world.spare_machines, world.stack = [FORMER], world.stack | {FORMER.name}
+    upkeep = Upkeep(world, world, ends, DAY)
     done = await upkeep.apply(due_of([replace(ADA, user_alias="grace"), ADA], [FORMER], frozenset(), now=AT, kept=-DAY))
     assert done == [Done("grace", "no answer"), Done("ada"), Done(FORMER.name)]
     assert ends.ended == ["ada"]
-    assert world.spares == []
+    assert world.spare_machines == []
     assert FORMER.name not in world.stack

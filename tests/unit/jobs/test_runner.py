@@ -11,44 +11,45 @@ from hermesops.errors import UnavailableError
 from hermesops.jobs.runner import AFTER_DEATH, RETRY, Job, JobScheduler, Report, do_now, may_begin_at
 from hermesops.model.job import JobRun
 from hermesops.model.operation import Lease, LeaseHeldError
+from tests.support.fake_registry import FakeRegistry
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
-class Rows:
+class Rows(FakeRegistry):
     """Turns and leases in memory, by a clock that each look turns on."""
 
     def __init__(self) -> None:
-        self.now = NOON
+        self.at = NOON
         self.turns: dict[str, JobRun] = {}
-        self.leases: dict[str, Lease] = {}
+        self.held: dict[str, Lease] = {}
 
-    def moment(self) -> datetime:
-        return self.now
+    def now(self) -> datetime:
+        return self.at
 
-    def job_run(self, name: str) -> JobRun | None:
+    def jobs_get(self, name: str) -> JobRun | None:
         return self.turns.get(name)
 
-    def begin_job(self, name: str, *, lease: Lease) -> None:
-        assert self.leases[f"job/{name}"] == lease
-        self.turns[name] = JobRun(self.now)
+    def jobs_begin(self, name: str, *, lease: Lease) -> None:
+        assert self.held[f"job/{name}"] == lease
+        self.turns[name] = JobRun(self.at)
 
-    def end_job(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
-        assert self.leases[f"job/{name}"] == lease
-        self.turns[name] = JobRun(self.turns[name].began_at, self.now, done, problem)
+    def jobs_end(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
+        assert self.held[f"job/{name}"] == lease
+        self.turns[name] = JobRun(self.turns[name].began_at, self.at, done, problem)
 
-    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
-        if subject in self.leases and self.leases[subject].holder != over:
-            raise LeaseHeldError(f"{subject} is being worked on by {self.leases[subject].holder}")
-        self.leases[subject] = Lease(subject, holder, 1, 1, NOON)
-        return self.leases[subject]
+    def leases_take(self, subject: str, holder: str, *, over: str = "") -> Lease:
+        if subject in self.held and self.held[subject].holder != over:
+            raise LeaseHeldError(f"{subject} is being worked on by {self.held[subject].holder}")
+        self.held[subject] = Lease(subject, holder, 1, 1, NOON)
+        return self.held[subject]
 
-    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - all are still held
+    def leases_renew(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - all are still held
         return ()
 
-    def release_lease(self, lease: Lease) -> None:
-        self.leases.pop(lease.subject)
+    def leases_release(self, lease: Lease) -> None:
+        self.held.pop(lease.subject)
 
 
 @dataclass
@@ -106,7 +107,7 @@ class Clock:
             while self.jobs._turns:
                 await asyncio.gather(*self.jobs._turns.values())
                 await asyncio.sleep(0)  # noqa: TID251 - lets what follows a task run
-            self.rows.now += MINUTE
+            self.rows.at += MINUTE
 
 
 async def test_it_is_done_when_it_is_due_and_not_otherwise() -> None:
@@ -118,7 +119,7 @@ async def test_it_is_done_when_it_is_due_and_not_otherwise() -> None:
     dishes.dirty.append("cup")
     await clock.run(3)
     assert dishes.washed == 2
-    assert rows.leases == {}
+    assert rows.held == {}
 
 
 async def test_what_the_rows_do_not_tell_rests() -> None:
@@ -144,12 +145,12 @@ async def test_one_that_fails_is_told_and_does_not_spin_and_stops_no_other(failu
 
 async def test_one_worker_at_a_time_does_it_and_another_follows_one_that_died() -> None:
     rows, dishes = Rows(), Dishes()
-    others = rows.take_lease("job/dishes", "another computer")
+    others = rows.leases_take("job/dishes", "another computer")
     rows.turns["dishes"] = JobRun(NOON)
     clock = Clock(rows, JobScheduler([dishes.job()], rows, grace_s=1))
     await clock.run(10)
     assert dishes.washed == 0
-    rows.release_lease(others)
+    rows.leases_release(others)
     await clock.run(2)
     assert dishes.washed == 1
 
@@ -183,7 +184,7 @@ async def test_by_hand_it_is_done_whenever_it_was_done_last_unless_somebody_is_a
     rows, dishes = Rows(), Dishes()
     assert await do_now(dishes.job(rest=timedelta(days=7)), rows) == Report("washed")
     assert await do_now(dishes.job(rest=timedelta(days=7)), rows) == Report("washed")
-    rows.take_lease("job/dishes", "another computer")
+    rows.leases_take("job/dishes", "another computer")
     with pytest.raises(LeaseHeldError, match="another computer"):
         await do_now(dishes.job(), rows)
 
@@ -195,4 +196,4 @@ async def test_a_turn_that_does_not_end_is_cut_short_and_another_may_begin() -> 
         async with asyncio.timeout(30):
             await do_now(endless, rows)
     assert "cut short" in rows.turns["dishes"].problem
-    assert not rows.leases
+    assert not rows.held

@@ -10,6 +10,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.operations.abandon import abandon, abandon_note
+from tests.support.fake_registry import FakeRegistry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROW = Operation(
@@ -26,23 +27,23 @@ ROW = Operation(
 )
 
 
-class Rows:
+class Rows(FakeRegistry):
     def __init__(self, holder: str = "") -> None:
         self.holder = holder
         self.ends: list[tuple[OperationStatus, str, bool]] = []
 
-    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+    def leases_take(self, subject: str, holder: str, *, over: str = "") -> Lease:
         if self.holder not in {"", over}:
             raise LeaseHeldError(f"{subject} is being worked on by {self.holder}")
         return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
 
-    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - all are still held
+    def leases_renew(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - all are still held
         return ()
 
-    def release_lease(self, lease: Lease) -> None:
+    def leases_release(self, lease: Lease) -> None:
         assert lease.subject == ROW.subject
 
-    def finish_operation(
+    def operations_finish(
         self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
     ) -> None:
         assert operation_id == ROW.id

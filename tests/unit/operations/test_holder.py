@@ -12,6 +12,7 @@ from hermesops import processes, waiting
 from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.operations.holder import is_gone, this_process
 from hermesops.operations.lease import SETTLE_S, LeaseKeeper
+from tests.support.fake_registry import FakeRegistry
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 PROGRAM = "from hermesops.operations.holder import this_process; print(this_process(), flush=True); input()"
@@ -82,7 +83,7 @@ def test_a_name_with_brackets_does_not_hide_what_follows_it() -> None:
         process.kill()
 
 
-class Leases:
+class Leases(FakeRegistry):
     """One lease.
 
     Attributes:
@@ -93,18 +94,18 @@ class Leases:
         self.holder = holder
         self.takers: list[str] = []
 
-    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+    def leases_take(self, subject: str, holder: str, *, over: str = "") -> Lease:
         if self.holder not in {"", over}:
             raise LeaseHeldError(f"{subject} is held by {self.holder}", holder=self.holder)
         self.takers.append(over)
         self.holder = holder
         return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
 
-    def renew_leases(self, held: object) -> tuple[str, ...]:
+    def leases_renew(self, held: object) -> tuple[str, ...]:
         del held
         return ()
 
-    def release_lease(self, held: Lease) -> None:
+    def leases_release(self, held: Lease) -> None:
         assert held.holder == self.holder
         self.holder = ""
 

@@ -22,6 +22,7 @@ from hermesops.model.operation import (
 from hermesops.operations import lease_renewal
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.reconcile import MOST_REPEATS, StoppedError, drive
+from tests.support.fake_registry import FakeRegistry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OPERATION = Operation(
@@ -38,23 +39,23 @@ OPERATION = Operation(
 )
 
 
-class Rows:
+class Rows(FakeRegistry):
     def __init__(self) -> None:
         self.steps: list[str] = []
         self.problem = ""
         self.end: tuple[OperationStatus, str] | None = None
 
-    def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
+    def operations_record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
         assert operation_id == OPERATION.id
         assert lease
         self.steps.append(step)
 
-    def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
+    def operations_record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
         assert operation_id == OPERATION.id
         assert lease
         self.problem = problem
 
-    def finish_operation(
+    def operations_finish(
         self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
     ) -> None:
         assert operation_id == OPERATION.id
@@ -62,22 +63,22 @@ class Rows:
         self.end = (status, outcome)
 
 
-class Leases:
+class Leases(FakeRegistry):
     def __init__(self, *, holder: str = "", lost: bool = False) -> None:
         self.holder = holder
         self.lost = lost
         self.released = 0
 
-    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+    def leases_take(self, subject: str, holder: str, *, over: str = "") -> Lease:
         if self.holder not in {"", over}:
             raise LeaseHeldError(f"{subject} is held by {self.holder}", holder=self.holder)
         self.holder = holder
         return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
 
-    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:
+    def leases_renew(self, held: Sequence[Lease]) -> Collection[str]:
         return [lease.subject for lease in held] if self.lost else ()
 
-    def release_lease(self, lease: Lease) -> None:
+    def leases_release(self, lease: Lease) -> None:
         assert lease.holder == self.holder
         self.holder = ""
         self.released += 1
@@ -198,7 +199,7 @@ class Silent(Leases):
         self.heard = asyncio.Event()
         self.loop = asyncio.get_running_loop()
 
-    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - it says nothing of any
+    def leases_renew(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - it says nothing of any
         self.silences -= 1
         if self.silences >= 0:
             raise UnavailableError("the registry does not answer")
@@ -224,22 +225,22 @@ async def test_a_registry_that_is_silent_for_a_whole_lease_stops_the_work(monkey
             await keeper.guard(_forever())
 
 
-class Many(Leases):
+class Many(Leases, FakeRegistry):
     """Leases of many subjects; counts how often they are renewed, and of how many at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.renewed: list[set[str]] = []
 
-    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
+    def leases_take(self, subject: str, holder: str, *, over: str = "") -> Lease:
         assert not over
         return Lease(subject, holder, 1, 1, NOW + timedelta(seconds=15))
 
-    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:
+    def leases_renew(self, held: Sequence[Lease]) -> Collection[str]:
         self.renewed.append({lease.subject for lease in held})
         return {"instance/3"}
 
-    def release_lease(self, lease: Lease) -> None:
+    def leases_release(self, lease: Lease) -> None:
         assert lease.subject != "instance/3"
         self.released += 1
 

@@ -19,6 +19,7 @@ from hermesops.model.operation import (
 from hermesops.operations.dispatch import Task, TaskState
 from hermesops.operations.runner import Operations
 from hermesops.operations.worker import WORKER, Worker
+from tests.support.fake_registry import FakeRegistry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -38,45 +39,45 @@ def row(name: str) -> Operation:
     )
 
 
-class Registry:
+class Registry(FakeRegistry):
     """Rows and leases in memory."""
 
     def __init__(self, *names: str) -> None:
         self.open = {OperationId(name): row(name) for name in names}
         self.ended: dict[OperationId, OperationStatus] = {}
-        self.leases: dict[str, Lease] = {}
+        self.held: dict[str, Lease] = {}
 
-    def get_operation(self, operation_id: str) -> Operation:
+    def operations_get(self, operation_id: str) -> Operation:
         return self.open[OperationId(operation_id)]
 
-    def unfinished_operations(self) -> tuple[Operation, ...]:
+    def operations_unfinished(self) -> tuple[Operation, ...]:
         return tuple(self.open.values())
 
-    def list_leases(self) -> tuple[Lease, ...]:
-        return tuple(self.leases.values())
+    def leases_list(self) -> tuple[Lease, ...]:
+        return tuple(self.held.values())
 
-    def moment(self) -> datetime:
+    def now(self) -> datetime:
         return NOW + timedelta(hours=1)
 
-    def take_lease(self, subject: str, holder: str, *, over: str = "") -> Lease:
-        if subject in self.leases and self.leases[subject].holder != over:
-            raise LeaseHeldError(f"{subject} is being worked on by {self.leases[subject].holder}")
-        self.leases[subject] = Lease(subject, holder, 1, 1, NOW)
-        return self.leases[subject]
+    def leases_take(self, subject: str, holder: str, *, over: str = "") -> Lease:
+        if subject in self.held and self.held[subject].holder != over:
+            raise LeaseHeldError(f"{subject} is being worked on by {self.held[subject].holder}")
+        self.held[subject] = Lease(subject, holder, 1, 1, NOW)
+        return self.held[subject]
 
-    def renew_leases(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - all are still held
+    def leases_renew(self, held: Sequence[Lease]) -> Collection[str]:  # noqa: ARG002 - all are still held
         return ()
 
-    def release_lease(self, lease: Lease) -> None:
-        self.leases.pop(lease.subject)
+    def leases_release(self, lease: Lease) -> None:
+        self.held.pop(lease.subject)
 
-    def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
+    def operations_record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
         """Steps are not looked at here."""
 
-    def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
+    def operations_record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
         """Nor are problems."""
 
-    def finish_operation(
+    def operations_finish(
         self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
     ) -> None:
         assert lease
@@ -97,7 +98,7 @@ class Queue:
         self.revived: list[str] = []
 
     async def open(self) -> None:
-        assert any(subject.startswith(WORKER) for subject in self.registry.leases), "alive before the first turn"
+        assert any(subject.startswith(WORKER) for subject in self.registry.held), "alive before the first turn"
         self.events.append("open")
 
     async def close(self) -> None:
@@ -157,20 +158,20 @@ async def test_it_ends_when_everything_has_ended_or_been_tried() -> None:
     worker, queues = worker_over(
         registry, {"impossible": RefusedError("never"), "silent": UnavailableError("no answer")}
     )
-    original = registry.take_lease
+    original = registry.leases_take
 
     def take_lease(subject: str, holder: str, *, over: str = "") -> Lease:
         if subject == "instance/taken":
             raise LeaseHeldError("somebody is at it")
         return original(subject, holder, over=over)
 
-    registry.take_lease = take_lease  # type: ignore[method-assign]
+    registry.leases_take = take_lease  # type: ignore[method-assign]
     tally = await asyncio.wait_for(worker.run(once=True), 20)
     assert (tally.done, tally.failed) == (1, 1)
     assert tally.left == {"silent": "no answer", "taken": "somebody is at it"}
     assert registry.ended == {"well": OperationStatus.DONE, "impossible": OperationStatus.FAILED}
     assert queues[0].events == ["open", "prune", "close"]
-    assert registry.leases == {}, "its own lease is given back as well"
+    assert registry.held == {}, "its own lease is given back as well"
 
 
 async def test_what_got_no_answer_is_tried_again_later() -> None:

@@ -101,7 +101,7 @@ def test_the_first_key_begins_the_authority_and_is_the_only_one() -> None:
 def test_two_authorities_are_trusted_side_by_side() -> None:
     roots, old, new = Roots(), fresh_key(), fresh_key()
     Authority.load(old, roots, environment="local", source="a")
-    roots.trust_authority(make_root(read_key(new, source="b"), "local"), only_first=False)
+    roots.certificates_trust_authority(make_root(read_key(new, source="b"), "local"), only_first=False)
     names = {Authority.load(key, roots, environment="local", source="c").certificate for key in (old, new)}
     assert names == set(roots.held)
 

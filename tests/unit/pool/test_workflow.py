@@ -74,7 +74,7 @@ async def test_a_pool_is_filled_around_a_machine_that_hangs_or_talks_nonsense(
     async with asyncio.timeout(240):
         await fill(site, target(SIZE))
         said = await fill(site, target(SIZE))  # asks those that are ready
-    ready = [one for one in registry.list_spares(cell=CELL) if one.wanted and one.status is SpareStatus.READY]
+    ready = [one for one in registry.spares.list(cell=CELL) if one.wanted and one.status is SpareStatus.READY]
     assert len(ready) == SIZE, said
     assert site.evil not in {one.machine_id for one in ready}
     assert site.cloud.wrong == []

@@ -9,6 +9,7 @@ from hermesops.justavps.wire import ProxyToken as IssuedToken
 from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
 from hermesops.proxy_tokens.issue import ProxyTokens
+from tests.support.fake_registry import FakeRegistry
 
 MACHINE = MachineId("m-1")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,17 +40,17 @@ class Vendor(Client):
         self.revoked.append(token_id)
 
 
-class Kept:
+class Kept(FakeRegistry):
     def __init__(self) -> None:
         self.tokens: dict[tuple[str, str], ProxyToken] = {}
 
-    def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
+    def proxy_tokens_get(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
         return self.tokens.get((machine_id, purpose))
 
-    def keep_proxy_token(self, token: ProxyToken) -> None:
+    def proxy_tokens_keep(self, token: ProxyToken) -> None:
         self.tokens[token.machine_id, token.purpose] = token
 
-    def forget_proxy_token(self, machine_id: MachineId, purpose: str) -> None:
+    def proxy_tokens_forget(self, machine_id: MachineId, purpose: str) -> None:
         self.tokens.pop((machine_id, purpose), None)
 
 

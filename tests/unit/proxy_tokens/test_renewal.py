@@ -3,15 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.justavps.client import Client
 from hermesops.justavps.wire import ProxyToken as IssuedToken
 from hermesops.model.ids import MachineId
 from hermesops.model.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
 from hermesops.proxy_tokens.renewal import TokenRenewal, due_of, renew_each
+from tests.support.fake_registry import FakeRegistry
+
+if TYPE_CHECKING:
+    from hermesops.justavps.client import Client
 
 MACHINE = MachineId("m-1")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,7 +27,7 @@ class Killed(BaseException):
 
 
 @dataclass
-class World(Client):
+class World(FakeRegistry):
     """The vendor with its own clock, the edge, and the rows; each effect may be the last one of a process.
 
     Attributes:
@@ -31,7 +35,7 @@ class World(Client):
         dies_at: The so many-th effect before or after which the process is killed; 0 for never.
     """
 
-    now: datetime = START
+    at: datetime = START
     skew: timedelta = timedelta()
     issued: dict[str, datetime] = field(default_factory=dict)
     revoked: list[str] = field(default_factory=list)
@@ -50,12 +54,12 @@ class World(Client):
 
     def counts(self) -> set[str]:
         """What the vendor would let in."""
-        return {id_ for id_, until in self.issued.items() if until > self.now and id_ not in self.revoked}
+        return {id_ for id_, until in self.issued.items() if until > self.at and id_ not in self.revoked}
 
     async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> IssuedToken:
         assert (machine_id, label) == (MACHINE, "hermesops-platform")
         id_ = f"id{len(self.issued) + 1}"
-        self.issued[id_] = self.now + timedelta(seconds=lifetime_s)
+        self.issued[id_] = self.at + timedelta(seconds=lifetime_s)
         return IssuedToken(id=id_, token=f"token of {id_}", expires_at=self.issued[id_])
 
     async def revoke_proxy_token(self, token_id: str) -> None:
@@ -76,15 +80,15 @@ class World(Client):
             raise UnavailableError("no answer")
         return "https://{port}--m-1.example.test"
 
-    def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
+    def proxy_tokens_get(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
         assert machine_id == MACHINE
         return self.rows.get(purpose)
 
-    def keep_next_token(self, token: ProxyToken) -> None:
+    def proxy_tokens_keep_next(self, token: ProxyToken) -> None:
         self.rows[next_of(token.purpose)] = replace(token, purpose=next_of(token.purpose))
         self._burn()
 
-    def replace_proxy_token(self, fresh: ProxyToken, *, before: str) -> bool:
+    def proxy_tokens_replace(self, fresh: ProxyToken, *, before: str) -> bool:
         self._burn()
         if self.meanwhile:
             self.meanwhile()
@@ -99,24 +103,25 @@ class World(Client):
         self._burn()
         return True
 
-    def forget_proxy_token(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
+    def proxy_tokens_forget(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
         assert machine_id == MACHINE
         if purpose in self.rows and token_id in {"", self.rows[purpose].id}:
             del self.rows[purpose]
         self._burn()
 
     def renewal(self) -> TokenRenewal:
-        return TokenRenewal(self, self, self.opens, self.address, now=lambda: self.now + self.skew, patience_s=0)
+        vendor = cast("Client", self)
+        return TokenRenewal(vendor, self, self.opens, self.address, now=lambda: self.at + self.skew, patience_s=0)
 
     def due(self) -> bool:
         kept = [KeptToken(one.id, MACHINE, purpose, one.expires_at) for purpose, one in self.rows.items()]
-        found = due_of([MACHINE], [MACHINE], kept, self.now + self.skew)
+        found = due_of([MACHINE], [MACHINE], kept, self.at + self.skew)
         return bool(found.renew or found.drop)
 
     async def look(self) -> None:
         """What the job does at one look."""
         kept = [KeptToken(one.id, MACHINE, purpose, one.expires_at) for purpose, one in self.rows.items()]
-        found = due_of([MACHINE], [MACHINE], kept, self.now + self.skew)
+        found = due_of([MACHINE], [MACHINE], kept, self.at + self.skew)
         for token in found.drop:
             await self.renewal().drop(token)
         for machine in found.renew:
@@ -126,7 +131,7 @@ class World(Client):
 async def test_the_new_one_is_tried_before_it_is_published_and_the_old_one_revoked_after_that() -> None:
     world = World()
     await world.renewal().renew(MACHINE)
-    world.now += 3 * HOUR
+    world.at += 3 * HOUR
     await world.renewal().renew(MACHINE)
     assert (world.rows[PLATFORM].id, world.revoked) == ("id2", ["id1"])
     assert set(world.rows) == {PLATFORM}
@@ -158,8 +163,8 @@ async def test_of_two_at_once_from_two_computers_one_counts_and_the_other_one_is
 
     def another() -> None:
         world.meanwhile = None
-        world.issued["theirs"] = world.now + 6 * HOUR
-        world.rows[PLATFORM] = ProxyToken("theirs", MACHINE, PLATFORM, world.now + 6 * HOUR, "token of theirs")
+        world.issued["theirs"] = world.at + 6 * HOUR
+        world.rows[PLATFORM] = ProxyToken("theirs", MACHINE, PLATFORM, world.at + 6 * HOUR, "token of theirs")
         world.revoked.append("id1")
 
     world.meanwhile = another
@@ -187,7 +192,7 @@ async def test_killed_anywhere_the_next_look_leaves_one_token_that_counts_and_is
     for dies_at in range(before + 1, whole.moments + 1):
         world = World()
         await world.renewal().renew(MACHINE)
-        world.now += 3 * HOUR
+        world.at += 3 * HOUR
         world.dies_at = dies_at
         with pytest.raises(Killed):
             await world.renewal().renew(MACHINE)
@@ -207,19 +212,19 @@ async def test_clocks_that_differ_by_two_minutes_do_no_harm(minutes: int) -> Non
         await world.look()
         assert world.rows[PLATFORM].id in world.counts()
         assert len(world.counts()) == 1
-        world.now += timedelta(minutes=1)
+        world.at += timedelta(minutes=1)
     assert 15 <= len(world.issued) <= 17  # twice half of six hours, for two days
 
 
 async def test_two_hours_without_the_vendor_leave_the_platform_a_token_that_opens() -> None:
     world = World()
     await world.look()
-    world.now += 3 * HOUR
+    world.at += 3 * HOUR
     world.opening = False
     for _ in range(24):
         with pytest.raises(UnavailableError, match="refused by the proxy"):
             await world.look()
-        world.now += timedelta(minutes=5)
+        world.at += timedelta(minutes=5)
     world.opening = True
     assert world.rows[PLATFORM].id in world.counts()
     await world.look()

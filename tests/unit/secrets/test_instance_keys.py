@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ModelToken, PresentToken, read_token
 from hermesops.secrets.instance_keys import InstanceKeys
+from tests.support.fake_registry import FakeRegistry
 
 ROUTER_KEY = b"r" * 32
 ADA = InstanceId("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001")
@@ -10,23 +11,23 @@ EXPIRES_AT = datetime(2027, 1, 1, tzinfo=UTC)
 WEEK = timedelta(days=7)
 
 
-class Rows:
+class Rows(FakeRegistry):
     generation = 1
     expires_at: datetime | None = None
     asked: timedelta | None = None
     handed: PresentToken | None = None
 
-    def api_server_key(self, instance_id: InstanceId) -> str:
+    def instance_secrets_api_server_key(self, instance_id: InstanceId) -> str:
         return f"key of {instance_id}"
 
-    def model_token(self, _instance_id: InstanceId) -> PresentToken:
+    def model_tokens_get(self, _instance_id: InstanceId) -> PresentToken:
         return PresentToken(self.generation, self.expires_at, None)
 
-    def renew_model_token(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
+    def model_tokens_renew(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
         self.asked, self.expires_at = life, EXPIRES_AT
-        return self.model_token(instance_id)
+        return self.model_tokens_get(instance_id)
 
-    def note_model_token_handed(self, _instance_id: InstanceId, token: PresentToken) -> None:
+    def model_tokens_record_handed(self, _instance_id: InstanceId, token: PresentToken) -> None:
         self.handed = token
 
 

@@ -48,9 +48,9 @@ def status(
 
         context.run(list_machines(composed))
     registry = composed.registry
-    cells, loss = registry.tally_cells(), registry.loss(RPO)
-    crowded = registry.list_low_on_disk({plan: size * GB for plan, size in composed.env.settings.data_gb.items()})
-    machines = registry.confirmation()
+    cells, loss = registry.fleet.tally_cells(), registry.backups.loss(RPO)
+    crowded = registry.storage_pressure.list({plan: size * GB for plan, size in composed.env.settings.data_gb.items()})
+    machines = registry.observations.confirmation()
     told = {
         **fleet.status(cells),
         "machines": fleet.confirmation(machines),

@@ -73,7 +73,7 @@ def accept_size(
     from hermesops.app.services.fleet import Drift
 
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
 
     async def work() -> tuple[str, str]:
         async with composed.session() as session:
@@ -92,7 +92,7 @@ def converge(
     from hermesops.errors import PartlyDoneError
 
     composed = context.compose()
-    instances = [composed.registry.find_instance(user) for user in users]
+    instances = [composed.registry.instances.find(user) for user in users]
 
     async def work() -> "Converged":
         async with composed.session() as session:

@@ -33,7 +33,7 @@ def export(
     async def work(write: Callable[[bytes], object]) -> dict[str, int]:
         from hermesops.instances.remote.data_export import export_data
 
-        instance = composed.registry.find_instance(user)
+        instance = composed.registry.instances.find(user)
         async with composed.session() as session:
             session.audited_access.enter(instance, how="export", reason=reason)
             return await export_data(await session.instance_client.channel_to(instance), write)

@@ -46,10 +46,10 @@ def list_(
     from hermesops.model.cell import parse_cell
 
     registry = context.compose().registry
-    rows = registry.list_instances(
+    rows = registry.instances.list(
         status=_status(status) if status else None,
         plan=_plan(plan) if plan else None,
-        cell=registry.get_cell(parse_cell(cell)).name if cell else None,
+        cell=registry.cells.get(parse_cell(cell)).name if cell else None,
         terminated=everything,
     )
     table(
@@ -67,7 +67,7 @@ def show(user: User) -> None:
     composed = context.compose()
 
     async def work() -> dict[str, object]:
-        instance = composed.registry.find_instance(user)
+        instance = composed.registry.instances.find(user)
         async with composed.session() as session:
             return shapes.observation(await session.instance_client.observe(instance.id))
 
@@ -90,7 +90,7 @@ def chat(
     answer: list[str] = []
 
     async def work() -> None:
-        instance = composed.registry.find_instance(user)
+        instance = composed.registry.instances.find(user)
         async with composed.session() as session:
             session.audited_access.enter(instance, how="chat", reason=reason)
             async for piece in session.instance_client.chat(instance, said, session_id=session_id):
@@ -119,7 +119,7 @@ def logs(
     kept: list[str] = []
 
     async def work() -> None:
-        instance = composed.registry.find_instance(user)
+        instance = composed.registry.instances.find(user)
         async with composed.session() as session:
             async for line in session.instance_client.log(instance, lines=lines, follow=follow):
                 if is_json():
@@ -147,7 +147,7 @@ def exec_(
     line = command[0] if len(command) == 1 else shlex.join(command)
 
     async def work() -> "Completed":
-        instance = composed.registry.find_instance(user)
+        instance = composed.registry.instances.find(user)
         async with composed.session() as session:
             session.audited_access.enter(instance, how="exec", reason=reason)
             channel = await session.instance_client.channel_to(instance)
@@ -177,7 +177,7 @@ def shell(user: User, reason: Reason = "") -> int:
     async def work() -> int:
         from hermesops.channel.shell import Shell
 
-        instance = composed.registry.find_instance(user)
+        instance = composed.registry.instances.find(user)
         async with composed.session() as session:
             session.audited_access.enter(instance, how="shell", reason=reason)
             remote = Shell(await session.instance_client.channel_to(instance))
@@ -197,7 +197,7 @@ def shell(user: User, reason: Reason = "") -> int:
 def restart(user: User, no_wait: NoWait = False) -> None:
     """Restart a user's gateway and wait until it is healthy again."""
     composed = context.compose()
-    composed.registry.find_instance(user)
+    composed.registry.instances.find(user)
 
     async def work() -> str:
         async with composed.session() as session:

@@ -110,7 +110,7 @@ def terminate(
         _run("terminate", user, lambda s: s.instance_requests.resume(user, undo=True, reason=why), no_wait=no_wait)
         return
     composed = context.compose()
-    composed.registry.find_instance(user)
+    composed.registry.instances.find(user)
     settings, name = composed.env.settings, composed.env.name
     at_once = now or settings.grace_days == 0
     if without_backup and not at_once:
@@ -162,7 +162,7 @@ def _run(
 ) -> None:
     composed = context.compose()
     composed.approved_list = approved
-    composed.registry.find_instance(user)
+    composed.registry.instances.find(user)
 
     async def work() -> str:
         async with composed.session() as session:

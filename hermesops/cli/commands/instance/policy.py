@@ -40,8 +40,8 @@ def policy(
         raise UsageError("--opt-in and --protect exclude each other: first or last")
     composed = context.compose()
     registry = composed.registry
-    instance = registry.find_instance(user)
-    held = registry.instance_policy(instance.id)
+    instance = registry.instances.find(user)
+    held = registry.policies.get(instance.id)
     wanted = held
     if opt_in is not None:
         wanted = replace(wanted, opted_in=opt_in, protected=wanted.protected and not opt_in)
@@ -50,7 +50,7 @@ def policy(
     if quiet_hours or timezone:
         wanted = replace(wanted, quiet=_quiet(quiet_hours, timezone, held.quiet))
     if wanted != held:
-        registry.set_instance_policy(instance.id, wanted, why=reason)
+        registry.policies.set(instance.id, wanted, why=reason)
     shown = status.policy(wanted)
     result("instance-policy", {"user": instance.title, "policy": shown}, shapes.fields(shown))
 

@@ -37,14 +37,14 @@ def settings(
     # Read and judged before anything is asked or opened.
     request = _request(source, assignments or [])
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
+    instance = composed.registry.instances.find(user)
 
     async def change() -> str:
         async with composed.session() as session:
             return await session.operations.run(await session.requests.configure(user, request, reason=reason))
 
     outcome = context.run(change()) if ways else ""
-    shown = shapes.instance_settings(composed.registry.instance_settings(instance.id))
+    shown = shapes.instance_settings(composed.registry.instance_secrets.settings(instance.id))
     result(
         "instance-settings",
         {"user": user, "settings": shown, "outcome": outcome or None},

@@ -30,7 +30,7 @@ def verify(
     composed = context.compose()
 
     async def work() -> "Verification":
-        instance = composed.registry.find_instance(user)
+        instance = composed.registry.instances.find(user)
         async with composed.session() as session:
             return await session.verify(instance)
 
@@ -61,8 +61,8 @@ def _verify_state(user: str) -> int:
     from hermesops.model.ids import MachineId
 
     composed = context.compose()
-    instance = composed.registry.find_instance(user)
-    newest = composed.registry.get_backup(instance.id, "")
+    instance = composed.registry.instances.find(user)
+    newest = composed.registry.backups.get(instance.id, "")
 
     async def work() -> "State":
         async with composed.session() as session:

@@ -69,5 +69,5 @@ def restore(
 @app.command()
 def restored(reason: Why) -> None:
     """Record that the database was restored from its own backup, as PostgreSQL is: earlier leases have ended."""
-    epoch = context.compose().registry.open_epoch(reason)
+    epoch = context.compose().registry.epochs.open(reason)
     result("registry-epoch", {"epoch": epoch}, [f"epoch {epoch} has begun: every lease from before has ended"])

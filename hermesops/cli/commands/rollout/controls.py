@@ -22,7 +22,7 @@ def pause(rollout_id: Id = "", reason: Why = "") -> None:
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     paused = steer(composed, row.id, lambda seen, said: commands.pause(seen.rollout, said), why=reason or "paused")
     line = f"rollout {row.id} is paused: hermesops rollout resume {row.id} goes on"
     result("rollout", {"rollout": status.rollout(paused)}, [line])
@@ -34,7 +34,7 @@ def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     if row.state is not RolloutState.PAUSED and row.state.has_runner:
         return follow.go_on(composed, row.id, wanted="done", detach=detach)
     return _say(
@@ -60,7 +60,7 @@ def promote(
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     return _say(
         composed,
         row.id,
@@ -90,7 +90,7 @@ def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     return _say(
         composed,
         row.id,
@@ -106,7 +106,7 @@ def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     from hermesops.rollout import commands
 
     composed = context.compose()
-    row = composed.registry.find_rollout(rollout_id)
+    row = composed.registry.rollouts.find(rollout_id)
     return _say(
         composed,
         row.id,

@@ -42,7 +42,7 @@ def go_on(composed: "Container", rollout_id: "RolloutId", *, wanted: str, detach
     """
 
     async def meant(session: "Connected") -> "Rollout":
-        return session.app.registry.get_rollout(rollout_id)
+        return session.app.registry.rollouts.get(rollout_id)
 
     return _execute(composed, meant, wanted=wanted, detach=detach)
 
@@ -106,7 +106,7 @@ async def _brought(session: "Connected", rollout: "Rollout", seen: "View", *, de
     try:
         return await follow(session, rollout.id, seen.show)
     except asyncio.CancelledError:
-        now = session.app.registry.get_rollout(rollout.id)
+        now = session.app.registry.rollouts.get(rollout.id)
         left = "rolls back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
         say(
             f"rollout {now.id} is {now.state.replace('_', ' ')} and nobody brings it forward now; whoever is not "

@@ -149,7 +149,7 @@ def list_(
     everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
 ) -> None:
     """List rollouts that have not ended."""
-    rows = context.compose().registry.list_rollouts(unfinished=not everything)
+    rows = context.compose().registry.rollouts.list(unfinished=not everything)
     table(
         "rollout-list",
         "rollouts",

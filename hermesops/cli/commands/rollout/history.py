@@ -17,8 +17,8 @@ def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not fo
 def history(rollout_id: options.Id = "") -> None:
     """List each change of a rollout's state: when, by whom, why."""
     registry = context.compose().registry
-    row = registry.find_rollout(rollout_id)
-    told = [one for one in registry.rollout_events(row.id) if one.kind in status.HISTORY]
+    row = registry.rollouts.find(rollout_id)
+    told = [one for one in registry.rollout_events.list(row.id) if one.kind in status.HISTORY]
     rows = [status.change(one) for one in told]
     beside = {"rollout": status.rollout(row)}
     table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
@@ -30,13 +30,13 @@ def explain(
 ) -> None:
     """Explain a rollout: each decision in order, with its reason and figures."""
     registry = context.compose().registry
-    row = registry.find_rollout(rollout_id)
+    row = registry.rollouts.find(rollout_id)
     from hermesops.rollout.reports.explain import explain as explained
 
-    titles = {one.id: one.facts.user for one in registry.rollout_targets(row.id)}
-    told = registry.rollout_events(row.id)
+    titles = {one.id: one.facts.user for one in registry.rollout_targets.list(row.id)}
+    told = registry.rollout_events.list(row.id)
     if user:
-        instance = registry.find_instance(user)
+        instance = registry.instances.find(user)
         told = tuple(one for one in told if instance.id in status.named_in(one))
     result(
         "rollout-explain",
@@ -59,7 +59,7 @@ def replay(
     from hermesops.rollout.reports.replay import replay as over
 
     registry = context.compose().registry
-    row = registry.find_rollout(rollout_id)
+    row = registry.rollouts.find(rollout_id)
     gates = options.other_gates(
         row.spec,
         base_rate=base_rate,
@@ -70,7 +70,7 @@ def replay(
         early_rate=early_rate,
         vitals=vitals,
     )
-    seen = over(registry.rollout_events(row.id), registry.rollout_targets(row.id), gates)
+    seen = over(registry.rollout_events.list(row.id), registry.rollout_targets.list(row.id), gates)
     shown = preview.replayed(seen)
     result(
         "rollout-replay",

@@ -36,7 +36,7 @@ Cell = Annotated[str, typer.Argument(help="Name of the cell.")]
 @app.command("list")
 def list_() -> None:
     """List cells from the registry; no state is read."""
-    rows = [{"cell": cell.name, "machines": cell.machines} for cell in context.compose().registry.list_cells()]
+    rows = [{"cell": cell.name, "machines": cell.machines} for cell in context.compose().registry.cells.list()]
     table("stack-list", "stacks", ("cell", "machines"), rows, "no cells; the first provision opens one")
 
 

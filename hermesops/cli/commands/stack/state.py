@@ -28,7 +28,7 @@ def rollback_state(
 ) -> None:
     """Restore a copy of the cell's Pulumi state; the current state becomes a copy, machines stay as they are."""
     composed = context.compose()
-    name = composed.registry.get_cell(parse_cell(cell)).name
+    name = composed.registry.cells.get(parse_cell(cell)).name
     if list_:
         copies = context.run(composed.cell_states.versions(name, limit=limit))
         rows = [shapes.state_version(one) for one in copies]
@@ -69,7 +69,7 @@ def import_(
         _take_in(name, machines or [], reason)
         return
     composed = context.compose()
-    composed.registry.get_cell(name)
+    composed.registry.cells.get(name)
     document = _read(file)
     _ask(composed.env.name, cell, f"puts {file} in the place of the state", yes=yes)
     context.run(composed.cell_states.take(name, document, why=reason or "stack import"))

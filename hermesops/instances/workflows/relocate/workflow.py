@@ -1,12 +1,11 @@
 """The work of bringing one instance onto another machine; what comes next is decided in ``relocate``."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import Cells, Copies, RestRows
+from hermesops.instances.ports import Cells, Copies
 from hermesops.instances.steps import start_verified, stop_and_backup
 from hermesops.instances.steps.new_machine import (
     AwaitNext,
@@ -33,51 +32,13 @@ from hermesops.instances.workflows.relocate.decide import (
 )
 from hermesops.instances.workflows.relocate.request import RelocationRequest
 from hermesops.model.backup import Backup
-from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
+from hermesops.model.cell import Placement
+from hermesops.model.ids import InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Done, Lease, Refused
-from hermesops.model.plan import Plan as UserPlan
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Purpose, Spare
-
-
-class Rows(RestRows, Protocol):
-    """The registry, as far as relocating reads and writes it."""
-
-    def list_spares(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> Sequence[Spare]:
-        """Spare machines, of that purpose and instance."""
-
-    def find_spare(self, name: MachineName) -> Spare | None:
-        """The spare machine of that name."""
-
-    def place_spare(
-        self,
-        purpose: Purpose,
-        *,
-        plan: UserPlan,
-        server_type: str,
-        image_id: ImageId | None,
-        choose: Callable[[Sequence[Cell]], Placement],
-        instance_id: InstanceId | None = None,
-        why: str = "",
-    ) -> Spare:
-        """Order a machine into the cell that ``choose`` names."""
-
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> object:
-        """Record the vendor's id of a spare machine."""
-
-    def cut_over(self, instance_id: InstanceId, name: MachineName, *, lease: Lease | None, why: str) -> object:
-        """Write that the instance is on that machine, and the one before its former."""
-
-    def retire_spare(self, name: MachineName, *, why: str) -> object:
-        """Give a spare machine up."""
-
-    def note_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
-        """Write down which release each of some instances runs."""
-
-    def forget_spare(self, name: MachineName, *, why: str) -> object:
-        """Remove the row of a spare machine that is gone."""
+from hermesops.registry import Registry
 
 
 class World(start_verified.World, Protocol):
@@ -133,7 +94,7 @@ class Relocate:
     Args:
         instance_id: Whose.
         request: What was asked.
-        rows: The registry.
+        registry: The registry.
         world: Machines, nodes and gateways.
         backups: Backups.
         cells: Stacks of cells.
@@ -146,7 +107,7 @@ class Relocate:
         instance_id: InstanceId,
         request: RelocationRequest,
         *,
-        rows: Rows,
+        registry: Registry,
         world: World,
         backups: Backups,
         cells: Cells,
@@ -155,7 +116,7 @@ class Relocate:
     ) -> None:
         self._instance_id = instance_id
         self._request = request
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._backups = backups
         self._cells = cells
@@ -167,7 +128,7 @@ class Relocate:
         observation = await self._world.observe(self._instance_id)
         backup = self._backups.made(self._instance_id, self._request.why)
         chosen = self._backups.get(self._instance_id, self._request.snapshot) if self._request.snapshot else backup
-        former = self._rows.find_spare(self._request.origin)
+        former = self._registry.spares.find(self._request.origin)
         told = observation.own_node.release if observation.own_node else ""
         return RelocationState(
             observation,
@@ -176,13 +137,13 @@ class Relocate:
             next=await self._next(observation.instance),
             backup=backup,
             source=chosen,
-            wanted=self._rows.is_machine_wanted(self._instance_id),
+            wanted=self._registry.instances.is_machine_wanted(self._instance_id),
             former=former,
             former_in_stack=former is not None and await self._cells.holds(former.cell, former.name),
         )
 
     async def _next(self, instance: Instance) -> NextMachineState | None:
-        ordered = self._rows.list_spares(purpose=Purpose.NEXT, instance_id=instance.id)
+        ordered = self._registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id)
         spare = next((spare for spare in ordered if spare.wanted), None)
         if spare is None:
             return None
@@ -204,17 +165,17 @@ class Relocate:
         instance = seen.observation.instance
         match step:
             case MarkForDeletion():
-                self._rows.leave_machine(instance.id, why=self._request.why)
+                self._registry.instances.leave_machine(instance.id, why=self._request.why)
             case OrderNext():
                 self._order_next(instance)
             case StopMachine(machine_id=machine_id):
                 await self._world.stop_machine(instance, machine_id)
             case RetireFormer(name=name):
-                self._rows.retire_spare(name, why=self._request.why)
+                self._registry.spares.retire(name, why=self._request.why)
             case ShrinkCell(name=name):
                 await self._shrink(name, seen)
             case ForgetFormer(name=name):
-                self._rows.forget_spare(name, why=self._request.why)
+                self._registry.spares.forget(name, why=self._request.why)
             case Prepare() | RestoreBackup() | CutOver():
                 await self._hand_over(step, seen)
             case GrowCell() | RecordNext() | StartNext() | AwaitNext() | DeployRelease():
@@ -222,7 +183,7 @@ class Relocate:
             case Fence() | BackUp():
                 await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._request.why)
             case _:
-                await start_verified.do(step, instance, world=self._world, rows=self._rows)
+                await start_verified.do(step, instance, world=self._world, registry=self._registry)
 
     async def _make_ready(
         self, step: GrowCell | RecordNext | StartNext | AwaitNext | DeployRelease, seen: RelocationState
@@ -232,7 +193,7 @@ class Relocate:
             case GrowCell():
                 await self._cells.apply(spare.cell, still_wanted=partial(self._lacks, spare))
             case RecordNext(machine_id=machine_id):
-                self._rows.set_spare_machine(spare.name, machine_id, why=self._request.why)
+                self._registry.spares.set_machine(spare.name, machine_id, why=self._request.why)
             case StartNext(machine_id=machine_id):
                 await self._world.start_machine(machine_id)
                 await self._world.await_machine(there, machine_id)
@@ -250,13 +211,13 @@ class Relocate:
                 await self._backups.restore(there, machine_id, self._backups.get(there.id, snapshot))
             case CutOver():
                 if seen.next and seen.next.node and seen.next.node.release:
-                    self._rows.note_releases({there.id: ReleaseId(seen.next.node.release)})
-                self._rows.cut_over(there.id, spare.name, lease=self._lease, why=self._request.why)
+                    self._registry.rollout_targets.record_releases({there.id: ReleaseId(seen.next.node.release)})
+                self._registry.assignments.cut_over(there.id, spare.name, lease=self._lease, why=self._request.why)
 
     def _order_next(self, instance: Instance) -> None:
         request = self._request
         place = Placement(request.cell, request.region, request.only_plan)
-        self._rows.place_spare(
+        self._registry.spares.place(
             Purpose.NEXT,
             plan=request.plan,
             server_type=request.server_type,

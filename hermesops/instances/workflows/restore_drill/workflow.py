@@ -1,6 +1,6 @@
 """The work of one restore drill; what comes next is decided in ``drill``."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Protocol, assert_never
 
@@ -22,38 +22,11 @@ from hermesops.instances.workflows.restore_drill.decide import (
     TakeMachine,
 )
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId, MachineId, MachineName, OperationId
+from hermesops.model.ids import InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Done, Operation, OperationStep, Refused
-from hermesops.model.spare import Purpose, Spare
-
-
-class Rows(Protocol):
-    """The registry, as far as a drill reads and writes it."""
-
-    def get_instance(self, instance_id: InstanceId) -> Instance:
-        """One instance."""
-
-    def list_backups(self, instance_id: InstanceId) -> Sequence[Backup]:
-        """Its backups."""
-
-    def list_spares(self, *, purpose: Purpose, instance_id: InstanceId) -> Sequence[Spare]:
-        """Its spare machines."""
-
-    def operation_steps(self, operation_id: OperationId) -> Sequence[OperationStep]:
-        """The steps that an operation has begun, oldest first."""
-
-    def note_check(self, backup_id: str, problem: str, *, where: str) -> None:
-        """Record what came of a restore."""
-
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> object:
-        """Record the vendor's id of a spare machine."""
-
-    def retire_spare(self, name: MachineName, *, why: str) -> object:
-        """Give a spare machine up."""
-
-    def forget_spare(self, name: MachineName, *, why: str) -> object:
-        """Remove the row of a spare machine that is gone."""
+from hermesops.model.operation import Done, Operation, Refused
+from hermesops.model.spare import Purpose
+from hermesops.registry import Registry
 
 
 class World(Protocol):
@@ -87,7 +60,7 @@ class Drill:
 
     Args:
         operation: Its row; says whose backup and which.
-        rows: The registry.
+        registry: The registry.
         world: Machines and nodes.
         backups: Backups.
         cells: Stacks of cells.
@@ -98,7 +71,7 @@ class Drill:
         self,
         operation: Operation,
         *,
-        rows: Rows,
+        registry: Registry,
         world: World,
         backups: Backups,
         cells: Cells,
@@ -108,7 +81,7 @@ class Drill:
         self._instance_id = InstanceId(str(operation.intent["instance"]))
         self._snapshot = str(operation.intent["snapshot"])
         self._why = f"drill {operation.id}"
-        self._rows = rows
+        self._registry = registry
         self._world = world
         self._backups = backups
         self._cells = cells
@@ -116,9 +89,9 @@ class Drill:
 
     async def observe(self) -> Drilling:
         """Look at the rows, and at the machine that is lent."""
-        instance = self._rows.get_instance(self._instance_id)
-        backup = next((one for one in self._rows.list_backups(self._instance_id) if one.id == self._snapshot), None)
-        lent = self._rows.list_spares(purpose=Purpose.DRILL, instance_id=self._instance_id)
+        instance = self._registry.instances.get(self._instance_id)
+        backup = next((one for one in self._registry.backups.list(self._instance_id) if one.id == self._snapshot), None)
+        lent = self._registry.spares.list(purpose=Purpose.DRILL, instance_id=self._instance_id)
         spare = next(iter(lent), None)
         machine = await self._world.machine_named(spare.name, spare.machine_id) if spare else None
         checked_at = backup.checked_at if backup else None
@@ -136,7 +109,7 @@ class Drill:
         )
 
     def _began_at(self) -> datetime | None:
-        return next((step.at for step in self._rows.operation_steps(self._operation.id)), None)
+        return next((step.at for step in self._registry.operations.steps(self._operation.id)), None)
 
     def decide(self, seen: Drilling) -> Step | Done | Refused:
         """The next step for what was seen."""
@@ -152,11 +125,11 @@ class Drill:
             case TakeMachine():
                 await self._take(seen.instance)
             case MarkForDeletion(name=name):
-                self._rows.retire_spare(name, why=self._why)
+                self._registry.spares.retire(name, why=self._why)
             case ShrinkCell() | GrowCell():
                 await self._apply_cell(seen)
             case Forget(name=name):
-                self._rows.forget_spare(name, why=self._why)
+                self._registry.spares.forget(name, why=self._why)
             case RecordMachine() | AwaitMachine() | Fence() | Prove():
                 await self._on_machine(step, seen)
             case _ as never:
@@ -177,7 +150,7 @@ class Drill:
             raise ValueError(f"{step} without a machine")
         match step:
             case RecordMachine(machine_id=machine_id):
-                self._rows.set_spare_machine(spare.name, machine_id, why=self._why)
+                self._registry.spares.set_machine(spare.name, machine_id, why=self._why)
             case AwaitMachine(machine_id=machine_id, stopped=stopped):
                 if stopped:
                     await self._world.start_machine(machine_id)
@@ -193,4 +166,4 @@ class Drill:
             await self._backups.restore(instance, machine_id, backup)
         except (BrokenInvariantError, RefusedError) as error:
             problem = error.message
-        self._rows.note_check(backup.id, problem, where=f"{self._why} on {name}")
+        self._registry.backups.record_check(backup.id, problem, where=f"{self._why} on {name}")

@@ -13,14 +13,14 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import State
 from hermesops.model.unknown_name import find_by_id
 from hermesops.registry.encryption.sealing import place
-from hermesops.registry.repositories.base import Rows, insert_if_absent
+from hermesops.registry.repositories.base import Repository, insert_if_absent
 from hermesops.registry.schema.tables import LIVING, backup_repositories, backups, hermes_instances
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor
 
 _TABLE = "backup_repositories"
 
 
-class BackupRows(Rows):
+class BackupRepository(Repository):
     """Backups and the keys to them. They outlive the instance: whoever wants them gone says so."""
 
     def repository_keys(self, instance_id: InstanceId) -> RepositoryKeys | None:
@@ -48,7 +48,7 @@ class BackupRows(Rows):
             kept = self._repository_in(connection, instance_id)
         return self._unseal_key(kept.password, "password", instance_id) if kept else password
 
-    def keep_repository_credential(self, instance_id: InstanceId, credential: Credential, *, why: str) -> None:
+    def keep_credential(self, instance_id: InstanceId, credential: Credential, *, why: str) -> None:
         """Remember a credential instead of the one before it."""
         with self._database.writing() as connection:
             connection.execute(
@@ -62,7 +62,7 @@ class BackupRows(Rows):
             )
             self._note(connection, "backup_credential_issued", instance_subject(instance_id), why=why)
 
-    def note_backup(self, backup: Backup) -> None:
+    def record(self, backup: Backup) -> None:
         """Record a backup; recording it again changes nothing."""
         values = {
             "id": backup.id,
@@ -81,7 +81,7 @@ class BackupRows(Rows):
                 subject = instance_subject(backup.instance_id)
                 self._note(connection, "backed_up", subject, after=after, why=backup.why)
 
-    def note_check(self, backup_id: str, problem: str, *, where: str = "") -> None:
+    def record_check(self, backup_id: str, problem: str, *, where: str = "") -> None:
         """Record that a backup was restored and compared, what was wrong, empty for nothing, and where it was."""
         with self._database.writing() as connection:
             row = connection.execute(sa.select(backups).where(backups.c.id == backup_id)).one()
@@ -94,7 +94,7 @@ class BackupRows(Rows):
             subject = instance_subject(InstanceId(row.instance_id))
             self._note(connection, "backup_checked", subject, after=after, why=where)
 
-    def note_restored(self, instance_id: InstanceId, backup_id: str, operation_id: OperationId, *, why: str) -> None:
+    def record_restored(self, instance_id: InstanceId, backup_id: str, operation_id: OperationId, *, why: str) -> None:
         """Record that an operation's backup is in place, so that it is not put there a second time.
 
         What was there before may have been somebody else's work: its tokens for the model router are revoked.
@@ -121,7 +121,7 @@ class BackupRows(Rows):
             row = self._repository_in(connection, instance_id)
         return OperationId(row.restored_by) if row and row.restored_by else None
 
-    def list_backups(self, instance_id: InstanceId | None = None) -> tuple[Backup, ...]:
+    def list(self, instance_id: InstanceId | None = None) -> tuple[Backup, ...]:
         """Backups, newest first; of one instance or of all."""
         query = sa.select(backups).order_by(backups.c.at.desc(), backups.c.id)
         if instance_id is not None:
@@ -129,14 +129,14 @@ class BackupRows(Rows):
         with self._database.reading() as connection:
             return tuple(_backup(row) for row in connection.execute(query))
 
-    def get_backup(self, instance_id: InstanceId, text: str) -> Backup:
+    def get(self, instance_id: InstanceId, text: str) -> Backup:
         """The one backup of an instance whose id begins so; the newest for an empty text.
 
         Raises:
             UsageError: None begins so, or several do.
             RefusedError: There is none at all.
         """
-        by_id = {backup.id: backup for backup in self.list_backups(instance_id)}
+        by_id = {backup.id: backup for backup in self.list(instance_id)}
         if text:
             return by_id[find_by_id("backup", text, by_id, of=instance_id)]
         if not by_id:
@@ -149,7 +149,7 @@ class BackupRows(Rows):
         with self._database.reading() as connection:
             return bool(connection.scalar(query))
 
-    def newest_backups(self) -> Mapping[InstanceId, datetime | None]:
+    def newest(self) -> Mapping[InstanceId, datetime | None]:
         """When each living instance was backed up last; ``None`` for never."""
         query = (
             sa.select(hermes_instances.c.id, sa.func.max(backups.c.at, type_=backups.c.at.type))
@@ -188,13 +188,13 @@ class BackupRows(Rows):
         with self._database.reading() as connection:
             return {InstanceId(id_): at for id_, at in connection.execute(query)}
 
-    def first_backup_at(self) -> datetime | None:
+    def first_at(self) -> datetime | None:
         """When the oldest backup that is kept was made."""
         with self._database.reading() as connection:
             query = sa.select(sa.func.min(backups.c.at, type_=backups.c.at.type))
             return connection.execute(query).scalar()
 
-    def forget_backups(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
+    def forget(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
         """Drop the rows of backups that are gone from the repository."""
         if not ids:
             return

@@ -9,14 +9,14 @@ from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import LIVING, backup_repositories, backups, hermes_instances, operations
 
 
-class EndedBackupRows(Rows):
+class EndedBackupRepository(Repository):
     """Repositories of instances that ended."""
 
-    def ended_repositories(self) -> Mapping[InstanceId, datetime]:
+    def list_repositories(self) -> Mapping[InstanceId, datetime]:
         """Since when instances are terminated that have a repository; the latest of what could tell it."""
         of = hermes_instances.c.id
         ends = sa.select(sa.func.max(operations.c.updated_at, type_=operations.c.updated_at.type)).where(

@@ -6,14 +6,14 @@ import sqlalchemy as sa
 
 from hermesops.model.crowding import SHARE, LowOnDisk
 from hermesops.model.plan import Plan
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import LIVING, backups, hermes_instances, users
 
 
-class StoragePressureRows(Rows):
+class StoragePressureRepository(Repository):
     """Agents that are low on disk."""
 
-    def list_low_on_disk(self, sizes: Mapping[Plan, int], *, share: float = SHARE) -> tuple[LowOnDisk, ...]:
+    def list(self, sizes: Mapping[Plan, int], *, share: float = SHARE) -> tuple[LowOnDisk, ...]:
         """Running agents whose newest backup takes more than that part of their plan's bytes, the fullest first."""
         columns, newer = backups.c, backups.alias()
         large = sa.or_(

@@ -9,12 +9,12 @@ import sqlalchemy as sa
 
 from hermesops.model.certificate import Certificate, KeyTakenError
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.credentials.issued_certificates import OF_MACHINES
 from hermesops.registry.schema.tables import authorities, certificates
 
 
-class CertificateRows(Rows):
+class CertificateRepository(Repository):
     """Certificates of machines."""
 
     def list_authorities(self) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ class CertificateRows(Rows):
                 return True
         return certificate in known
 
-    def add_certificate(self, made: Certificate, *, renews: str = "") -> None:
+    def add(self, made: Certificate, *, renews: str = "") -> None:
         """Write a certificate down before it is handed out; the registry's clock says when it was issued.
 
         Args:
@@ -60,19 +60,19 @@ class CertificateRows(Rows):
                 OF_MACHINES.refuse_many(connection, made.machine_id, now)
             connection.execute(certificates.insert().values({**vars(made), "issued_at": now}))
 
-    def good_certificate(self, serial: str) -> Certificate | None:
+    def find_valid(self, serial: str) -> Certificate | None:
         """The certificate of that serial; ``None`` once it is revoked, or expired by the registry's clock."""
         with self._database.reading() as connection:
             row = OF_MACHINES.find_good(connection, serial, self._database.now(connection))
         return _certificate(row) if row else None
 
-    def find_certificate(self, serial: str) -> Certificate | None:
+    def find(self, serial: str) -> Certificate | None:
         """The certificate of that serial, whether it counts or not."""
         with self._database.reading() as connection:
             row = connection.execute(sa.select(certificates).where(certificates.c.serial == serial)).one_or_none()
         return _certificate(row) if row else None
 
-    def list_certificates(self, machine_id: MachineId | None = None) -> tuple[Certificate, ...]:
+    def list(self, machine_id: MachineId | None = None) -> tuple[Certificate, ...]:
         """Every certificate that has a row, or those of a machine; the newest first."""
         query = sa.select(certificates).order_by(certificates.c.issued_at.desc(), certificates.c.serial)
         if machine_id is not None:
@@ -80,7 +80,7 @@ class CertificateRows(Rows):
         with self._database.reading() as connection:
             return tuple(_certificate(row) for row in connection.execute(query))
 
-    def revoke_certificates(self, machine_id: MachineId, *, why: str) -> int:
+    def revoke(self, machine_id: MachineId, *, why: str) -> int:
         """Revoke every certificate of a machine that still counts; how many did."""
         with self._database.writing() as connection:
             count = OF_MACHINES.revoke(connection, machine_id, self._database.now(connection), why)

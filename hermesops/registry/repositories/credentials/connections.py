@@ -11,16 +11,16 @@ from hermesops.model.connection import ServiceConnection
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.registry.encryption.sealing import place
-from hermesops.registry.repositories.base import Rows, new_id
+from hermesops.registry.repositories.base import Repository, new_id
 from hermesops.registry.schema.tables import hermes_connections, hermes_instances
 
 _ACCESS, _REFRESH = "access_token", "refresh_token"
 
 
-class ConnectionRows(Rows):
+class ConnectionRepository(Repository):
     """Services an instance is connected to."""
 
-    def connect_service(
+    def connect(
         self,
         instance_id: InstanceId,
         service: str,
@@ -62,7 +62,7 @@ class ConnectionRows(Rows):
             granted: dict[str, object] = {"service": service, "scopes": list(scopes)}
             self._note(connection, "service_connected", instance_subject(instance_id), after=granted)
 
-    def disconnect_service(self, instance_id: InstanceId, service: str) -> None:
+    def disconnect(self, instance_id: InstanceId, service: str) -> None:
         """Forget a service's tokens; harmless when there are none. Revoking them at the service is the caller's."""
         columns = hermes_connections.c
         with self._database.writing() as connection:
@@ -73,7 +73,7 @@ class ConnectionRows(Rows):
                 before: dict[str, object] = {"service": service}
                 self._note(connection, "service_disconnected", instance_subject(instance_id), before=before)
 
-    def list_connections(self, instance_id: InstanceId) -> tuple[ServiceConnection, ...]:
+    def list(self, instance_id: InstanceId) -> tuple[ServiceConnection, ...]:
         """An instance's connections with their tokens, by service."""
         columns = hermes_connections.c
         query = sa.select(hermes_connections).where(columns.instance_id == instance_id).order_by(columns.service)

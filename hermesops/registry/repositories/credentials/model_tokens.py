@@ -13,7 +13,9 @@ from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.route import PresentToken
 from hermesops.registry.database import Database
-from hermesops.registry.repositories.instances.instance import ALL, InstanceRows, instance_of
+from hermesops.registry.repositories.base import Repository
+from hermesops.registry.repositories.instances.instance import ALL, instance_of
+from hermesops.registry.repositories.instances.secrets import details_in
 from hermesops.registry.schema.tables import hermes_instances, instance_details
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor
 
@@ -49,18 +51,18 @@ class FloorReader:
             database.close()
 
 
-class ModelTokenRows(InstanceRows):
+class ModelTokenRepository(Repository):
     """Generations and expiries of instances' tokens."""
 
-    def model_token(self, instance_id: InstanceId) -> PresentToken:
+    def get(self, instance_id: InstanceId) -> PresentToken:
         """What is known of an instance's present token."""
         with self._database.reading() as connection:
-            details = self._details_in(connection, instance_id)
+            details = details_in(connection, instance_id)
         return PresentToken(
             details.model_token_generation, details.model_token_expires_at, details.model_token_handed_at
         )
 
-    def renew_model_token(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
+    def renew(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
         """Have an instance's present token be one with at least half of its life left; what it is then.
 
         The token before stays good until its own expiry.
@@ -68,7 +70,7 @@ class ModelTokenRows(InstanceRows):
         columns = instance_details.c
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            held = self._details_in(connection, instance_id, lock=True)
+            held = details_in(connection, instance_id, lock=True)
             expires_at, handed_at = held.model_token_expires_at, held.model_token_handed_at
             if expires_at is None or expires_at - now < life / 2:
                 # Whole seconds: the token holds no others.
@@ -80,7 +82,7 @@ class ModelTokenRows(InstanceRows):
                 )
         return PresentToken(held.model_token_generation, expires_at, handed_at)
 
-    def note_model_token_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
+    def record_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
         """Record that an instance's machine has that token, unless another has become the present one meanwhile."""
         columns = instance_details.c
         is_present = sa.and_(
@@ -92,7 +94,7 @@ class ModelTokenRows(InstanceRows):
             now = self._database.now(connection)
             connection.execute(instance_details.update().where(is_present).values(model_token_handed_at=now))
 
-    def instances_due_for_model_tokens(self, *, life: timedelta) -> tuple[Instance, ...]:
+    def instances_due(self, *, life: timedelta) -> tuple[Instance, ...]:
         """Running instances whose machine lacks the present token, or whose token has lived half its life."""
         columns = instance_details.c
         with self._database.reading() as connection:
@@ -106,10 +108,10 @@ class ModelTokenRows(InstanceRows):
             rows = connection.execute(due.order_by(columns.model_token_expires_at, columns.instance_id))
             return tuple(instance_of(row) for row in rows)
 
-    def revoke_model_tokens(self, instance_id: InstanceId, *, why: str) -> int:
+    def revoke(self, instance_id: InstanceId, *, why: str) -> int:
         """Raise the generation, and return the new one."""
         with self._database.writing() as connection:
-            before: int = self._details_in(connection, instance_id, lock=True).model_token_generation
+            before: int = details_in(connection, instance_id, lock=True).model_token_generation
             raise_token_floor(connection, instance_id)
             self._note(
                 connection,

@@ -8,14 +8,14 @@ import sqlalchemy as sa
 from hermesops.model.ids import MachineId
 from hermesops.model.token import KeptToken, ProxyToken, former_of, next_of
 from hermesops.registry.encryption.sealing import place
-from hermesops.registry.repositories.base import Rows, insert_or_update
+from hermesops.registry.repositories.base import Repository, insert_or_update
 from hermesops.registry.schema.tables import proxy_tokens
 
 
-class TokenRows(Rows):
+class ProxyTokenRepository(Repository):
     """One proxy token per machine and purpose, encrypted."""
 
-    def proxy_token(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
+    def get(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
         """The token last kept, expired or not."""
         with self._database.reading() as connection:
             row = connection.execute(sa.select(proxy_tokens).where(*_is(machine_id, purpose))).one_or_none()
@@ -24,17 +24,17 @@ class TokenRows(Rows):
         token = self._context.sealer.unseal(row.token, place=_place(machine_id, purpose))
         return ProxyToken(row.token_id, machine_id, purpose, row.expires_at, token, row.address)
 
-    def keep_proxy_token(self, token: ProxyToken) -> None:
+    def keep(self, token: ProxyToken) -> None:
         """Remember a token instead of the one before it."""
         with self._database.writing() as connection:
             self._keep(connection, token, token.purpose)
 
-    def keep_next_token(self, token: ProxyToken) -> None:
+    def keep_next(self, token: ProxyToken) -> None:
         """Remember a token that is not in use yet, so that it can be found and revoked whatever happens next."""
         with self._database.writing() as connection:
             self._keep(connection, token, next_of(token.purpose))
 
-    def replace_proxy_token(self, fresh: ProxyToken, *, before: str) -> bool:
+    def replace(self, fresh: ProxyToken, *, before: str) -> bool:
         """Put a token in the place of the one before, which is remembered until it is revoked, in one transaction.
 
         Args:
@@ -69,13 +69,13 @@ class TokenRows(Rows):
         }
         insert_or_update(connection, proxy_tokens, values)
 
-    def forget_proxy_token(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
+    def forget(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
         """Drop a token; harmless when there is none, or when it is another than the one named."""
         which = [*_is(machine_id, purpose), *([proxy_tokens.c.token_id == token_id] if token_id else ())]
         with self._database.writing() as connection:
             connection.execute(proxy_tokens.delete().where(*which))
 
-    def kept_tokens(self) -> tuple[KeptToken, ...]:
+    def kept(self) -> tuple[KeptToken, ...]:
         """Every token that is remembered, as far as it may be shown."""
         columns = proxy_tokens.c
         query = sa.select(columns.token_id, columns.machine_id, columns.purpose, columns.expires_at)
@@ -83,13 +83,13 @@ class TokenRows(Rows):
             found = connection.execute(query.order_by(columns.machine_id, columns.purpose))
             return tuple(KeptToken(id_, MachineId(of), purpose, until) for id_, of, purpose, until in found)
 
-    def list_proxy_tokens(self, machine_id: MachineId) -> tuple[ProxyToken, ...]:
+    def list(self, machine_id: MachineId) -> tuple[ProxyToken, ...]:
         """Every token kept for a machine."""
         with self._database.reading() as connection:
             purposes = connection.scalars(
                 sa.select(proxy_tokens.c.purpose).where(proxy_tokens.c.machine_id == machine_id)
             ).all()
-        found = (self.proxy_token(machine_id, purpose) for purpose in purposes)
+        found = (self.get(machine_id, purpose) for purpose in purposes)
         return tuple(token for token in found if token)
 
 

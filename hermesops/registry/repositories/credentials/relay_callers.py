@@ -8,15 +8,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.model.caller import Caller
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.credentials.issued_certificates import OF_SERVICES
 from hermesops.registry.schema.tables import relay_callers
 
 
-class RelayCallerRows(Rows):
+class RelayCallerRepository(Repository):
     """Certificates of services that may call the relay."""
 
-    def add_caller(self, made: Caller, *, renews: str = "") -> None:
+    def add(self, made: Caller, *, renews: str = "") -> None:
         """Write a certificate down before it is handed out; the registry's clock says when it was issued.
 
         Args:
@@ -39,19 +39,19 @@ class RelayCallerRows(Rows):
                 told = {"serial": made.serial}
                 self._note(connection, "relay_caller_admitted", f"service/{made.name}", after=told, why=made.why)
 
-    def good_caller(self, serial: str) -> Caller | None:
+    def find_valid(self, serial: str) -> Caller | None:
         """The certificate of that serial; ``None`` once it is revoked, or expired by the registry's clock."""
         with self._database.reading() as connection:
             row = OF_SERVICES.find_good(connection, serial, self._database.now(connection))
         return _caller(row) if row else None
 
-    def list_callers(self) -> tuple[Caller, ...]:
+    def list(self) -> tuple[Caller, ...]:
         """Every certificate that has a row, by service, the newest first."""
         query = sa.select(relay_callers).order_by(relay_callers.c.name, relay_callers.c.issued_at.desc())
         with self._database.reading() as connection:
             return tuple(_caller(row) for row in connection.execute(query))
 
-    def revoke_caller(self, name: str, *, why: str) -> int:
+    def revoke(self, name: str, *, why: str) -> int:
         """Revoke every certificate of a service that still counts; how many did."""
         with self._database.writing() as connection:
             count = OF_SERVICES.revoke(connection, name, self._database.now(connection), why)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from hermesops.model.fleet import CellTally, Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.spare import Purpose, SpareStatus
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.instances.instance import ALL, instance_of
 from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, spare_machines
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hermesops.model.plan import Plan
 
 
-class FleetRows(Rows):
+class FleetRepository(Repository):
     """All instances at once."""
 
     def list_ordered(self, cell: CellName | None = None) -> tuple[Ordered, ...]:

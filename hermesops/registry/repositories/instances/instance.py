@@ -20,7 +20,8 @@ from hermesops.model.ids import (
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
-from hermesops.registry.repositories.instances.secrets import InstanceSecretRows
+from hermesops.registry.repositories.base import Repository
+from hermesops.registry.repositories.instances.secrets import details_in
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.schema.tables import LIVING, hermes_instances, instance_details, users
 from hermesops.registry.transactions.mark_for_deletion import mark_spares_for_deletion
@@ -41,10 +42,10 @@ _ALIASES = (
 """Selects the aliases of users who have, or had, an instance."""
 
 
-class InstanceRows(InstanceSecretRows):
+class InstanceRepository(Repository):
     """Instances: one per user that is not terminated."""
 
-    def get_instance(self, instance_id: InstanceId) -> Instance:
+    def get(self, instance_id: InstanceId) -> Instance:
         """One instance, terminated or not.
 
         Raises:
@@ -56,13 +57,13 @@ class InstanceRows(InstanceSecretRows):
             raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
         return instance_of(row)
 
-    def instance_of_user(self, user_id: UserId) -> Instance | None:
+    def of_user(self, user_id: UserId) -> Instance | None:
         """The user's instance that is not terminated."""
         with self._database.reading() as connection:
             row = connection.execute(ALL.where(hermes_instances.c.user_id == user_id, LIVING)).one_or_none()
         return instance_of(row) if row else None
 
-    def find_instance(self, text: str) -> Instance:
+    def find(self, text: str) -> Instance:
         """The instance an operator means by a user's alias, a user id or an instance id.
 
         A living one comes before a terminated one, a later one before an earlier one.
@@ -83,7 +84,7 @@ class InstanceRows(InstanceSecretRows):
                 raise unknown_name("user", text, connection.scalars(_ALIASES))
         return instance_of(row)
 
-    def list_instances(
+    def list(
         self,
         *,
         plan: Plan | None = None,
@@ -118,7 +119,7 @@ class InstanceRows(InstanceSecretRows):
         return self._set(instance_id, "machine_set", why, {"vm_id": machine_id, "vm_ip": ip})
 
     def set_status(self, instance_id: InstanceId, status: InstanceStatus, *, why: str = "") -> Instance:
-        """Write what state the instance is in; ``mark_terminated`` writes the last one.
+        """Write what state the instance is in; ``terminations.terminate`` writes the last one.
 
         With ``SUSPENDED`` its tokens for the model router are revoked.
 
@@ -126,7 +127,7 @@ class InstanceRows(InstanceSecretRows):
             RefusedError: It is terminated, and that is for good.
         """
         if status is InstanceStatus.TERMINATED:
-            raise ValueError("an instance is ended by mark_terminated, which erases its secrets too")
+            raise ValueError("an instance is ended by terminations.terminate, which erases its secrets too")
         return self._set(instance_id, "status_changed", why, {"status": status})
 
     def record_heartbeat(self, instance_id: InstanceId, at: datetime) -> None:
@@ -153,6 +154,76 @@ class InstanceRows(InstanceSecretRows):
         with self._database.writing() as connection:
             if self._leave(connection, instance_id):
                 self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)
+
+    def is_machine_wanted(self, instance_id: InstanceId) -> bool:
+        """Whether the instance's cell should have its machine."""
+        with self._database.reading() as connection:
+            return bool(details_in(connection, instance_id).machine_wanted)
+
+    def change_plan(self, instance_id: InstanceId, plan: Plan, server_type: str, *, why: str = "") -> Instance:
+        """Write an instance's plan and the server type of its machine; the next run of its cell resizes that.
+
+        Raises:
+            RefusedError: It is terminated.
+        """
+        is_it = hermes_instances.c.id == instance_id
+        with self._database.writing() as connection:
+            details = details_in(connection, instance_id, lock=True)
+            held = instance_of(connection.execute(ALL.where(is_it)).one())
+            if held.status is InstanceStatus.TERMINATED:
+                raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+            before = {"plan": held.plan, "server_type": details.server_type}
+            after = {"plan": plan, "server_type": server_type}
+            if before != after:
+                connection.execute(hermes_instances.update().where(is_it).values(plan=plan))
+                connection.execute(
+                    instance_details.update()
+                    .where(instance_details.c.instance_id == instance_id)
+                    .values(server_type=server_type)
+                )
+                self._note(
+                    connection, "plan_changed", instance_subject(instance_id), before=before, after=after, why=why
+                )
+            return instance_of(connection.execute(ALL.where(is_it)).one())
+
+    def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str = "") -> Instance:
+        """Write that an agent is suspended, and terminated then unless that is cancelled; safe to call twice.
+
+        Its tokens for the model router are revoked.
+
+        Raises:
+            RefusedError: It is terminated.
+        """
+        is_it = hermes_instances.c.id == instance_id
+        with self._database.writing() as connection:
+            details_in(connection, instance_id, lock=True)
+            held = instance_of(connection.execute(ALL.where(is_it)).one())
+            if held.status is InstanceStatus.TERMINATED:
+                raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+            if (held.status, held.grace_until) != (InstanceStatus.SUSPENDED, until):
+                connection.execute(hermes_instances.update().where(is_it).values(status=InstanceStatus.SUSPENDED))
+                connection.execute(
+                    instance_details.update()
+                    .where(instance_details.c.instance_id == instance_id)
+                    .values(grace_until=until)
+                )
+                raise_token_floor(connection, instance_id)
+                self._note(
+                    connection,
+                    "grace_began",
+                    instance_subject(instance_id),
+                    before={"status": held.status},
+                    after={"status": InstanceStatus.SUSPENDED, "until": until.isoformat()},
+                    why=why,
+                )
+            return instance_of(connection.execute(ALL.where(is_it)).one())
+
+    def past_grace(self) -> tuple[Instance, ...]:
+        """Those whose termination nobody cancelled in time, by the registry's clock."""
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            is_past = sa.and_(LIVING, instance_details.c.grace_until <= now)
+            return tuple(instance_of(row) for row in connection.execute(ALL.where(is_past)))
 
     def _leave(self, connection: sa.Connection, instance_id: InstanceId) -> bool:
         is_its_own = sa.and_(instance_details.c.instance_id == instance_id, instance_details.c.machine_wanted)

@@ -1,4 +1,4 @@
-"""Rows of ``instance_policies``: what is to be minded of an instance when many are changed."""
+"""Rows of ``list``: what is to be minded of an instance when many are changed."""
 
 from collections.abc import Mapping
 from datetime import time
@@ -8,24 +8,24 @@ import sqlalchemy as sa
 
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance_policy import InstancePolicy, QuietHours
-from hermesops.registry.repositories.base import Rows, insert_or_update
+from hermesops.registry.repositories.base import Repository, insert_or_update
 from hermesops.registry.schema.rollout_tables import instance_policies
 
 
-class InstancePolicyRows(Rows):
+class InstancePolicyRepository(Repository):
     """Policies of instances."""
 
-    def instance_policy(self, instance_id: InstanceId) -> InstancePolicy:
+    def get(self, instance_id: InstanceId) -> InstancePolicy:
         """What is to be minded of an instance."""
-        return self.instance_policies().get(instance_id, InstancePolicy())
+        return self.list().get(instance_id, InstancePolicy())
 
-    def instance_policies(self) -> Mapping[InstanceId, InstancePolicy]:
+    def list(self) -> Mapping[InstanceId, InstancePolicy]:
         """What is to be minded of those of whom anything is."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(instance_policies))
             return {InstanceId(row.instance_id): _policy(row) for row in rows}
 
-    def set_instance_policy(self, instance_id: InstanceId, policy: InstancePolicy, *, why: str = "") -> None:
+    def set(self, instance_id: InstanceId, policy: InstancePolicy, *, why: str = "") -> None:
         """Write what is to be minded of an instance."""
         quiet = policy.quiet
         values = {

@@ -10,7 +10,7 @@ from hermesops.errors import BrokenInvariantError, UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSettings
 from hermesops.registry.encryption.sealing import place
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import instance_details
 
 NO_SETTINGS = "{}"
@@ -19,24 +19,25 @@ NO_SETTINGS = "{}"
 _FIELDS = frozenset(field.name for field in dataclasses.fields(InstanceSettings))
 
 
-class InstanceSecretRows(Rows):
+class InstanceSecretRepository(Repository):
     """What only the registry and the instance's own machine may hold."""
 
-    def instance_settings(self, instance_id: InstanceId) -> InstanceSettings:
+    def settings(self, instance_id: InstanceId) -> InstanceSettings:
         """What the instance's user chose."""
         with self._database.reading() as connection:
-            return self._settings_in(connection, instance_id)
+            return self.settings_in(connection, instance_id)
 
-    def instance_settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
+    def settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
         """The settings that counted before and were not found wanting; ``None`` when they were never changed."""
         with self._database.reading() as connection:
-            sealed = self._details_in(connection, instance_id).settings_before
+            sealed = details_in(connection, instance_id).settings_before
         return self._open_settings(sealed, "settings_before", instance_id) if sealed else None
 
-    def _settings_in(
+    def settings_in(
         self, connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False
     ) -> InstanceSettings:
-        details = self._details_in(connection, instance_id, lock=lock)
+        """``settings`` within a transaction; ``lock`` keeps the row from others to its end."""
+        details = details_in(connection, instance_id, lock=lock)
         return self._open_settings(details.settings, "settings", instance_id)
 
     def _open_settings(self, sealed: str, column: str, instance_id: InstanceId) -> InstanceSettings:
@@ -50,13 +51,15 @@ class InstanceSecretRows(Rows):
             values[name] = tuple(values.get(name, ()))
         return InstanceSettings(**values)
 
-    def _seal_settings(
+    def seal_settings_in(
         self, connection: sa.Connection, settings: InstanceSettings, column: str, instance_id: InstanceId
     ) -> str:
+        """Settings as they are written into that column of the instance."""
         plain = json.dumps(dataclasses.asdict(settings), default=dict)
-        return self._seal(connection, plain, column, instance_id)
+        return self.seal_in(connection, plain, column, instance_id)
 
-    def _seal(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
+    def seal_in(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
+        """Encrypt what the transaction is about to write into that column of the instance."""
         return self._seal_in(connection, plain, _place(column, instance_id))
 
     def api_server_key(self, instance_id: InstanceId) -> str:
@@ -66,20 +69,26 @@ class InstanceSecretRows(Rows):
     def model_token_generation(self, instance_id: InstanceId) -> int:
         """The generation below which the instance's tokens for the model router are revoked."""
         with self._database.reading() as connection:
-            generation: int = self._details_in(connection, instance_id).model_token_generation
+            generation: int = details_in(connection, instance_id).model_token_generation
         return generation
 
     def _unseal(self, instance_id: InstanceId, column: str) -> str:
         with self._database.reading() as connection:
-            sealed = getattr(self._details_in(connection, instance_id), column)
+            sealed = getattr(details_in(connection, instance_id), column)
         return self._context.sealer.unseal(sealed, place=_place(column, instance_id))
 
-    def _details_in(self, connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> sa.Row[Any]:
-        query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)
-        row = connection.execute(query.with_for_update() if lock else query).one_or_none()
-        if row is None:
-            raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
-        return row
+
+def details_in(connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> sa.Row[Any]:
+    """An instance's row of ``instance_details``, locked to the transaction's end where that is asked for.
+
+    Raises:
+        UsageError: There is no such instance.
+    """
+    query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    if row is None:
+        raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+    return row
 
 
 def _place(column: str, instance_id: InstanceId) -> str:

@@ -11,19 +11,17 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.registry.encryption.sealing import place
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import data_keys
 
 _AT_MOST = 4
 """Volumes of one machine: whoever holds a machine must not fill the registry."""
 
 
-class DataKeyRows(Rows):
+class DataKeyRepository(Repository):
     """Keys of data volumes."""
 
-    def release_data_key(
-        self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None, *, fresh: str
-    ) -> str:
+    def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None, *, fresh: str) -> str:
         """The key of a volume, for its machine or its instance; a volume that nobody knows becomes that machine's.
 
         Args:

@@ -6,16 +6,16 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from hermesops.model.ids import InstanceId
-from hermesops.registry.repositories.base import Rows, insert_if_absent
+from hermesops.registry.repositories.base import Repository, insert_if_absent
 from hermesops.registry.schema.rollout_tables import readings
 
 _REMEMBERED = timedelta(days=7)
 
 
-class HealthSampleRows(Rows):
+class HealthSampleRepository(Repository):
     """What was read, as text that only its reader understands."""
 
-    def add_health_samples(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
+    def add(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
         """Remember one reading of each, and forget old ones; safe to call twice.
 
         Args:
@@ -28,9 +28,7 @@ class HealthSampleRows(Rows):
                 values = {"instance_id": instance_id, "at": at, "reading": text}
                 insert_if_absent(connection, readings, values)
 
-    def list_health_samples(
-        self, instances: Collection[InstanceId], *, since: datetime
-    ) -> dict[InstanceId, tuple[str, ...]]:
+    def list(self, instances: Collection[InstanceId], *, since: datetime) -> dict[InstanceId, tuple[str, ...]]:
         """What was read of these instances since a moment, oldest first."""
         columns = readings.c
         query = (

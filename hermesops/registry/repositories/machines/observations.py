@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.sighting import GONE, READY, Confirmation, MachineObservation, Unconfirmed
-from hermesops.registry.repositories.base import Rows, insert_or_update, insert_or_update_all
+from hermesops.registry.repositories.base import Repository, insert_or_update, insert_or_update_all
 from hermesops.registry.schema.tables import hermes_instances, instance_details, machine_sightings, meta, users
 
 _LISTED_AT = "machines_listed_at"
@@ -19,10 +19,10 @@ _SEEN = {"server_type": "machine_resized_seen", "status": "machine_status_seen",
 """What the audit calls a change that was seen, not made, by the field that it is seen in."""
 
 
-class MachineObservationRows(Rows):
+class MachineObservationRepository(Repository):
     """What machines looked like."""
 
-    def note_sightings(
+    def record(
         self, seen: Iterable[MachineObservation], *, missing: Mapping[MachineId, str] | None = None
     ) -> Mapping[MachineId, MachineObservation]:
         """Remember how all machines look now, and write into the audit what differs from the last time.

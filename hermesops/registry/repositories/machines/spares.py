@@ -13,17 +13,23 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, Machin
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
 from hermesops.registry.encryption.sealing import place as place_of
-from hermesops.registry.repositories.base import insert_if_absent, new_id
+from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent, new_id
+from hermesops.registry.repositories.cells import CellRepository
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.schema.tables import proxy_tokens, spare_machines
-from hermesops.registry.transactions.place_instance import ATTEMPTS, Choose, PlacingRows
+from hermesops.registry.transactions.place_instance import ATTEMPTS, Choose, PlacementTransactions
 from hermesops.registry.transactions.revoke_credentials import revoke_machine
 
 
-class SpareRows(PlacingRows):
+class SpareRepository(Repository):
     """Machines of the warm pool, and those that instances change from and to."""
 
-    def list_spares(
+    def __init__(self, context: WriteContext) -> None:
+        super().__init__(context)
+        self._cells = CellRepository(context)
+        self._placements = PlacementTransactions(context)
+
+    def list(
         self,
         *,
         cell: CellName | None = None,
@@ -39,13 +45,13 @@ class SpareRows(PlacingRows):
         with self._database.reading() as connection:
             return tuple(spare_of(row) for row in connection.execute(query))
 
-    def find_spare(self, name: MachineName) -> Spare | None:
+    def find(self, name: MachineName) -> Spare | None:
         """The spare machine of that name."""
         with self._database.reading() as connection:
             row = connection.execute(sa.select(spare_machines).where(spare_machines.c.name == name)).one_or_none()
         return spare_of(row) if row else None
 
-    def place_spare(
+    def place(
         self,
         purpose: Purpose,
         *,
@@ -66,7 +72,7 @@ class SpareRows(PlacingRows):
             plan: Whose size it has.
             server_type: Of the machine.
             image_id: What it boots from, ``None`` the vendor's base.
-            choose: As in ``place_instance``; for a cell that is known it names that one.
+            choose: As in ``placements.place``; for a cell that is known it names that one.
             instance_id: Whose; ``None`` for the pool.
             why: For the audit.
 
@@ -74,9 +80,9 @@ class SpareRows(PlacingRows):
             UnavailableError: Others took the room a hundred times; nothing was written.
         """
         for _ in range(ATTEMPTS):
-            place = choose(self.list_cells())
+            place = choose(self._cells.list())
             with self._database.writing() as connection:
-                if not self._has_room(connection, choose, place):
+                if not self._placements.has_room_in(connection, choose, place):
                     continue
                 name = machine_name(self._context.environment, place.cell, InstanceId(new_id()))
                 values = {
@@ -102,11 +108,11 @@ class SpareRows(PlacingRows):
                 return spare_of(connection.execute(held).one())
         raise UnavailableError(f"found no room for a spare machine: others took it {ATTEMPTS} times")
 
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str = "") -> Spare:
+    def set_machine(self, name: MachineName, machine_id: MachineId, *, why: str = "") -> Spare:
         """Write which machine it is."""
         return self._set_spare(name, "spare_machine_set", {"machine_id": machine_id}, why)
 
-    def mark_spare_ready(self, name: MachineName, *, api_server_key: str = "", why: str = "") -> Spare:
+    def mark_ready(self, name: MachineName, *, api_server_key: str = "", why: str = "") -> Spare:
         """Write that it is well and may be taken, with the API key that was made on it where its gateway is warm.
 
         Raises:
@@ -124,26 +130,26 @@ class SpareRows(PlacingRows):
                 self._note(connection, "spare_ready", spare_subject(name), after={"id": row.machine_id}, why=why)
             return spare_of(self._spare_in(connection, name))
 
-    def retire_spare(self, name: MachineName, *, why: str = "") -> bool:
+    def retire(self, name: MachineName, *, why: str = "") -> bool:
         """Give a spare machine up: the next run of its cell destroys it; whether it was still wanted.
 
         Safe to call twice, and for one that is gone or that an instance has taken: then nothing is changed.
         """
         with self._database.writing() as connection:
-            row = self._held_spare(connection, name)
+            row = locked_in(connection, name)
             if row is None or not row.wanted:
                 return False
             self._retire_in(connection, row, why)
             return True
 
-    def forget_spare(self, name: MachineName, *, why: str = "") -> None:
+    def forget(self, name: MachineName, *, why: str = "") -> None:
         """Remove the row of a machine that was given up and is known to be gone, with what opened its doors.
 
         Raises:
             RefusedError: It is still wanted.
         """
         with self._database.writing() as connection:
-            row = self._held_spare(connection, name)
+            row = locked_in(connection, name)
             if row is None:
                 return
             if row.wanted:
@@ -173,18 +179,20 @@ class SpareRows(PlacingRows):
             return spare_of(self._spare_in(connection, name))
 
     def _spare_in(self, connection: sa.Connection, name: MachineName) -> sa.Row[Any]:
-        row = self._held_spare(connection, name)
+        row = locked_in(connection, name)
         if row is None:
             raise UsageError(f"there is no spare machine {name}", hint="hermesops pool list")
         return row
 
-    def _held_spare(self, connection: sa.Connection, name: MachineName) -> sa.Row[Any] | None:
-        query = sa.select(spare_machines).where(spare_machines.c.name == name).with_for_update()
-        return connection.execute(query).one_or_none()
-
-    def _spare_key(self, row: sa.Row[Any]) -> str:
+    def api_server_key_of(self, row: sa.Row[Any]) -> str:
         """The API key that was made on the machine; empty where none was."""
         return self._context.sealer.unseal(row.api_server_key, place=_key_place(row.name)) if row.api_server_key else ""
+
+
+def locked_in(connection: sa.Connection, name: MachineName) -> sa.Row[Any] | None:
+    """A spare machine's row, locked to the transaction's end; ``None`` where there is none."""
+    query = sa.select(spare_machines).where(spare_machines.c.name == name).with_for_update()
+    return connection.execute(query).one_or_none()
 
 
 def spare_of(row: sa.Row[Any]) -> Spare:

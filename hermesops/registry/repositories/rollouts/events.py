@@ -1,4 +1,4 @@
-"""Rows of ``rollout_events``: what was decided of rollouts, and from what. They are appended, never changed."""
+"""Rows of ``list``: what was decided of rollouts, and from what. They are appended, never changed."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,16 +7,16 @@ import sqlalchemy as sa
 
 from hermesops.model.operation import Lease
 from hermesops.model.rollout import RolloutEvent, RolloutId
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.rollouts.encoding import plain
 from hermesops.registry.schema.rollout_tables import rollout_events
 
 
-class RolloutEventRows(Rows):
+class RolloutEventRepository(Repository):
     """Decisions about rollouts."""
 
-    def add_rollout_event(self, rollout_id: RolloutId, event: RolloutEvent, *, lease: Lease | None = None) -> None:
+    def add(self, rollout_id: RolloutId, event: RolloutEvent, *, lease: Lease | None = None) -> None:
         """Append what was decided.
 
         Raises:
@@ -27,13 +27,13 @@ class RolloutEventRows(Rows):
                 require_lease(connection, lease)
             append_event(connection, rollout_id, event)
 
-    def rollout_events(self, rollout_id: RolloutId) -> tuple[RolloutEvent, ...]:
+    def list(self, rollout_id: RolloutId) -> tuple[RolloutEvent, ...]:
         """What was decided, the oldest first."""
         query = sa.select(rollout_events).where(rollout_events.c.rollout_id == rollout_id).order_by(rollout_events.c.id)
         with self._database.reading() as connection:
             return tuple(_event(row) for row in connection.execute(query))
 
-    def latest_rollout_events(self, rollout_id: RolloutId) -> Mapping[str, RolloutEvent]:
+    def latest(self, rollout_id: RolloutId) -> Mapping[str, RolloutEvent]:
         """The newest event of each kind."""
         newest = (
             sa.select(sa.func.max(rollout_events.c.id))

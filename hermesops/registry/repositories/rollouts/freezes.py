@@ -9,14 +9,14 @@ import sqlalchemy as sa
 from hermesops.errors import UsageError
 from hermesops.model.freeze import Freeze
 from hermesops.model.unknown_name import find_by_id
-from hermesops.registry.repositories.base import Rows
+from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.rollout_tables import freezes
 
 
-class FreezeRows(Rows):
+class FreezeRepository(Repository):
     """Freezes, past ones too."""
 
-    def set_freeze(self, *, begins_at: datetime | None, ends_at: datetime | None, reason: str) -> Freeze:
+    def set(self, *, begins_at: datetime | None, ends_at: datetime | None, reason: str) -> Freeze:
         """Let nothing be rolled out for a while.
 
         Args:
@@ -40,7 +40,7 @@ class FreezeRows(Rows):
             self._note(connection, "freeze_set", f"freeze/{made.id}", after=after, why=reason)
         return made
 
-    def lift_freeze(self, freeze_id: str, *, why: str) -> Freeze:
+    def lift(self, freeze_id: str, *, why: str) -> Freeze:
         """End a freeze now, by its id or the beginning of it; safe to call twice.
 
         Raises:
@@ -56,7 +56,7 @@ class FreezeRows(Rows):
                 self._note(connection, "freeze_lifted", f"freeze/{meant}", why=why)
             return _freeze(connection.execute(sa.select(freezes).where(is_it)).one())
 
-    def list_freezes(self, *, past: bool = False) -> tuple[Freeze, ...]:
+    def list(self, *, past: bool = False) -> tuple[Freeze, ...]:
         """Freezes that hold or will, the earliest first; those of the past as well if asked for."""
         query = sa.select(freezes).order_by(freezes.c.begins_at, freezes.c.id)
         with self._database.reading() as connection:

@@ -7,14 +7,14 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError
 from hermesops.model.release import KnownRelease, ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
-from hermesops.registry.repositories.base import Rows, insert_if_absent
+from hermesops.registry.repositories.base import Repository, insert_if_absent
 from hermesops.registry.schema.rollout_tables import releases
 
 
-class ReleaseRows(Rows):
+class ReleaseRepository(Repository):
     """Releases by their ids."""
 
-    def add_release(self, release_id: ReleaseId, *, digest: str, agent_version: str) -> KnownRelease:
+    def add(self, release_id: ReleaseId, *, digest: str, agent_version: str) -> KnownRelease:
         """Make a release known; safe to call twice. Who did, and when, the first call says.
 
         Args:
@@ -37,12 +37,12 @@ class ReleaseRows(Rows):
             )
         return _release(row)
 
-    def release_ids(self) -> frozenset[ReleaseId]:
+    def ids(self) -> frozenset[ReleaseId]:
         """Every release that was ever known."""
         with self._database.reading() as connection:
             return frozenset(map(ReleaseId, connection.scalars(sa.select(releases.c.id))))
 
-    def revoke_release(self, release_id: ReleaseId, *, why: str) -> KnownRelease:
+    def revoke(self, release_id: ReleaseId, *, why: str) -> KnownRelease:
         """Write down that no machine may run a release from now on; safe to call twice, the first reason stays.
 
         Machines learn it from the signed list of revocations, not from here.

@@ -23,11 +23,18 @@ from hermesops.model.rollout import (
 )
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.unknown_name import find_by_id, unknown_name
+from hermesops.registry.repositories.base import Repository, WriteContext
 from hermesops.registry.repositories.leases import require_lease
-from hermesops.registry.repositories.operations import OperationRows
+from hermesops.registry.repositories.operations import OperationRepository
 from hermesops.registry.repositories.rollouts import encoding
-from hermesops.registry.repositories.rollouts.events import RolloutEventRows, append_event
-from hermesops.registry.repositories.rollouts.targets import RolloutTargetRows, hold, let_go, targets_of, values_of
+from hermesops.registry.repositories.rollouts.events import append_event
+from hermesops.registry.repositories.rollouts.targets import (
+    RolloutTargetRepository,
+    hold,
+    let_go,
+    targets_of,
+    values_of,
+)
 from hermesops.registry.schema.rollout_tables import rollout_targets, rollouts
 from hermesops.registry.schema.tables import hermes_instances, users
 
@@ -35,10 +42,15 @@ _LIST = "hermesops rollout list"
 _ENDED = [state.value for state in RolloutState if state.has_ended]
 
 
-class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
+class RolloutRepository(Repository):
     """Rollouts, unfinished and past."""
 
-    def add_rollout(self, rollout: Rollout, targets: Sequence[RolloutTarget], event: RolloutEvent) -> Operation:
+    def __init__(self, context: WriteContext) -> None:
+        super().__init__(context)
+        self._operations = OperationRepository(context)
+        self._targets = RolloutTargetRepository(context)
+
+    def add(self, rollout: Rollout, targets: Sequence[RolloutTarget], event: RolloutEvent) -> Operation:
         """Write a rollout down with its frozen targets, and the operation that brings it forward.
 
         Args:
@@ -61,18 +73,18 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
             self._note(connection, "rollout_started", subject, after=told, why=rollout.reason)
         return operation
 
-    def reopen_rollout_operation(self, rollout: Rollout) -> Operation:
+    def reopen_operation(self, rollout: Rollout) -> Operation:
         """The operation that brings a rollout forward: the one under way, else a new one."""
         with self._database.writing() as connection:
             return self._open_in(connection, rollout)
 
-    def find_rollout(self, text: str) -> Rollout:
+    def find(self, text: str) -> Rollout:
         """A rollout by its id or the beginning of it; the newest that has not ended for an empty text, else the newest.
 
         Raises:
             UsageError: There is none, or more than one.
         """
-        every = self.list_rollouts()
+        every = self.list()
         if not text and every:
             return next((one for one in every if not one.state.has_ended), every[0])
         if not text:
@@ -80,7 +92,7 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
         by_id = {one.id: one for one in every}
         return by_id[RolloutId(find_by_id("rollout", text, by_id))]
 
-    def list_rollouts(self, *, unfinished: bool = False, limit: int = 1000) -> tuple[Rollout, ...]:
+    def list(self, *, unfinished: bool = False, limit: int = 1000) -> tuple[Rollout, ...]:
         """Rollouts, the newest first."""
         query = sa.select(rollouts).order_by(rollouts.c.created_at.desc(), rollouts.c.id).limit(limit)
         if unfinished:
@@ -88,7 +100,7 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
         with self._database.reading() as connection:
             return tuple(_rollout(row) for row in connection.execute(query))
 
-    def get_rollout(self, rollout_id: RolloutId) -> Rollout:
+    def get(self, rollout_id: RolloutId) -> Rollout:
         """One rollout.
 
         Raises:
@@ -100,14 +112,14 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
             raise unknown_name("rollout", rollout_id)
         return _rollout(row)
 
-    def rollout_state(self, rollout_id: RolloutId) -> RolloutState:
+    def state(self, rollout_id: RolloutId) -> RolloutState:
         """Where a rollout stands, cheaply."""
         with self._database.reading() as connection:
             return RolloutState(
                 connection.execute(sa.select(rollouts.c.state).where(rollouts.c.id == rollout_id)).scalar_one()
             )
 
-    def change_rollout(
+    def change(
         self,
         was: Rollout,
         rollout: Rollout,
@@ -150,7 +162,7 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
             }
             connection.execute(rollouts.update().where(is_it).values(values))
             is_release = rollout.action is Action.SLOT
-            self._put_targets_in(connection, rollout.id, rollout.release, targets, is_release=is_release)
+            self._targets.put_in(connection, rollout.id, rollout.release, targets, is_release=is_release)
             if rollout.state.has_ended:
                 let_go(connection, rollout.id)
             elif was.state.has_ended:
@@ -166,7 +178,7 @@ class RolloutRows(RolloutTargetRows, RolloutEventRows, OperationRows):
 
     def _open_in(self, connection: sa.Connection, rollout: Rollout) -> Operation:
         subject, intent = rollout_subject(rollout.id), {"rollout": rollout.id, "release": rollout.release}
-        operation = self._open(connection, OperationKind.ROLLOUT, subject, intent=intent)
+        operation = self._operations.open_in(connection, OperationKind.ROLLOUT, subject, intent=intent)
         connection.execute(
             rollouts.update().where(rollouts.c.id == rollout.id).values(operation_id=OperationId(operation.id))
         )

@@ -1,4 +1,4 @@
-"""Rows of ``rollout_targets``, and beside them which release instances run and who was among the first."""
+"""Rows of ``list``, and beside them which release instances run and who was among the first."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Progress, RolloutId, RolloutState, RolloutTarget, Target, TargetState
 from hermesops.model.rollout_spec import Action
-from hermesops.registry.repositories.base import Rows, insert_if_absent, insert_or_update
+from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.rollouts import encoding
 from hermesops.registry.schema.rollout_tables import exposures, instance_releases, rollout_targets, rollouts
@@ -20,19 +20,17 @@ from hermesops.registry.schema.tables import LIVING, hermes_instances
 _OFF_RELEASE = frozenset({TargetState.ROLLED_BACK, TargetState.FAILED})
 
 
-class RolloutTargetRows(Rows):
+class RolloutTargetRepository(Repository):
     """Targets of rollouts."""
 
-    def rollout_targets(self, rollout_id: RolloutId) -> tuple[RolloutTarget, ...]:
+    def list(self, rollout_id: RolloutId) -> tuple[RolloutTarget, ...]:
         """A rollout's targets, in the order of its course."""
         columns = rollout_targets.c
         query = sa.select(rollout_targets).where(columns.rollout_id == rollout_id).order_by(columns.position)
         with self._database.reading() as connection:
             return tuple(_target(row) for row in connection.execute(query))
 
-    def put_rollout_targets(
-        self, rollout_id: RolloutId, targets: Sequence[RolloutTarget], *, lease: Lease | None = None
-    ) -> None:
+    def put(self, rollout_id: RolloutId, targets: Sequence[RolloutTarget], *, lease: Lease | None = None) -> None:
         """Write where targets stand, all or none; and which release each runs, where that follows.
 
         Raises:
@@ -43,9 +41,9 @@ class RolloutTargetRows(Rows):
                 require_lease(connection, lease)
             query = sa.select(rollouts.c.release, rollouts.c.action).where(rollouts.c.id == rollout_id)
             row = connection.execute(query).one()
-            self._put_targets_in(connection, rollout_id, row.release, targets, is_release=row.action == Action.SLOT)
+            self.put_in(connection, rollout_id, row.release, targets, is_release=row.action == Action.SLOT)
 
-    def outdated_targets(self) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
+    def outdated(self) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
         """Who did not get what a rollout that has ended was to bring, by the last rollout that each was in."""
         columns, later = rollout_targets.c, rollout_targets.alias()
         newer = rollouts.alias()
@@ -97,7 +95,7 @@ class RolloutTargetRows(Rows):
             rows = connection.execute(sa.select(columns.instance_id, columns.release))
             return {InstanceId(row.instance_id): ReleaseId(row.release) for row in rows}
 
-    def note_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
+    def record_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
         """Write down which releases instances were seen to run."""
         if not seen:
             return
@@ -105,7 +103,7 @@ class RolloutTargetRows(Rows):
             for instance_id, release in seen.items():
                 self._note_release(connection, instance_id, release)
 
-    def note_rolled_back(self, instance_id: InstanceId, release: ReleaseId, *, before: ReleaseId, why: str) -> None:
+    def record_rolled_back(self, instance_id: InstanceId, release: ReleaseId, *, before: ReleaseId, why: str) -> None:
         """Write down that one instance was put back on a release; nothing where it was there already."""
         with self._database.writing() as connection:
             self._note_release(connection, instance_id, release)
@@ -114,7 +112,7 @@ class RolloutTargetRows(Rows):
                 subject = instance_subject(instance_id)
                 self._note(connection, "release_rolled_back", subject, before=told, after=after, why=why)
 
-    def _put_targets_in(
+    def put_in(
         self,
         connection: sa.Connection,
         rollout_id: RolloutId,
@@ -123,6 +121,7 @@ class RolloutTargetRows(Rows):
         *,
         is_release: bool,
     ) -> None:
+        """``put`` within a transaction; ``is_release`` is whether the rollout brings a release, not an image."""
         columns = rollout_targets.c
         for target in targets:
             is_it = sa.and_(columns.rollout_id == rollout_id, columns.instance_id == target.id)

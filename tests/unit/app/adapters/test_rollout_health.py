@@ -9,26 +9,27 @@ from hermesops.channel import Completed
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.vitals import Vital
+from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA
 from tests.support.probes import WELL
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-class Rows:
+class Rows(FakeRegistry):
     """The registry, as far as health needs it."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[datetime, str]] = []
 
-    def get_instance(self, instance_id: InstanceId) -> Instance:
+    def instances_get(self, instance_id: InstanceId) -> Instance:
         assert instance_id == ADA.id
         return ADA
 
-    def add_health_samples(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
+    def health_samples_add(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
         self.kept += read.values()
 
-    def list_health_samples(
+    def health_samples_list(
         self, instances: Collection[InstanceId], *, since: datetime
     ) -> dict[InstanceId, tuple[str, ...]]:
         return {each: tuple(text for at, text in self.kept if at >= since) for each in instances}

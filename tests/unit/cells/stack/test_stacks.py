@@ -15,6 +15,7 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
+from tests.support.fake_registry import FakeRegistry
 
 T = TypeVar("T")
 
@@ -34,23 +35,23 @@ def resource(name: MachineName, *, protect: bool) -> dict[str, object]:
 
 
 @dataclass
-class Rows:
+class Rows(FakeRegistry):
     to_delete: frozenset[MachineName] = frozenset()
     machines: tuple[CellMachine, ...] = (MACHINE,)
     brought: list[CellName] = field(default_factory=list)
 
-    def cell_spec(self, cell: CellName) -> CellSpec:
+    def cells_spec(self, cell: CellName) -> CellSpec:
         return CellSpec(cell, self.machines)
 
-    def machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
+    def cells_machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
         assert cell == CELL
         return self.to_delete
 
-    def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
+    def cells_resized_machines(self, cell: CellName) -> frozenset[MachineName]:
         assert cell == CELL
         return frozenset()
 
-    def record_brought(self, name: CellName) -> None:
+    def cells_record_applied(self, name: CellName) -> None:
         self.brought.append(name)
 
 

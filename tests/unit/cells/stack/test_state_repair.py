@@ -12,13 +12,14 @@ from hermesops.cells.stack.state_repair import CellStates
 from hermesops.errors import RefusedError
 from hermesops.model.ids import CellName
 from hermesops.model.stack import StackRef, StateVersion
+from tests.support.fake_registry import FakeRegistry
 
 CELL = CellName("cell1")
 COPY = StateVersion("17", datetime(2026, 1, 2, tzinfo=UTC), "update succeeded", 3, current=False)
 
 
 @dataclass
-class Desk:
+class Desk(FakeRegistry):
     """Engine, audit and leases in one, noting what happened in which order."""
 
     did: list[str] = field(default_factory=list)
@@ -37,7 +38,7 @@ class Desk:
     async def import_state(self, stack: StackRef, document: Mapping[str, Any]) -> None:
         self.did.append(f"import {document} into {stack.stack}")
 
-    def append_audit(
+    def audit_append(
         self,
         action: str,
         subject: str,

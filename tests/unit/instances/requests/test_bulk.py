@@ -48,7 +48,7 @@ def registry(tmp_path: Path) -> Registry:
         actor="test",
         sealer=lambda is_new: KeyRing.load(tmp_path / "registry.key", create=is_new),
     )
-    opened.record_image(ImageId("image"), name="hermes-base", digest="d")
+    opened.images.record(ImageId("image"), name="hermes-base", digest="d")
     return opened
 
 
@@ -60,7 +60,7 @@ def newcomers(registry: Registry, world: World) -> BulkProvision:
 
 
 def is_untouched(registry: Registry) -> bool:
-    return (registry.list_instances(), registry.list_users(), registry.list_operations()) == ((), (), ())
+    return (registry.instances.list(), registry.users.list(), registry.operations.list()) == ((), (), ())
 
 
 def test_a_list_of_users_and_a_table_are_read() -> None:
@@ -116,7 +116,7 @@ async def test_who_sleeps_or_has_another_plan_is_named_and_who_lives_costs_nothi
     await many.judge(poor)
     with pytest.raises(RefusedError, match="line 2: bob already has an agent of plan heavy"):
         await many.judge([poor[0], ProvisionRequest(2, "bob", Plan.LIGHT)])
-    registry.set_status(registry.find_instance("ada").id, InstanceStatus.SUSPENDED)
+    registry.instances.set_status(registry.instances.find("ada").id, InstanceStatus.SUSPENDED)
     with pytest.raises(RefusedError, match=r"line 1: .*suspended"):
         await many.judge(poor)
 
@@ -128,7 +128,7 @@ async def test_one_that_fails_keeps_no_other_and_the_next_time_does_the_rest(reg
 
     async def finish(operation: Operation) -> str:
         under_way.append(operation.id)
-        assert len(registry.list_instances()) == len(requests), "one was begun before all were written down"
+        assert len(registry.instances.list()) == len(requests), "one was begun before all were written down"
         if operation.intent["user"] == "user3":
             raise UnavailableError("no answer")
         return await _done(registry)(operation)
@@ -144,7 +144,7 @@ async def test_one_that_fails_keeps_no_other_and_the_next_time_does_the_rest(reg
 
 def _done(registry: Registry) -> Callable[[Operation], Awaitable[str]]:
     async def finish(operation: Operation) -> str:
-        registry.finish_operation(operation.id, OperationStatus.DONE, "lives")
+        registry.operations.finish(operation.id, OperationStatus.DONE, "lives")
         return "lives"
 
     return finish

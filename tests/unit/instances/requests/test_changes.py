@@ -13,13 +13,14 @@ from hermesops.instances.requests.changes import Requests
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
+from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA, MACHINE
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass
-class Rows:
+class Rows(FakeRegistry):
     """A registry in memory that takes nothing without the lease."""
 
     is_held: bool = False
@@ -36,10 +37,10 @@ class Rows:
         yield
         self.is_ours = False
 
-    def find_instance(self, _text: str) -> Instance:
+    def instances_find(self, _text: str) -> Instance:
         return replace(ADA, status=InstanceStatus.SUSPENDED) if self.is_asleep else ADA
 
-    def open_operation(
+    def operations_open(
         self,
         kind: OperationKind,
         subject: str,
@@ -51,7 +52,7 @@ class Rows:
         status, said = OperationStatus.PENDING, self.under_way or intent or {}
         return Operation(OperationId("o"), kind, subject, instance_id, said, status, "", "", AT, AT)
 
-    def mark_for_deletion(self, _instance_id: InstanceId, *, why: str = "") -> None:
+    def instances_mark_for_deletion(self, _instance_id: InstanceId, *, why: str = "") -> None:
         assert why
         self._write("given up")
 

@@ -49,7 +49,7 @@ class Surroundings:
     async def observe(self, instance_id: InstanceId) -> Observation:
         node = None if self.held is None else NodeState(instance_id, 1, "", "", fenced=self.is_fenced)
         return Observation(
-            self.registry.get_instance(instance_id), MachineState(MachineId("m"), MachineStatus.READY), node
+            self.registry.instances.get(instance_id), MachineState(MachineId("m"), MachineStatus.READY), node
         )
 
     async def bytes_in_use(self, _machine_id: MachineId) -> int | None:
@@ -81,13 +81,13 @@ class Surroundings:
 @pytest.fixture
 def around(tmp_path: Path) -> Surroundings:
     registry = registry_at(f"sqlite:///{tmp_path / 'registry.db'}")
-    registry.record_image(ImageId("image"), name="hermes-base", digest="d")
-    registry.set_status(placed(registry).id, InstanceStatus.RUNNING)
+    registry.images.record(ImageId("image"), name="hermes-base", digest="d")
+    registry.instances.set_status(placed(registry).id, InstanceStatus.RUNNING)
     return Surroundings(registry)
 
 
 def ada(around: Surroundings) -> Instance:
-    return around.registry.find_instance("ada")
+    return around.registry.instances.find("ada")
 
 
 def backup(around: Surroundings) -> Backup:
@@ -107,7 +107,7 @@ async def test_other_words_do_not_continue_what_was_begun(around: Surroundings) 
     first = await around.requests().suspend("ada", keep=Keep.STOPPED, reason=WHY)
     with pytest.raises(RefusedError, match=f"{first.id}.* has not ended"):
         await around.requests().suspend("ada", keep=Keep.REMOVED, reason=WHY)
-    around.registry.finish_operation(first.id, OperationStatus.ABANDONED, "")
+    around.registry.operations.finish(first.id, OperationStatus.ABANDONED, "")
     resize = await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=False, reason=WHY)
     with pytest.raises(RefusedError, match=f"{resize.id}.* has not ended"):
         await around.requests().resize("ada", Plan.LIGHT, onto_new_machine=False, reason=WHY)
@@ -116,14 +116,14 @@ async def test_other_words_do_not_continue_what_was_begun(around: Surroundings) 
 async def test_nothing_is_written_without_a_reason(around: Surroundings) -> None:
     with pytest.raises(UsageError, match="say why"):
         await around.requests().suspend("ada", keep=None, reason=" ")
-    assert around.registry.list_operations() == ()
+    assert around.registry.operations.list() == ()
 
 
 async def test_whoever_comes_second_changes_nothing(around: Surroundings) -> None:
     around.is_taken = True
     with pytest.raises(LeaseHeldError, match="somebody is at it"):
         await around.requests().schedule_termination("ada", reason=WHY)
-    assert around.registry.list_operations() == ()
+    assert around.registry.operations.list() == ()
 
 
 async def test_two_different_changes_do_not_meet(around: Surroundings) -> None:
@@ -140,8 +140,8 @@ async def test_who_is_awake_is_not_woken(around: Surroundings) -> None:
 
 
 async def test_who_sleeps_without_a_machine_wakes_on_another_with_the_newest_backup(around: Surroundings) -> None:
-    around.registry.set_status(ada(around).id, InstanceStatus.SUSPENDED)
-    around.registry.leave_machine(ada(around).id)
+    around.registry.instances.set_status(ada(around).id, InstanceStatus.SUSPENDED)
+    around.registry.instances.leave_machine(ada(around).id)
     with pytest.raises(RefusedError, match="no backup"):
         await around.requests().resume("ada", reason=WHY)
     backup(around)
@@ -155,13 +155,13 @@ async def test_an_end_that_has_not_come_is_had_back(around: Surroundings) -> Non
     with pytest.raises(RefusedError, match="schedule_termination"):
         await around.requests().resume("ada", reason=WHY)
     assert (await around.requests().resume("ada", undo=True, reason=WHY)).kind is OperationKind.RESUME
-    assert around.registry.get_operation(farewell.id).status is OperationStatus.ABANDONED
+    assert around.registry.operations.get(farewell.id).status is OperationStatus.ABANDONED
 
 
 async def test_an_end_that_gave_the_machine_up_is_not_had_back(around: Surroundings) -> None:
     subject = instance_subject(ada(around).id)
-    around.registry.open_operation(OperationKind.TERMINATE, subject, intent={}, instance_id=ada(around).id)
-    around.registry.mark_for_deletion(ada(around).id)
+    around.registry.operations.open(OperationKind.TERMINATE, subject, intent={}, instance_id=ada(around).id)
+    around.registry.instances.mark_for_deletion(ada(around).id)
     with pytest.raises(RefusedError, match="terminate"):
         await around.requests().resume("ada", undo=True, reason=WHY)
 
@@ -171,7 +171,7 @@ async def test_a_plan_is_changed_to_another_one_that_is_sold(around: Surrounding
         await around.requests().resize("ada", Plan.LIGHT, onto_new_machine=False, reason=WHY)
     operation = await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=False, reason=WHY)
     assert operation.intent["before"] == {"plan": "light", "server_type": "starter"}
-    around.registry.finish_operation(operation.id, OperationStatus.DONE, "")
+    around.registry.operations.finish(operation.id, OperationStatus.DONE, "")
     around.sold_in = ()
     with pytest.raises(RefusedError, match="sells no basic"):
         await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=True, reason=WHY)
@@ -185,11 +185,11 @@ async def test_a_plan_is_changed_to_another_one_that_is_sold(around: Surrounding
 async def test_data_that_does_not_fit_is_not_squeezed(
     around: Surroundings, held: int | None, error: type[Exception], words: str
 ) -> None:
-    around.registry.change_plan(ada(around).id, Plan.HEAVY, "basic")
+    around.registry.instances.change_plan(ada(around).id, Plan.HEAVY, "basic")
     around.held = held
     with pytest.raises(error, match=words):
         await around.requests().resize("ada", Plan.LIGHT, onto_new_machine=False, reason=WHY)
-    assert around.registry.list_operations() == ()
+    assert around.registry.operations.list() == ()
 
 
 async def test_a_move_goes_somewhere_else_and_is_continued(around: Surroundings) -> None:
@@ -205,7 +205,7 @@ async def test_a_move_goes_somewhere_else_and_is_continued(around: Surroundings)
 
 async def test_a_machine_that_was_ordered_for_the_same_serves_it_after_all(around: Surroundings) -> None:
     given_up = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
-    around.registry.place_spare(
+    around.registry.spares.place(
         Purpose.NEXT,
         plan=Plan.LIGHT,
         server_type="starter",
@@ -213,9 +213,9 @@ async def test_a_machine_that_was_ordered_for_the_same_serves_it_after_all(aroun
         choose=lambda _: Placement(CellName("cell2"), "nbg1", None),
         instance_id=ada(around).id,
     )
-    around.registry.finish_operation(given_up.id, OperationStatus.FAILED, "no payment method")
+    around.registry.operations.finish(given_up.id, OperationStatus.FAILED, "no payment method")
     await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
-    [spare] = around.registry.list_spares(purpose=Purpose.NEXT)
+    [spare] = around.registry.spares.list(purpose=Purpose.NEXT)
     assert spare.wanted
 
 
@@ -230,7 +230,7 @@ async def test_an_unfinished_move_is_not_taken_for_another_change(around: Surrou
     ):
         with pytest.raises(RefusedError, match=f"{move.id}.* has not ended"):
             await other
-    around.registry.set_status(ada(around).id, InstanceStatus.SUSPENDED)
+    around.registry.instances.set_status(ada(around).id, InstanceStatus.SUSPENDED)
     assert await requests.resume("ada", reason=WHY) == move
 
 
@@ -249,7 +249,7 @@ def choosing(place: Placement) -> Callable[[object], Placement]:
 
 async def test_what_was_named_counts_and_what_was_chosen_does_not(around: Surroundings) -> None:
     for cell in ("cell2", "cell3"):
-        spare = around.registry.place_spare(
+        spare = around.registry.spares.place(
             Purpose.NEXT,
             plan=Plan.LIGHT,
             server_type="starter",
@@ -263,7 +263,7 @@ async def test_what_was_named_counts_and_what_was_chosen_does_not(around: Surrou
         assert await requests.move("ada", cell=cell, region=region, reason=WHY) == move
     with pytest.raises(RefusedError, match=f"{move.id}.* has not ended"):
         await requests.move("ada", cell="cell3", region="", reason=WHY)
-    around.registry.finish_operation(move.id, OperationStatus.ABANDONED, "")
+    around.registry.operations.finish(move.id, OperationStatus.ABANDONED, "")
     renewal = await requests.renew("ada", ImageId("newer"), reason=WHY)
     with pytest.raises(RefusedError, match=f"{renewal.id}.* has not ended"):
         await requests.renew("ada", ImageId("newest"), reason=WHY)
@@ -274,8 +274,8 @@ async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroun
     assert (asked.kind, asked.intent["region"], asked.intent["image_id"]) == (OperationKind.RELOCATE, "hel1", "newer")
     assert asked.intent["keeps_former"]
     assert await around.requests().renew("ada", ImageId("newer"), reason=WHY) == asked
-    around.registry.set_status(ada(around).id, InstanceStatus.SUSPENDED)
-    around.registry.finish_operation(asked.id, OperationStatus.ABANDONED, "enough")
+    around.registry.instances.set_status(ada(around).id, InstanceStatus.SUSPENDED)
+    around.registry.operations.finish(asked.id, OperationStatus.ABANDONED, "enough")
     with pytest.raises(RefusedError, match="suspended"):
         await around.requests().renew("ada", ImageId("newer"), reason=WHY)
 
@@ -285,7 +285,7 @@ async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(arou
     place = MachinePlacement(around.registry, around, choose_cell, "hermes-base", cell_size=2, plans_apart=False).here(
         ada(around)
     )
-    around.registry.place_spare(
+    around.registry.spares.place(
         Purpose.NEXT,
         plan=Plan.LIGHT,
         server_type="starter",
@@ -293,17 +293,17 @@ async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(arou
         choose=lambda _: place,
         instance_id=ada(around).id,
     )
-    around.registry.finish_operation(given_up.id, OperationStatus.ABANDONED, "")
+    around.registry.operations.finish(given_up.id, OperationStatus.ABANDONED, "")
     await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=True, reason=WHY)
-    assert not [spare for spare in around.registry.list_spares(purpose=Purpose.NEXT) if spare.wanted]
+    assert not [spare for spare in around.registry.spares.list(purpose=Purpose.NEXT) if spare.wanted]
 
 
 async def test_what_sleeps_or_has_ended_is_not_moved(around: Surroundings) -> None:
-    around.registry.begin_grace(ada(around).id, AT)
+    around.registry.instances.begin_grace(ada(around).id, AT)
     with pytest.raises(RefusedError, match="ends at 2026-01-01 00:00 UTC") as refused:
         await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
     assert "--undo" in str(refused.value.hint)
-    around.registry.mark_terminated(ada(around).id)
+    around.registry.terminations.terminate(ada(around).id)
     with pytest.raises(RefusedError, match="terminated"):
         await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
 

@@ -12,19 +12,20 @@ from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.image import Image
 from hermesops.model.plan import Plan
+from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass
-class Rows:
-    cells: list[Cell]
+class Rows(FakeRegistry):
+    known: list[Cell]
 
-    def list_cells(self) -> list[Cell]:
-        return self.cells
+    def cells_list(self) -> list[Cell]:
+        return self.known
 
-    def latest_image(self, _name: str) -> Image | None:
+    def images_latest(self, _name: str) -> Image | None:
         return None
 
 

@@ -64,7 +64,7 @@ class Pool:
         if self.registry is None or plan not in self.plans:
             return None
         self.plans.remove(plan)
-        return self.registry.place_instance(
+        return self.registry.placements.place(
             user(),
             plan=plan,
             server_type=server_type,
@@ -90,7 +90,7 @@ def admission(registry: Registry, vendor: Vendor) -> ProvisionAdmission:
 
 
 def record_image(registry: Registry) -> None:
-    registry.record_image(ImageId("image"), name="hermes-base", digest="d")
+    registry.images.record(ImageId("image"), name="hermes-base", digest="d")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ async def test_a_bad_wish_writes_nothing(
         record_image(registry)
     with pytest.raises(error, match=words):
         await admission(registry, vendor).admit(user, Plan.LIGHT)
-    assert registry.list_instances() == ()
-    assert registry.list_users() == ()
-    assert registry.list_operations() == ()
+    assert registry.instances.list() == ()
+    assert registry.users.list() == ()
+    assert registry.operations.list() == ()
 
 
 async def test_what_nobody_can_pay_for_writes_nothing(registry: Registry) -> None:
@@ -123,7 +123,7 @@ async def test_what_nobody_can_pay_for_writes_nothing(registry: Registry) -> Non
     )
     with pytest.raises(RefusedError, match="nothing left"):
         await poor.admit("ada", Plan.LIGHT)
-    assert (registry.list_instances(), registry.list_users(), registry.list_operations()) == ((), (), ())
+    assert (registry.instances.list(), registry.users.list(), registry.operations.list()) == ((), (), ())
 
 
 async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry) -> None:
@@ -133,7 +133,7 @@ async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry
     assert first == again
     instance, operation = first
     assert operation.intent["machine_name"] == instance.machine_name
-    assert [(cell.name, cell.region, cell.machines) for cell in registry.list_cells()] == [("cell1", "hel1", 1)]
+    assert [(cell.name, cell.region, cell.machines) for cell in registry.cells.list()] == [("cell1", "hel1", 1)]
     with pytest.raises(RefusedError, match="plan light"):
         await admission(registry, Vendor()).admit("ada", Plan.HEAVY)
 
@@ -145,7 +145,7 @@ async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry
     )
     cells = [(await small.admit(f"user{n}", Plan.HEAVY))[0].cell for n in range(3)]
     assert cells == ["cell1", "cell1", "cell2"]
-    assert {machine.server_type for machine in registry.cell_spec(CellName("cell1")).machines} == {"basic"}
+    assert {machine.server_type for machine in registry.cells.spec(CellName("cell1")).machines} == {"basic"}
 
 
 async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Registry) -> None:
@@ -158,7 +158,7 @@ async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Regi
     await placing.admit("ada", Plan.LIGHT)
     await placing.admit("bob", Plan.HEAVY)
     await placing.admit("eve", Plan.HEAVY, region="fsn1")
-    assert [(cell.name, cell.region, cell.only_plan) for cell in registry.list_cells()] == [
+    assert [(cell.name, cell.region, cell.only_plan) for cell in registry.cells.list()] == [
         ("cell1", "hel1", Plan.LIGHT),
         ("cell2", "nbg1", Plan.HEAVY),
         ("cell3", "fsn1", Plan.HEAVY),
@@ -188,14 +188,14 @@ async def test_a_machine_that_is_ready_is_taken_before_the_vendor_is_asked_and_o
 async def test_a_wish_does_not_wake_who_sleeps_nor_who_is_being_changed(registry: Registry) -> None:
     record_image(registry)
     instance, operation = await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
-    registry.finish_operation(operation.id, OperationStatus.DONE, "lives")
-    moving = registry.open_operation(
+    registry.operations.finish(operation.id, OperationStatus.DONE, "lives")
+    moving = registry.operations.open(
         OperationKind.RELOCATE, instance_subject(instance.id), intent={}, instance_id=instance.id
     )
     with pytest.raises(RefusedError, match="relocate"):
         await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
-    registry.finish_operation(moving.id, OperationStatus.DONE, "moved")
-    registry.set_status(instance.id, InstanceStatus.SUSPENDED)
+    registry.operations.finish(moving.id, OperationStatus.DONE, "moved")
+    registry.instances.set_status(instance.id, InstanceStatus.SUSPENDED)
     with pytest.raises(RefusedError, match="suspended"):
         await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
-    assert registry.list_operations(unfinished=True) == ()
+    assert registry.operations.list(unfinished=True) == ()

@@ -18,6 +18,7 @@ from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Done, Operation, OperationKind, OperationStatus, Refused
+from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA, MACHINE, READY
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,7 +62,7 @@ class KilledError(Exception):
 
 
 @dataclass
-class World:
+class World(FakeRegistry):
     """A registry and a machine in memory, for requests and for the work."""
 
     observation: Observation = field(default_factory=lambda: Observation(ADA, READY, OURS, GatewayHealth.OK))
@@ -106,14 +107,14 @@ class World:
     async def await_gateway(self, *_: object) -> None:
         self.observation = replace(self.observation, gateway=GatewayHealth.OK)
 
-    def find_instance(self, text: str) -> Instance:
+    def instances_find(self, text: str) -> Instance:
         assert text == "ada"
         return ADA
 
-    def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
+    def instances_mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
         raise AssertionError(instance_id, why)
 
-    def open_operation(
+    def operations_open(
         self,
         kind: OperationKind,
         subject: str,
@@ -123,13 +124,13 @@ class World:
     ) -> Operation:
         raise AssertionError(kind, subject, intent, instance_id)
 
-    def instance_settings(self, _: InstanceId) -> InstanceSettings:
+    def instance_secrets_settings(self, _: InstanceId) -> InstanceSettings:
         return self.settings
 
-    def instance_settings_before(self, _: InstanceId) -> InstanceSettings | None:
+    def instance_secrets_settings_before(self, _: InstanceId) -> InstanceSettings | None:
         return self.before
 
-    def change_instance_settings(
+    def settings_changes_change(
         self,
         instance_id: InstanceId,
         settings: InstanceSettings,

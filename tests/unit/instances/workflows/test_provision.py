@@ -21,6 +21,7 @@ from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA, MACHINE, READY
 
 RECORDED = replace(ADA, status=InstanceStatus.PROVISIONING)
@@ -102,7 +103,7 @@ class KilledError(Exception):
 
 
 @dataclass
-class World:
+class World(FakeRegistry):
     """A registry, a vendor and a machine in memory; dies before or after the change it is told to."""
 
     row: Instance = ROW
@@ -156,15 +157,15 @@ class World:
         assert instance.machine_id == machine_id
         self.gateway = GatewayHealth.OK
 
-    def get_instance(self, instance_id: InstanceId) -> Instance:
+    def instances_get(self, instance_id: InstanceId) -> Instance:
         assert instance_id == ID
         return self.row
 
-    def set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> None:
+    def instances_set_machine(self, instance_id: InstanceId, machine_id: MachineId) -> None:
         assert instance_id == ID
         self.change("recorded", lambda: setattr(self, "row", replace(self.row, machine_id=machine_id)))
 
-    def set_status(self, instance_id: InstanceId, status: InstanceStatus) -> None:
+    def instances_set_status(self, instance_id: InstanceId, status: InstanceStatus) -> None:
         assert instance_id == ID
         self.change("running", lambda: setattr(self, "row", replace(self.row, status=status)))
 

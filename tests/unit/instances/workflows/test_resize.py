@@ -21,7 +21,7 @@ def resize(world: SmallWorld, cells: Cells | None = None) -> Resize:
         why="before resize 1",
         before=LIGHT,
         size=HEAVY,
-        rows=world,
+        registry=world,
         world=world,
         copies=world,
         cells=cells or world,
@@ -50,7 +50,7 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
     assert (await walk(lambda: resize(world), killed_at=killed_at, after=after))[-1].startswith("ada has plan heavy")
     assert world.here().runs
     assert world.here().state == MEMORY
-    assert len(world.backups) == 1
+    assert len(world.kept_backups) == 1
 
 
 async def test_where_the_vendor_cannot_the_agent_lives_on_as_it_was() -> None:

@@ -33,10 +33,12 @@ class Restorable(SmallWorld):
     def payload_digest(self, instance: Instance) -> str:
         return super().payload_digest(instance) + "+" * self.generation
 
-    def restored_by(self, _instance_id: InstanceId) -> OperationId | None:
+    def backups_restored_by(self, _instance_id: InstanceId) -> OperationId | None:
         return self.restored
 
-    def note_restored(self, _instance_id: InstanceId, _backup: str, operation_id: OperationId, *, why: str) -> None:
+    def backups_record_restored(
+        self, _instance_id: InstanceId, _backup: str, operation_id: OperationId, *, why: str
+    ) -> None:
         assert why == REQUEST.reason
         assert self.here().state == MEMORY
         self.restored = operation_id
@@ -49,7 +51,7 @@ class Restorable(SmallWorld):
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:  # noqa: ARG002 - the port's
         backup = self.made(instance.id, why) or replace(OLD, id=why, why=why, state=self.here().state)
-        self.backups = [*(one for one in self.backups if one.why != why), backup]
+        self.kept_backups = [*(one for one in self.kept_backups if one.why != why), backup]
         return backup
 
     async def restore(self, _instance: Instance, machine_id: MachineId, backup: Backup) -> State:
@@ -62,12 +64,12 @@ def learned() -> Restorable:
     world = Restorable.lively()
     assert isinstance(world, Restorable)
     world.here().state = LATER
-    world.backups.append(OLD)
+    world.kept_backups.append(OLD)
     return world
 
 
 def restore(world: Restorable, request: RestoreRequest = REQUEST) -> Restore:
-    return Restore(world.instance.id, THIS, request, rows=world, world=world, backups=world)
+    return Restore(world.instance.id, THIS, request, registry=world, world=world, backups=world)
 
 
 def back_up(world: Restorable) -> BackUp:
@@ -80,7 +82,7 @@ async def test_a_backup_is_put_in_place_while_nothing_writes_and_what_was_there_
     assert steps == ["Fence", "BackUp", "RestoreBackup", "Record", "Release", "Personalise"]
     assert outcome == "ada has the state of backup snapshot of 2026-01-01 00:00 UTC: 7 messages"
     assert world.here().runs
-    assert [one.state for one in world.backups] == [MEMORY, LATER]
+    assert [one.state for one in world.kept_backups] == [MEMORY, LATER]
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -89,7 +91,7 @@ async def test_killed_at_any_step_the_same_command_finishes_it_and_copies_once(k
     world = learned()
     outcome = (await walk(lambda: restore(world), killed_at=killed_at, after=after))[-1]
     assert outcome.startswith("ada has the state of backup")
-    assert (world.times_put_back, len(world.backups)) == (1, 2)
+    assert (world.times_put_back, len(world.kept_backups)) == (1, 2)
 
 
 async def test_what_the_agent_writes_after_it_woke_is_not_put_back_a_second_time() -> None:
@@ -128,7 +130,7 @@ async def test_a_living_agent_is_backed_up_once_and_goes_on() -> None:
         "of ada: 9 messages; 1 bytes were new"
     )
     assert world.here().runs
-    assert [one.why for one in world.backups] == ["daily", "manual 1"]
+    assert [one.why for one in world.kept_backups] == ["daily", "manual 1"]
 
 
 @pytest.mark.parametrize("status", [MachineStatus.STOPPED, MachineStatus.ERROR])

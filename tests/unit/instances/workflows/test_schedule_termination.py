@@ -19,7 +19,7 @@ OUTCOME = "the agent of ada is suspended and will be terminated at 2026-01-08 00
 
 
 def farewell(world: SmallWorld, why: str = "last 1", until: datetime = UNTIL) -> ScheduleTermination:
-    return ScheduleTermination(world.instance.id, why=why, until=until, rows=world, world=world, backups=world)
+    return ScheduleTermination(world.instance.id, why=why, until=until, registry=world, world=world, backups=world)
 
 
 async def test_a_farewell_proves_the_last_backup_before_the_machine_is_off() -> None:
@@ -34,7 +34,7 @@ async def test_a_farewell_proves_the_last_backup_before_the_machine_is_off() -> 
 async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     assert (await walk(lambda: farewell(world), killed_at=killed_at, after=after))[-1] == OUTCOME
-    assert len(world.backups) == 1
+    assert len(world.kept_backups) == 1
 
 
 async def test_who_is_had_back_remembers() -> None:
@@ -54,10 +54,12 @@ async def test_who_is_to_end_already_is_not_woken_and_ends_when_it_was_to() -> N
 async def test_who_sleeps_is_not_woken_for_a_farewell(keep: Keep) -> None:
     world = SmallWorld.lively()
     await walk(
-        lambda: Suspend(world.instance.id, why="before", keep=keep, rows=world, world=world, copies=world, cells=world)
+        lambda: Suspend(
+            world.instance.id, why="before", keep=keep, registry=world, world=world, copies=world, cells=world
+        )
     )
     assert await walk(lambda: farewell(world)) == ["ProveBackup", "StartGracePeriod", OUTCOME]
-    assert len(world.backups) == 1
+    assert len(world.kept_backups) == 1
 
 
 async def test_a_backup_that_does_not_restore_stops_it_with_the_machine_there() -> None:

@@ -19,21 +19,21 @@ WHOLE = ["Fence", "Save", "AwaitImage", "Release", "AwaitGateway"]
 class Photographed(SmallWorld):
     """A world whose vendor saves disks, and refuses to do so of a gateway that writes."""
 
-    images: list[Image] = field(default_factory=list)
+    saved: list[Image] = field(default_factory=list)
     fails: bool = False
 
     async def named(self, name: str) -> Image | None:
-        return next((image for image in self.images if image.name == name), None)
+        return next((image for image in self.saved if image.name == name), None)
 
     async def save(self, machine_id: MachineId, name: str) -> None:
         assert machine_id == self.here().id
         assert (self.here().fenced, self.here().runs) == (True, False), "a disk saved while it was written to"
-        self.images.append(Image(id=f"image{len(self.images)}", name=name, status=ImageStatus.CREATING))
+        self.saved.append(Image(id=f"image{len(self.saved)}", name=name, status=ImageStatus.CREATING))
 
     async def await_end(self, image_id: str) -> None:
         assert self.here().fenced, "a gateway started before the vendor had it all"
         end = {"status": ImageStatus.FAILED} if self.fails else {"status": ImageStatus.READY, "provider_image_id": "p"}
-        self.images = [one.model_copy(update=end) if one.id == image_id else one for one in self.images]
+        self.saved = [one.model_copy(update=end) if one.id == image_id else one for one in self.saved]
 
     def work(self) -> Snapshot:
         return Snapshot(InstanceId(self.instance.id), NAME, self, self)
@@ -53,7 +53,7 @@ async def test_it_is_taken_once_wherever_it_is_killed(step: int, *, after: bool)
     world = lively()
     *_, outcome = await walk(world.work, killed_at=step, after=after)
     assert outcome == f"snapshot image0 of {world.instance.title}"
-    assert len(world.images) == 1
+    assert len(world.saved) == 1
     assert (world.here().runs, world.here().fenced) == (True, False)
 
 
@@ -90,4 +90,4 @@ async def test_who_sleeps_or_does_not_answer_is_left_alone() -> None:
     world.here().status = MachineStatus.STOPPED
     [outcome] = await walk(world.work)
     assert "does not answer" in outcome
-    assert world.images == []
+    assert world.saved == []

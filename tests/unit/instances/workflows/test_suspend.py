@@ -20,7 +20,7 @@ WHY = "before suspend 1"
 
 
 def suspend(world: SmallWorld, keep: Keep = Keep.STOPPED, why: str = WHY) -> Suspend:
-    return Suspend(world.instance.id, why=why, keep=keep, rows=world, world=world, copies=world, cells=world)
+    return Suspend(world.instance.id, why=why, keep=keep, registry=world, world=world, copies=world, cells=world)
 
 
 def resume(world: SmallWorld) -> Resume:
@@ -53,7 +53,7 @@ async def test_a_machine_is_given_back_only_with_its_state_copied() -> None:
     steps = await walk(lambda: suspend(world, Keep.REMOVED))
     assert steps[:-1] == ["Fence", "BackUp", "MarkForDeletion", "ShrinkCell", "MarkSuspended"]
     assert not world.computers
-    assert world.backups[0].state == MEMORY
+    assert world.kept_backups[0].state == MEMORY
 
 
 @pytest.mark.parametrize("keep", Keep)
@@ -63,7 +63,7 @@ async def test_killed_at_any_step_the_same_command_finishes_it(keep: Keep, kille
     world = SmallWorld.lively()
     outcome = (await walk(lambda: suspend(world, keep), killed_at=killed_at, after=after))[-1]
     assert outcome == f"the agent of ada is suspended, its machine is {keep}"
-    assert len(world.backups) == 1
+    assert len(world.kept_backups) == 1
     if keep is Keep.STOPPED:
         assert (await walk(lambda: resume(world), killed_at=killed_at, after=after))[-1].startswith("the agent of ada")
         assert world.here().runs
@@ -75,7 +75,7 @@ async def test_a_machine_that_somebody_stopped_is_started_to_be_copied(keep: Kee
     await world.stop_machine(world.instance, world.here().id)
     steps = await walk(lambda: suspend(world, keep))
     assert steps[:3] == ["StartMachine", "Fence", "BackUp"]
-    assert [(backup.why, backup.state) for backup in world.backups] == [(WHY, MEMORY)]
+    assert [(backup.why, backup.state) for backup in world.kept_backups] == [(WHY, MEMORY)]
 
 
 @pytest.mark.parametrize("keep", Keep)
@@ -144,7 +144,7 @@ async def test_while_no_copy_comes_about_the_agent_lives_and_what_it_learns_is_i
         assert world.here().runs
     world.store_goes = False
     assert (await walk(lambda: suspend(world, keep)))[:2] == ["Fence", "BackUp"]
-    assert world.backups[0].state == MEMORY
+    assert world.kept_backups[0].state == MEMORY
 
 
 async def test_what_is_copied_stays_at_rest_although_that_was_not_heard() -> None:
@@ -174,6 +174,6 @@ async def test_killed_between_taking_the_fence_away_and_starting_the_gateway_it_
     await walk(lambda: suspend(world))
     await walk(lambda: resume(world))
     world.here().runs = False
-    world.set_status(world.instance.id, InstanceStatus.SUSPENDED)
+    world.instances_set_status(world.instance.id, InstanceStatus.SUSPENDED)
     assert (await walk(lambda: resume(world)))[-1] == "the agent of ada is running"
     assert world.here().runs

@@ -65,7 +65,7 @@ def terminate(world: SmallWorld) -> Terminate:
     return Terminate(
         world.instance.id,
         TerminationRequest("last 1", keeps_backup=True),
-        rows=world,
+        registry=world,
         world=world,
         gateways=world,
         backups=world,
@@ -80,7 +80,7 @@ WHOLE = ["Fence", "BackUp", "ProveBackup", "MarkForDeletion", "ShrinkCell", "Mar
 async def test_nothing_goes_before_the_last_backup_is_proved() -> None:
     world = SmallWorld.lively()
     assert (await walk(lambda: terminate(world)))[:-1] == WHOLE
-    assert world.backups[0].state == MEMORY
+    assert world.kept_backups[0].state == MEMORY
     assert not world.computers
     assert world.is_revoked
 
@@ -89,7 +89,7 @@ async def test_a_machine_that_somebody_stopped_is_started_for_the_last_backup() 
     world = SmallWorld.lively()
     await world.stop_machine(ADA, world.here().id)
     assert (await walk(lambda: terminate(world)))[:-1] == ["StartMachine", *WHOLE]
-    assert [(backup.why, backup.state) for backup in world.backups] == [("last 1", MEMORY)]
+    assert [(backup.why, backup.state) for backup in world.kept_backups] == [("last 1", MEMORY)]
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -97,7 +97,7 @@ async def test_a_machine_that_somebody_stopped_is_started_for_the_last_backup() 
 async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     assert (await walk(lambda: terminate(world), killed_at=killed_at, after=after))[-1].endswith("is terminated")
-    assert len(world.backups) == 1
+    assert len(world.kept_backups) == 1
 
 
 async def test_a_machine_whose_backup_does_not_restore_stays() -> None:
@@ -109,7 +109,7 @@ async def test_a_machine_whose_backup_does_not_restore_stays() -> None:
 
 async def test_an_agent_that_sleeps_ends_with_the_backup_it_fell_asleep_with() -> None:
     world = SmallWorld.lively()
-    suspend = Suspend(ADA.id, why="s", keep=Keep.STOPPED, rows=world, world=world, copies=world, cells=world)
+    suspend = Suspend(ADA.id, why="s", keep=Keep.STOPPED, registry=world, world=world, copies=world, cells=world)
     await walk(lambda: suspend)
     steps = await walk(lambda: terminate(world))
     assert steps[:-1] == ["ProveBackup", "MarkForDeletion", "ShrinkCell", "MarkTerminated"]

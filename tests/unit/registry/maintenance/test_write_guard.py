@@ -53,16 +53,16 @@ def copies(file: Path) -> CountedCopies:
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     """Entries 1 and 2 of epoch 1, then 3 (which opened epoch 2) and 4 of epoch 2; nobody writes to it."""
     opened = registry_at(f"sqlite:///{tmp_path_factory.mktemp('registry')}/registry.db")
-    opened.append_audit("command_run", "instance/1", why="test")
-    opened.append_audit("command_run", "instance/2", why="test")
-    assert opened.open_epoch("restored") == 2
-    opened.append_audit("command_run", "instance/4", why="test")
+    opened.audit.append("command_run", "instance/1", why="test")
+    opened.audit.append("command_run", "instance/2", why="test")
+    assert opened.epochs.open("restored") == 2
+    opened.audit.append("command_run", "instance/4", why="test")
     yield opened
     opened.close()
 
 
 def head_of(registry: Registry, number: int) -> AuditHead:
-    [entry] = [one for one in registry.list_audit() if one.id == number]
+    [entry] = [one for one in registry.audit.list() if one.id == number]
     return AuditHead(entry.epoch, entry.id, entry.hash)
 
 
@@ -172,15 +172,15 @@ def test_nobody_who_may_not_write_gets_any_further(registry: Registry, anchor: A
 def test_a_registry_whose_file_was_replaced_with_an_older_one_is_not_written(file: Path, anchor: Anchor) -> None:
     url, older = f"sqlite:///{file}", file.with_name("older.db")
     registry = registry_at(url, anchor=anchor)
-    registry.append_audit("command_run", "instance/1", why="test")
+    registry.audit.append("command_run", "instance/1", why="test")
     copy_database(file, older)
-    registry.append_audit("command_run", "instance/2", why="test")
+    registry.audit.append("command_run", "instance/2", why="test")
     registry.close()
     older.replace(file)
     again = registry_at(url, anchor=anchor)
     with pytest.raises(BrokenInvariantError, match="lacks audit entry 2 of epoch 1"):
-        again.append_audit("command_run", "instance/3", why="test")
-    assert [entry.subject for entry in again.list_audit()] == ["instance/1"]
+        again.audit.append("command_run", "instance/3", why="test")
+    assert [entry.subject for entry in again.audit.list()] == ["instance/1"]
     again.close()
 
 

@@ -45,7 +45,9 @@ WHOLE = [
 
 def relocate(world: SmallWorld, request: RelocationRequest = MOVE, kept: frozenset[str] = frozenset()) -> Relocate:
     releases = SmallReleases(world, kept)
-    return Relocate(world.instance.id, request, rows=world, world=world, backups=world, cells=world, releases=releases)
+    return Relocate(
+        world.instance.id, request, registry=world, world=world, backups=world, cells=world, releases=releases
+    )
 
 
 async def test_a_move_takes_the_memory_along() -> None:
@@ -65,7 +67,7 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
     assert list(world.computers) == ["hermes-local-cell2-next"]
     assert world.here().runs
     assert world.here().state == MEMORY
-    assert len(world.backups) == 1
+    assert len(world.kept_backups) == 1
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -206,17 +208,17 @@ async def test_what_is_on_a_living_machine_is_copied_before_a_backup_takes_its_p
     await world.release(world.here().id)
     steps = await walk(lambda: relocate(world, replace(MOVE, snapshot=snapshot.id)))
     assert steps.index("BackUp") < steps.index("Prepare")
-    assert [backup.why for backup in world.backups] == ["daily", "before move 1"]
+    assert [backup.why for backup in world.kept_backups] == ["daily", "before move 1"]
 
 
 async def test_an_agent_whose_machine_was_given_back_wakes_on_another() -> None:
     world = SmallWorld.lively()
     await walk(
         lambda: Suspend(
-            ADA.id, why="before suspend 1", keep=Keep.REMOVED, rows=world, world=world, copies=world, cells=world
+            ADA.id, why="before suspend 1", keep=Keep.REMOVED, registry=world, world=world, copies=world, cells=world
         )
     )
-    request = replace(MOVE, snapshot=world.backups[0].id)
+    request = replace(MOVE, snapshot=world.kept_backups[0].id)
     steps = await walk(lambda: relocate(world, request))
     assert steps[-1].startswith("the agent of ada is on")
     assert world.instance.status is InstanceStatus.RUNNING
@@ -238,7 +240,7 @@ async def test_a_machine_of_somebody_else_is_left_alone() -> None:
     for _ in range(3):  # until the next machine is there
         seen = await work.observe()
         await work.do(work.decide(seen), seen)  # type: ignore[arg-type] # a step, at these moments
-    next_one = world.computers[world.spares[0].name]
+    next_one = world.computers[world.spare_machines[0].name]
     next_one.owner = type(ADA.id)("somebody-else")
     steps = await walk(lambda: relocate(world))
     assert steps[-1].startswith("BrokenInvariantError")

@@ -23,6 +23,7 @@ from hermesops.model.operation import (
 )
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
+from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA
 from tests.support.small_world import AT, MEMORY
 
@@ -58,7 +59,7 @@ OPERATION = Operation(
 
 
 @dataclass
-class World:
+class World(FakeRegistry):
     """One lent machine, a backup, a cell.
 
     Attributes:
@@ -79,36 +80,36 @@ class World:
     taken: int = 0
     checks: list[tuple[str, str]] = field(default_factory=list)
 
-    def get_instance(self, _instance_id: InstanceId) -> Instance:
+    def instances_get(self, _instance_id: InstanceId) -> Instance:
         return self.instance
 
-    def list_backups(self, _instance_id: InstanceId) -> list[Backup]:
+    def backups_list(self, _instance_id: InstanceId) -> list[Backup]:
         return [self.backup] if self.backup else []
 
-    def list_spares(self, *, purpose: Purpose, instance_id: InstanceId) -> list[Spare]:
+    def spares_list(self, *, purpose: Purpose, instance_id: InstanceId) -> list[Spare]:
         assert (purpose, instance_id) == (Purpose.DRILL, ADA.id)
         return [self.spare] if self.spare else []
 
-    def operation_steps(self, _operation_id: OperationId) -> list[OperationStep]:
+    def operations_steps(self, _operation_id: OperationId) -> list[OperationStep]:
         return [OperationStep(AT + timedelta(minutes=1), "taking a machine", "", "")] if self.taken else []
 
-    def note_check(self, backup_id: str, problem: str, *, where: str) -> None:
+    def backups_record_check(self, backup_id: str, problem: str, *, where: str) -> None:
         assert self.backup
         assert backup_id == self.backup.id
         self.checks.append((problem, where))
         self.backup = replace(self.backup, checked_at=AT + timedelta(minutes=1, seconds=9), checked=problem)
 
-    def set_spare_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:
+    def spares_set_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:
         assert self.spare
         assert why
         self.spare = replace(self.spare, name=name, machine_id=machine_id)
 
-    def retire_spare(self, _name: MachineName, *, why: str) -> None:
+    def spares_retire(self, _name: MachineName, *, why: str) -> None:
         assert self.spare
         assert why
         self.spare = replace(self.spare, wanted=False)
 
-    def forget_spare(self, _name: MachineName, *, why: str) -> None:
+    def spares_forget(self, _name: MachineName, *, why: str) -> None:
         assert why
         assert self.machine is None, "a machine was forgotten that is still there"
         self.spare = None
@@ -157,7 +158,7 @@ class World:
         self.holds_state = self.holds_state and self.spare.wanted
 
     def work(self) -> Drill:
-        return Drill(OPERATION, rows=self, world=self, backups=self, cells=self, take=self.take)
+        return Drill(OPERATION, registry=self, world=self, backups=self, cells=self, take=self.take)
 
 
 async def run(world: World, *, killed_after: int = 0) -> Done | Refused:
@@ -219,7 +220,7 @@ async def test_a_backup_that_is_pruned_meanwhile_leaves_no_machine() -> None:
 async def test_a_machine_that_somebody_gave_up_is_destroyed_and_another_taken() -> None:
     world = World()
     await world.take(ADA)
-    world.retire_spare(NAME, why="by hand")
+    world.spares_retire(NAME, why="by hand")
     assert isinstance(await run(world), Done)
     assert world.taken == 2
 

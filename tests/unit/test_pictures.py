@@ -1,0 +1,37 @@
+"""The README's pictures: that of the packages is in step with the arrows, and none of them loads anything."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.architecture_picture import ROOT, architecture, layers
+from tests.support.pictures import PICTURES, drawn
+
+SHOWN = re.findall(r"\]\((runbooks/pictures/[\w-]+\.svg)\)", (ROOT / "README.md").read_text())
+
+
+def test_the_packages_picture_is_in_step_with_the_arrows() -> None:
+    assert (PICTURES / "architecture.svg").read_text() == architecture(), "make pictures draws it anew"
+
+
+def test_every_package_is_in_it() -> None:
+    drawn_packages = {name for layer in layers() for name in layer}
+    assert {path.parent.name for path in (ROOT / "hermesops").glob("*/__init__.py")} <= drawn_packages
+
+
+@pytest.mark.parametrize("picture", SHOWN)
+def test_a_picture_that_the_readme_shows_loads_nothing(picture: str) -> None:
+    told = Path(ROOT / picture).read_text()
+    assert "http" not in told.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_readme_shows_the_fleet_a_rollout_and_the_packages() -> None:
+    assert {Path(picture).stem for picture in SHOWN} == {"fleet-status", "halted-rollout", "architecture"}
+
+
+def test_a_terminal_is_drawn_with_its_colours_and_without_its_codes() -> None:
+    told = drawn("\x1b[31mbroken\x1b[0m <b>", "hermesops fleet status")
+    assert ">broken<" in told.replace("&#160;", " ")
+    assert "\x1b" not in told
+    assert "&lt;b&gt;" in told
