@@ -279,7 +279,7 @@ class OwnCertificate:
     """The platform service's own certificate, signed by the authority and renewed every few minutes.
 
     Args:
-        rows: The registry, with the authorities whose certificates are accepted.
+        registry: Has the authorities whose certificates are accepted.
         hosts: Names or addresses at which machines reach the service.
         life: Of a certificate.
         clock: Seconds of a monotonic clock.
@@ -288,13 +288,13 @@ class OwnCertificate:
     def __init__(
         self,
         authority: Authority,
-        rows: Registry,
+        registry: Registry,
         hosts: Sequence[str],
         life: timedelta,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._authority = authority
-        self._rows = rows
+        self._registry = registry
         self._hosts = hosts
         self._life = life
         self._clock = clock
@@ -321,4 +321,4 @@ class OwnCertificate:
 
     def _make(self) -> ssl.SSLContext:
         served = self._authority.serve(self._hosts, life=self._life)
-        return context_of(served.pem, served.key, "".join(self._rows.certificates.list_authorities()))
+        return context_of(served.pem, served.key, "".join(self._registry.certificates.list_authorities()))

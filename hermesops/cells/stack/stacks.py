@@ -37,8 +37,8 @@ class CellObservation:
 class CellState:
     """Observes cells; changes nothing."""
 
-    def __init__(self, rows: Registry, engine: Engine, programs: Programs) -> None:
-        self._rows = rows
+    def __init__(self, registry: Registry, engine: Engine, programs: Programs) -> None:
+        self._registry = registry
         self._engine = engine
         self._programs = programs
 
@@ -73,11 +73,9 @@ class CellState:
         return change_preview_of(seen.spec, seen.machines_to_delete, seen.state, shown, drift, resized=seen.resized)
 
     async def _observe(self, cell: CellName) -> CellObservation:
-        rows = self._rows
-        resized = rows.cells.resized_machines(cell)
-        return CellObservation(
-            rows.cells.spec(cell), rows.cells.machines_to_delete(cell), resized, await self.state(cell)
-        )
+        cells = self._registry.cells
+        resized = cells.resized_machines(cell)
+        return CellObservation(cells.spec(cell), cells.machines_to_delete(cell), resized, await self.state(cell))
 
     async def _preview(self, spec: CellSpec, state: Mapping[str, Any], only: frozenset[MachineName]) -> Preview:
         stack = stack_of(spec.name)
@@ -169,7 +167,7 @@ class CellStacks(CellState):
 
     def __init__(
         self,
-        rows: Registry,
+        registry: Registry,
         engine: Engine,
         programs: Programs,
         hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
@@ -179,7 +177,7 @@ class CellStacks(CellState):
         tell: Tell | None = None,
         warn: Tell | None = None,
     ) -> None:
-        super().__init__(rows, engine, programs)
+        super().__init__(registry, engine, programs)
         self._hold_lease = hold_lease
         self._guard = guard
         self._slots = asyncio.Semaphore(parallel)
@@ -303,7 +301,7 @@ class CellStacks(CellState):
             changed = (await up(self._programs.program(kept(spec, protected), machines_to_delete))).changes
         done = await up(self._programs.program(spec, frozenset()))
         if not only:
-            self._rows.cells.record_applied(cell)
+            self._registry.cells.record_applied(cell)
         return UpResult(stack, (*changed, *done.changes), done.outputs)
 
 
