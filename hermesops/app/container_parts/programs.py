@@ -69,7 +69,7 @@ class CellPrograms:
         return FleetProgram(spec, released, data_gb=self._data_gb)
 
     def importing(self, spec: "CellSpec", ids: Mapping[MachineName, MachineId]) -> Callable[[], None]:
-        """The program of one cell that names some of its machines by their ids; see ``cells.stack.imports``."""
+        """The program of one cell that names some of its machines by their ids; see ``cells.stack.state_repair``."""
         from hermesops.stacks.fleet import FleetProgram
 
         return FleetProgram(spec, imported=ids, data_gb=self._data_gb)

@@ -50,7 +50,7 @@ class Releasing:
         return await self._built(partial(builder_of(self._app).build, order), note)
 
     async def rebuild(self, lock: "Lock", given: "Sequence[Path]", *, note: str) -> "Built":
-        """Have this very release, whole; see ``release.builder.rebuild.Rebuilder``."""
+        """Have this very release, whole; see ``release.builder.build.Rebuilder``."""
         from hermesops.app.services.release_builds import builder_of
         from hermesops.release.builder.build import Rebuilder
 
