@@ -19,7 +19,7 @@ from hermesops.settings import Environment
 if TYPE_CHECKING:
     from hermesops.app.container_parts.registry import RegistryPlace
     from hermesops.app.services.change_guard import Guards
-    from hermesops.app.services.mass_changes import ApprovedList, MassChanges
+    from hermesops.app.services.mass_changes import MassChanges
     from hermesops.cells.stack.stacks import CellStacks
     from hermesops.cells.stack.state_repair import CellImports, CellStates
     from hermesops.engine.interface import Engine
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hermesops.model.check import Check
     from hermesops.model.contradiction import Contradiction
     from hermesops.model.stack import StackRef
+    from hermesops.operations.kinds import ApprovedList
     from hermesops.operations.lease import LeaseKeeper
     from hermesops.registry import Registry
     from hermesops.release import Releases
@@ -215,7 +216,7 @@ class Container:
         """What this computer and this environment lack."""
         from hermesops.doctor.computer import check_computer
         from hermesops.doctor.environment import check_all
-        from hermesops.localcloud.world.machine_kind import is_simulated
+        from hermesops.localcloud.world.files import is_simulated
 
         real = self.env.is_local and self.env.settings.local_driver != "sim" and not is_simulated(self.env.world)
         looks = {"registry": self.registry_opens, "vendor": self.vendor_answers}
@@ -232,7 +233,7 @@ class Container:
         from hermesops.doctor.computer import free_room
         from hermesops.localcloud.drivers.nspawn.computer import resources
 
-        room = resources.free_room_of(_existing(self.env.world), [])
+        room = resources.free_resources(_existing(self.env.world), [])
         return free_room(room.machines, room)
 
     async def registry_opens(self) -> str:

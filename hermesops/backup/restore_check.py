@@ -22,7 +22,7 @@ from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, Un
 from hermesops.model.backup import Backup
 from hermesops.model.state import State
 from hermesops.node.state import contents
-from hermesops.node.state.archive.unpack import Bounds
+from hermesops.node.state.unpack import Bounds
 from hermesops.node.untrusted import foreign_text, strict_json
 from hermesops.registry import Registry
 

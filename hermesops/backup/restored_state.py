@@ -13,8 +13,8 @@ from typing import Any
 
 from hermesops.backup.confinement import Limits, UnconfinedError, confine
 from hermesops.node.errors import NodeError, NotReadyError
-from hermesops.node.state.archive import unpack
-from hermesops.node.state.archive.tar_stream import unreadable
+from hermesops.node.state import unpack
+from hermesops.node.state.digest import unreadable
 
 UNCONFINED, NOT_HERE = "unconfined", "not here"
 """Kinds of errors that say nothing against the backup: the reader cannot be confined here, or disk is lacking."""

@@ -3,15 +3,14 @@
 It does not observe whether that is done: the engine does, and a run too many changes nothing.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
 
 from hermesops.cells.changes.guard import NO_OVERRIDES, Overrides
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Done
 from hermesops.model.stack import ChangeKind, UpResult
+from hermesops.operations.kinds import StackUpIntent
 
 
 def subject_of(cell: CellName) -> str:
@@ -36,29 +35,23 @@ class UpRequest:
     saved: str = ""
     approval: str = ""
 
-    def to_intent(self) -> dict[str, object]:
-        """As the row keeps it."""
-        named = self.named
-        return {
-            "cell": self.cell,
-            "only": sorted(self.only),
-            "named": sorted(named.machines),
-            "share": named.share,
-            "budget": None if named.budget is None else str(named.budget),
-            "saved": self.saved,
-            "approval": self.approval,
-        }
+    def to_intent(self) -> StackUpIntent:
+        """As its operation's row keeps it."""
+        return StackUpIntent(
+            cell=self.cell,
+            only=self.only,
+            named=self.named.machines,
+            share=self.named.share,
+            budget=self.named.budget,
+            saved=self.saved,
+            approval=self.approval,
+        )
 
     @classmethod
-    def from_intent(cls, intent: Mapping[str, Any]) -> "UpRequest":
+    def of(cls, intent: StackUpIntent) -> "UpRequest":
         """As it was asked."""
-        budget = intent["budget"]
-        named = Overrides(_machines(intent["named"]), intent["share"], None if budget is None else Decimal(budget))
-        return cls(CellName(intent["cell"]), _machines(intent["only"]), named, intent["saved"], intent["approval"])
-
-
-def _machines(names: Iterable[str]) -> frozenset[MachineName]:
-    return frozenset(MachineName(name) for name in names)
+        named = Overrides(intent.named, intent.share, intent.budget)
+        return cls(intent.cell, intent.only, named, intent.saved, intent.approval)
 
 
 @dataclass(frozen=True)

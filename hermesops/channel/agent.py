@@ -13,6 +13,7 @@ from hermesops.justavps.proxy import Port, ProxyAnswer, ProxyClient
 from hermesops.justavps.wire import Machine
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
+from hermesops.node.instance.agent.api import says_ok
 from hermesops.node.untrusted import strict_json
 
 AGENT_PORT = 8642
@@ -145,7 +146,7 @@ def health_of(answer: ProxyAnswer) -> GatewayHealth:
         return GatewayHealth.SILENT
     if said.get("gateway_state") == "draining":
         return GatewayHealth.DRAINING
-    return GatewayHealth.OK if said.get("status") == "ok" else GatewayHealth.DEGRADED
+    return GatewayHealth.OK if says_ok(said) else GatewayHealth.DEGRADED
 
 
 def piece_of(kind: str, data: str) -> Piece | None:

@@ -17,9 +17,8 @@ from hermesops.model.plan import Plan
 from hermesops.model.recovery import Recovered
 from hermesops.model.route import ModelToken
 from hermesops.node.errors import BadRequestError
-from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.layout import Layout
-from hermesops.node.protocol import Payload, identity_from_json
+from hermesops.node.protocol import Credential, Payload, identity_from_json
 
 _LAYOUT = Layout()
 

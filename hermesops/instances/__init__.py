@@ -1,1 +1,1 @@
-"""From a user's first minute to the last: decide (pure) and do."""
+"""Instances from provision to termination: requests open operations, workflows do them."""

@@ -1,4 +1,4 @@
-"""What falls due without anybody asking: agents whose days of grace are over, machines that were kept for a while."""
+"""Ends agents whose days of grace are over, and gives back machines that were kept for a while."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def due_of(
     drilled: frozenset[InstanceId] = frozenset(),
     rolls_out: bool = False,
 ) -> Due:
-    """What has fallen due. Pure.
+    """What is due. Pure.
 
     Args:
         ends: Instances past their grace.
@@ -75,49 +75,43 @@ def due_of(
     return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
 
 
+@dataclass
 class Upkeep:
-    """Does what has fallen due; safe to repeat, and to be killed.
+    """Does what is due; safe to repeat, and to be killed.
 
-    Args:
-        registry: The registry.
-        cells: Stacks of cells.
+    Attributes:
         end: Ends one instance, as its command does.
         kept: How long a machine that was left is kept.
     """
 
-    def __init__(
-        self, registry: Registry, cells: Cells, end: Callable[[Instance], Awaitable[object]], kept: timedelta
-    ) -> None:
-        self._registry = registry
-        self._cells = cells
-        self._end = end
-        self._kept = kept
+    registry: Registry
+    cells: Cells
+    end: Callable[[Instance], Awaitable[object]]
+    kept: timedelta
 
     def due(self) -> Due:
-        """What has fallen due by now."""
-        unfinished = self._registry.operations.list(unfinished=True)
+        """What is due now."""
+        unfinished = self.registry.operations.list(unfinished=True)
         busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
         drills = frozenset(one.subject for one in unfinished if one.kind is OperationKind.DRILL)
-        spares = self._registry.spares.list()
+        spares = self.registry.spares.list()
         lent = {spare.instance_id for spare in spares if spare.purpose is Purpose.DRILL and spare.instance_id}
         drilled = frozenset(id_ for id_ in lent if drill_subject(id_) in drills)
-        ends = self._registry.instances.past_grace()
+        ends = self.registry.instances.past_grace()
         rolls_out = any(one.kind is OperationKind.ROLLOUT for one in unfinished)
-        return due_of(
-            ends, spares, busy, now=self._registry.now(), kept=self._kept, drilled=drilled, rolls_out=rolls_out
-        )
+        return due_of(ends, spares, busy, now=self.registry.now(), kept=self.kept, drilled=drilled, rolls_out=rolls_out)
 
     async def apply(self, due: Due) -> list[Done]:
-        """Do it, one after the other; what cannot be done, or hangs, is told and stops nothing else."""
+        """Do it, one after the other; what fails or hangs is reported and stops nothing else."""
         names = [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
-        told = [*await problems(due.ends, self._end, _LIMITS), *await problems(due.leaves, self._leave, _LIMITS)]
+        told = [*await problems(due.ends, self.end, _LIMITS), *await problems(due.leaves, self._leave, _LIMITS)]
         return [Done(name, problem) for name, problem in zip(names, told, strict=True)]
 
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"
-        self._registry.spares.retire(spare.name, why=why)
-        await self._cells.apply(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
-        self._registry.spares.forget(spare.name, why=why)
+        self.registry.spares.retire(spare.name, why=why)
+        await self.cells.apply(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
+        self.registry.spares.forget(spare.name, why=why)
 
     async def _holds(self, cell: CellName, name: MachineName) -> bool:
-        return await self._cells.holds(cell, name)
+        return await self.cells.holds(cell, name)

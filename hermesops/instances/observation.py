@@ -1,4 +1,4 @@
-"""What lifecycle sees when it looks: the instance's row, its machine, the node on it, the gateway behind the proxy.
+"""An instance as it is observed: its row, its machine, the node on it, the gateway behind the proxy.
 
 Plain data, so that deciding stays pure and a test can write down any situation.
 """
@@ -67,6 +67,11 @@ class Observation:
     node: NodeState | None = None
     gateway: GatewayHealth | None = None
     is_backed_up: bool = False
+
+    @property
+    def existing_machine(self) -> MachineState | None:
+        """The machine; ``None`` when the vendor lists none, or says that it was deleted."""
+        return None if self.machine is None or self.machine.status is MachineStatus.DELETED else self.machine
 
     @property
     def own_node(self) -> NodeState | None:

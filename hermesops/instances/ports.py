@@ -1,37 +1,19 @@
-"""What several works of lifecycle need from others; what one alone needs stands with it."""
+"""What instances need from other packages, which they must not import; ``hermesops.app`` hands it to them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
-from hermesops.instances.observation import Observation
+from hermesops.justavps.wire import Image as VendorImage
 from hermesops.model.backup import Backup
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
-from hermesops.model.instance import Instance
-from hermesops.model.state import State
-
-
-class Observes(Protocol):
-    """The world, as far as it is looked at."""
-
-    async def observe(self, instance_id: InstanceId) -> Observation:
-        """See one instance whole."""
-
-
-class AwaitsGateways(Observes, Protocol):
-    """The world, for whoever starts gateways."""
-
-    async def await_gateway(self, instance: Instance, machine_id: MachineId) -> None:
-        """Return once the gateway is healthy through the proxy."""
-
-
-class HandsOver(AwaitsGateways, Protocol):
-    """The world, for whoever hands machines their payload."""
-
-    def payload_digest(self, instance: Instance) -> str:
-        """Digest of what the instance's node should have been given."""
-
-    async def personalise(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
-        """Give the node its payload, with a certificate where it asks for one."""
+from hermesops.model.cell import Cell, Placement
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
+from hermesops.model.instance import Instance, InstanceSecrets
+from hermesops.model.plan import Plan
+from hermesops.model.release import ReleaseId
+from hermesops.model.route import PresentToken
+from hermesops.model.user import User
+from hermesops.node.protocol import Credential
 
 
 class Cells(Protocol):
@@ -44,36 +26,127 @@ class Cells(Protocol):
         """Run the cell's stack for the rows as they are, unless that has become needless."""
 
 
-class Rests(Observes, Protocol):
-    """The world, for whoever brings gateways to rest."""
+class ChooseCell(Protocol):
+    """Chooses where a new machine goes."""
 
-    async def start_machine(self, machine_id: MachineId) -> None:
-        """Boot it."""
-
-    async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
-        """Return once it is ready and hermes-node answers."""
-
-    async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
-        """Switch it off and return once it is."""
-
-    async def fence(self, instance: Instance, machine_id: MachineId) -> None:
-        """Let turns under way end, then stop the gateway for good."""
-
-    async def release(self, machine_id: MachineId) -> None:
-        """Take the fence away and start the gateway."""
-
-    async def state(self, machine_id: MachineId) -> State | None:
-        """What the state on a machine amounts to; ``None`` when it does not answer."""
+    def __call__(self, cells: Sequence[Cell], *, plan: Plan, region: str, size: int, plans_apart: bool) -> Placement:
+        """Choose a cell."""
 
 
-class Copies(Protocol):
-    """Backups of instances, made and put back under a lease."""
+class Pool(Protocol):
+    """Machines that wait for users."""
+
+    async def claim(
+        self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
+    ) -> Instance | None:
+        """Make a ready one the user's, whose row is made then; ``None`` when there is none."""
+
+
+class Budget(Protocol):
+    """What may be spent."""
+
+    async def refuse_unaffordable(self, *rented: tuple[str, str]) -> None:
+        """Raise RefusedError when more machines of these server types and regions would pass the budget."""
+
+
+class Backups(Protocol):
+    """Backups of instances, made, proved and restored under a lease."""
 
     async def reach(self) -> object:
-        """Make sure that where copies are kept answers."""
+        """Make sure that where backups are kept answers."""
 
     def made(self, instance_id: InstanceId, why: str) -> Backup | None:
-        """The copy that was made for that."""
+        """The backup that was made for that."""
+
+    def newest(self, instance_id: InstanceId) -> Backup | None:
+        """The one made last."""
+
+    def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
+        """One backup of an instance."""
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
-        """Copy the state on a machine, unless it was copied for that before."""
+        """Back up the state on a machine, unless it was backed up for that before."""
+
+    async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
+        """Put a backup's state on a machine whose gateway is fenced, and compare."""
+
+    async def prove(self, instance: Instance, backup: Backup) -> Backup:
+        """Restore a backup somewhere and compare; what came of it is in its row."""
+
+    async def revoke(self, instance_id: InstanceId) -> None:
+        """End what an instance's machine could open its repository with; the backups stay."""
+
+
+class SnapshotImages(Protocol):
+    """The vendor's images of single instances."""
+
+    async def named(self, name: str) -> VendorImage | None:
+        """The image of a name."""
+
+    async def save(self, machine_id: MachineId, name: str) -> None:
+        """Begin to save a machine's disk."""
+
+    async def await_end(self, image_id: str) -> None:
+        """Return once it is saved, or given up."""
+
+    async def drop(self, instance_id: InstanceId, *, why: str) -> None:
+        """Delete an instance's."""
+
+
+class Releases(Protocol):
+    """What agents run."""
+
+    async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
+        """The release that goes with an agent, where machines can be brought it.
+
+        Args:
+            instance_id: Whose.
+            told: What its machine says that it runs; empty where it says nothing.
+        """
+
+    async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
+        """Have a machine without an instance run a release."""
+
+
+class Bundle(Protocol):
+    """A release as machines are handed it."""
+
+    @property
+    def id(self) -> ReleaseId:
+        """Which."""
+
+    def handout(self, python: str) -> bytes:
+        """What a machine with that Python is told of it."""
+
+    def blob(self, sha256: str) -> bytes | Path:
+        """One file of it."""
+
+
+class Keys(Protocol):
+    """Where an instance's secrets come from."""
+
+    def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
+        """The instance's keys."""
+
+    def renew(self, instance_id: InstanceId) -> PresentToken:
+        """Have its token for the model router be one that is worth handing out."""
+
+    def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
+        """Record that its machine has that token."""
+
+
+class Authority(Protocol):
+    """Who gives machines their certificates."""
+
+    def issue(
+        self,
+        request: str,
+        machine_id: MachineId,
+        *,
+        cell: CellName | None = None,
+        instance_id: InstanceId | None = None,
+    ) -> Credential:
+        """Give a machine a certificate of these names."""
+
+    def is_known(self, serial: str) -> bool:
+        """Whether a certificate is one that was issued here."""

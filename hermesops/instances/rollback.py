@@ -1,13 +1,13 @@
-"""One agent put back on the release that it ran before: by its own node, through whatever leads to its machine."""
+"""Rolls one agent back to the release that it ran before; needs its machine, and no registry."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from hermesops.channel import Channel, understood
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.justavps import Client
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.ids import MachineId, is_machine_name, user_id_from_alias, user_id_of
 from hermesops.model.release import ReleaseId
@@ -18,17 +18,10 @@ _AT_ONCE = 32
 _LOOK_S = 10.0
 
 
-class Vendor(Protocol):
-    """JustAVPS, as far as machines are found there."""
-
-    async def list_machines(self) -> Sequence[Machine]:
-        """Every machine of the account."""
-
-
 async def roll_back_release(
     slots: ReleaseClient, machine_id: MachineId, *, to: str, loses: bool, title: str, even_revoked: bool = False
 ) -> RollbackResult:
-    """Put a machine back; safe to call twice, and done already it says so.
+    """Roll a machine back; safe to call twice.
 
     Args:
         slots: Its releases, under the instance's lease or under none.
@@ -55,7 +48,7 @@ async def roll_back_release(
 
 
 async def find_machine(
-    vendor: Vendor, channel_to: Callable[[MachineId], Channel], text: str, *, environment: str
+    vendor: Client, channel_to: Callable[[MachineId], Channel], text: str, *, environment: str
 ) -> Machine:
     """The machine that an operator means, found without a registry.
 

@@ -1,44 +1,25 @@
-"""The way to a release and back, walked once on a machine without an instance, before users are asked to walk it.
+"""Rehearses upgrade and rollback of a release on a machine without an instance, before any user gets it.
 
-What was tried on a machine is not undone there: whoever lends it destroys it.
+Nothing that was tried on the machine is undone: whoever lends it destroys it.
 """
 
-from typing import Protocol
-
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.remote.releases import Bundle
+from hermesops.instances.ports import Bundle
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.ids import MachineId
-from hermesops.model.release import ReleaseId
 from hermesops.model.slot import Activation, SlotsState
 from hermesops.model.state import State
-
-
-class ReleaseSlots(Protocol):
-    """The releases on a machine; see ``instances.remote.releases``."""
-
-    async def observe(self, machine_id: MachineId) -> SlotsState | None:
-        """What is on it."""
-
-    async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
-        """Have it run a release, and stay on it."""
-
-    async def roll_back(self, machine_id: MachineId, *, to: ReleaseId | None = None) -> object:
-        """Switch it back."""
-
-
-class States(Protocol):
-    """What agents remember."""
-
-    async def state(self, machine_id: MachineId) -> State | None:
-        """The digest of a machine's state; ``None`` when it does not answer."""
 
 
 class NoRollbackError(RefusedError):
     """A machine did not come to the release, or not back from it whole."""
 
 
-async def walk(slots: ReleaseSlots, states: States, machine_id: MachineId, bundle: Bundle, *, before: Bundle) -> str:
-    """Bring a machine from one release to another and back; what was seen, in words.
+async def walk(
+    slots: ReleaseClient, states: PowerControl, machine_id: MachineId, bundle: Bundle, *, before: Bundle
+) -> str:
+    """Upgrade a machine from one release to another and roll it back; what was seen, in words.
 
     The state that goes both ways is what the older release has made on that machine.
 
@@ -47,7 +28,7 @@ async def walk(slots: ReleaseSlots, states: States, machine_id: MachineId, bundl
         states: Its state.
         machine_id: A machine that has no instance, and never will have one.
         bundle: The release.
-        before: The one that is gone back to; brought first where the machine runs another one.
+        before: The one that is rolled back to; deployed first where the machine runs another one.
 
     Raises:
         NoRollbackError: The release does not run there, or what comes back is not what was.
@@ -71,21 +52,21 @@ async def walk(slots: ReleaseSlots, states: States, machine_id: MachineId, bundl
     return f"a machine went to {bundle.id} and back to {before.id} ({done.rollback_method or 'unknown'}), with {was}"
 
 
-async def _deploy(slots: ReleaseSlots, machine_id: MachineId, bundle: Bundle, python: str) -> Activation:
+async def _deploy(slots: ReleaseClient, machine_id: MachineId, bundle: Bundle, python: str) -> Activation:
     done = await slots.deploy(machine_id, bundle, python=python)
     if done.problem:
         raise NoRollbackError(f"{bundle.id} does not run on a machine: {done.stage}: {done.problem}")
     return done
 
 
-async def _seen(slots: ReleaseSlots, machine_id: MachineId) -> SlotsState:
+async def _seen(slots: ReleaseClient, machine_id: MachineId) -> SlotsState:
     seen = await slots.observe(machine_id)
     if seen is None:
         raise UnavailableError(f"hermes-node on machine {machine_id} gives no answer")
     return seen
 
 
-async def _state(states: States, machine_id: MachineId) -> State:
+async def _state(states: PowerControl, machine_id: MachineId) -> State:
     state = await states.state(machine_id)
     if state is None:
         raise UnavailableError(f"hermes-node on machine {machine_id} does not tell its state")

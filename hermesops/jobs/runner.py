@@ -1,8 +1,7 @@
-"""What falls due without anybody asking, done by whichever worker looks first; one at a time does each.
+"""Runs scheduled jobs: whichever worker looks first does a job that is due, and one worker at a time.
 
-What is due follows from the rows of what it is about, never from a memory of having done it. The memory that there is
-says when a job was last begun, so that one that fails is not begun over and over.
-It must not know any job: those are put together in ``hermesops.app``.
+What is due follows from the rows that a job is about, never from a record of having done it. What is recorded is when a
+job last began, so that one that fails is not begun over and over. ``hermesops.app`` composes the jobs.
 """
 
 import asyncio
@@ -155,7 +154,7 @@ class JobScheduler:
             try:
                 self._look()
             except HermesError as error:
-                _log.warning("chores_wait", problem=error.message)
+                _log.warning("jobs_wait", problem=error.message)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_S)
         if self._turns:

@@ -9,19 +9,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node.errors import UNFINISHED, NodeError, NotReadyError
-from hermesops.node.instance import drain, fence, fencing_token, probe, status, volume
+from hermesops.node.errors import ExitCode, NodeError
+from hermesops.node.instance import certificate, drain, fencing, status, volume
 from hermesops.node.instance.agent.installation import agent_of
-from hermesops.node.instance.identity import certificate
-from hermesops.node.instance.personalise import configure, personalise
-from hermesops.node.instance.warm_start import warm_up
+from hermesops.node.instance.personalise import configure, personalise, warm_up
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken
-from hermesops.node.release import commands as release_commands
+from hermesops.node.release import activate, activation, fetch, integrity, inventory, rollback
+from hermesops.node.release.documents.lock import release_id
 from hermesops.node.release.slots.disk import DiskSlots
-from hermesops.node.state import backup
+from hermesops.node.state import adapter, backup
 from hermesops.node.system import as_user, core_dump
+
+_Answer = tuple[dict[str, Any], ExitCode]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,61 +31,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     core_dump.forbid()
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == [as_user.WORD]:
-        return as_user.main(words[1:])
-    return run(arguments, _machine_at, sys.stdout, sys.stderr)
-
-
-def _machine_at(root: Path) -> Machine:
-    layout = Layout(root)
-    return Machine(layout, slots=DiskSlots(layout))
+        return adapter.main(words[1:])
+    return run(arguments, lambda root: Machine(Layout(root), slots=DiskSlots(Layout(root))), sys.stdout, sys.stderr)
 
 
 def run(arguments: Sequence[str] | None, machine_at: Callable[[Path], Machine], stdout: TextIO, stderr: TextIO) -> int:
-    """Run one command on a machine, which is asked for by its root; the exit code."""
+    """Run one command on a machine, which is made of its root; the exit code."""
     words = _parser().parse_args(arguments)
     try:
         machine = machine_at(words.root)
         if words.command == "export":  # its answer is lines, written where stdout is
             machine.state.export(agent_of(machine).home, stdout)
-            return 0
+            return ExitCode.OK
         answer, code = _answer(words, machine, stdout)
     except NodeError as error:
         answer, code = {"error": str(error), "kind": type(error).__name__}, error.exit_code
     except OSError as error:
-        answer, code = {"error": str(error), "kind": "OSError"}, NotReadyError.exit_code
+        answer, code = {"error": str(error), "kind": "OSError"}, ExitCode.NOT_READY
     if "error" in answer:
         stderr.write(f"hermes-node: {answer['error']}\n")
     stdout.write(json.dumps(answer, sort_keys=True) + "\n")
     return code
 
 
-def _answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> tuple[dict[str, Any], int]:
-    if words.command == "release":
-        return release_commands.answer(words, machine, stdout)
-    if words.command == "health":
-        health = status.health(machine)
-        return health.to_json(), health.exit_code
-    if words.command == "drain":
-        answer, drained = drain.drain(machine, deadline_s=words.deadline, lease=_lease(words))
-        return answer, 0 if drained else UNFINISHED
-    return _COMMANDS[words.command](words, machine), 0
+def _answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> _Answer:
+    match words.command:
+        case "release":
+            return _release(words, machine, stdout)
+        case "health":
+            health = status.health(machine)
+            return health.to_json(), health.exit_code
+        case "drain":
+            answer, drained = drain.drain(machine, deadline_s=words.deadline, lease=_lease(words))
+            return answer, ExitCode.OK if drained else ExitCode.UNFINISHED
+    return _COMMANDS[words.command](words, machine), ExitCode.OK
 
 
 def _personalise(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
-    return asdict(
-        personalise(
-            machine,
-            words.path,
-            wait_s=words.wait,
-            replace_instance=words.replace_instance,
-            lease=_lease(words),
-        )
+    outcome = personalise(
+        machine, words.path, wait_s=words.wait, replace_instance=words.replace_instance, lease=_lease(words)
     )
+    return asdict(outcome)
 
 
 def _admit(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
     with machine.files.locked(machine.layout.lock):
-        fencing_token.admit(machine, _lease(words))
+        fencing.admit(machine, _lease(words))
     return {"lease": words.lease}
 
 
@@ -109,7 +101,52 @@ def _volume(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
         case "want":
             return volume.want(machine, words.gigabytes, lease=_lease(words))
         case _:
-            return volume.told(machine) or {}
+            return volume.show(machine) or {}
+
+
+def _activate(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> _Answer:
+    def progress(event: str) -> None:
+        stdout.write(json.dumps({"event": event}) + "\n")
+        stdout.flush()
+
+    options = activate.Options(words.confirm_within, words.drain, words.interrupt, not words.no_trial)
+    return activate.activate(machine, release_id(words.release), options, lease=_lease(words), progress=progress)
+
+
+def _release(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> _Answer:
+    match words.action:
+        case "fetch":
+            return fetch.fetch(machine, words.path, lease=_lease(words))
+        case "activate":
+            return _activate(words, machine, stdout)
+        case "confirm":
+            return activate.confirm(machine, release_id(words.release), lease=_lease(words)), ExitCode.OK
+        case "rollback":
+            return rollback.rollback(
+                machine,
+                to=words.to,
+                loses=words.lose,
+                even_revoked=words.even_revoked,
+                drain_s=words.drain,
+                lease=_lease(words),
+            )
+        case "cancel":
+            return activation.cancel(machine), ExitCode.OK
+        case "ready":
+            return activate.ask_untouched(machine), ExitCode.OK
+        case "gc":
+            return inventory.gc(machine, keep=max(1, words.keep), lease=_lease(words)), ExitCode.OK
+        case "check":  # on a real machine ``integrity.main`` is run instead, without the imports of this module
+            return integrity.check(
+                machine.layout,
+                machine.files.read,
+                lambda port: machine.system.ask(port, "/health").status != 0,
+                current=machine.files.link_target,
+            )
+        case "settle":
+            return rollback.settle(machine), ExitCode.OK
+        case _:
+            return inventory.show(machine), ExitCode.OK
 
 
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]] = {
@@ -120,14 +157,14 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     ),
     "admit": _admit,
     "undrain": lambda words, machine: drain.undrain(machine, lease=_lease(words)),
-    "fence": lambda words, machine: fence.fence(machine, lease=_lease(words)),
-    "unfence": lambda words, machine: fence.unfence(machine, lease=_lease(words)),
+    "fence": lambda words, machine: fencing.fence(machine, lease=_lease(words)),
+    "unfence": lambda words, machine: fencing.unfence(machine, lease=_lease(words)),
     "state": lambda _, machine: backup.state(machine),
     "backup": lambda words, machine: backup.backup(machine, words.path, lease=_lease(words)),
     "restore": lambda words, machine: backup.restore(machine, words.path, lease=_lease(words)),
     "certificate": _certificate,
     "volume": _volume,
-    "probe": lambda words, machine: probe.probe(machine, since=words.since, turn_s=words.turn),
+    "probe": lambda words, machine: status.probe(machine, since=words.since, turn_s=words.turn),
     "status": lambda _, machine: status.status(machine),
 }
 
@@ -146,18 +183,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     leased = argparse.ArgumentParser(add_help=False)
     leased.add_argument(
-        "--lease", default="", metavar="EPOCH.COUNTER,SUBJECT,HOLDER", help="refuse if a newer one has been here"
+        "--lease", default="", metavar="EPOCH.COUNTER,SUBJECT,HOLDER", help="refuse if the machine has seen a newer one"
     )
-    given = commands.add_parser("personalise", parents=[waiting, leased], help="make this machine a user's agent")
-    given.add_argument("path", type=Path, help="the payload, root's and mode 0600; it is removed")
-    given.add_argument("--replace-instance", default="", metavar="ID", help="the instance this machine may stop being")
+    command = commands.add_parser("personalise", parents=[waiting, leased], help="make this machine a user's agent")
+    command.add_argument("path", type=Path, help="the payload, root's and mode 0600; it is removed")
+    command.add_argument("--replace-instance", default="", metavar="ID", help="the instance that it may stop being")
     commands.add_parser("configure", parents=[waiting, leased], help="render the managed files again")
-    warming = commands.add_parser("warm", parents=[waiting, leased], help="run the gateway before there is a user")
-    warming.add_argument("--model-base-url", required=True, metavar="URL", help="the model router, with /v1")
-    commands.add_parser("admit", parents=[leased], help="only the check of the lease, before what is done otherwise")
-    draining = commands.add_parser("drain", parents=[leased], help="let the agent finish, and take nothing new")
-    draining.add_argument(
-        "--deadline", type=float, default=60.0, metavar="SECONDS", help="then say what is left, with exit code 7"
+    command = commands.add_parser("warm", parents=[waiting, leased], help="run the gateway before there is a user")
+    command.add_argument("--model-base-url", required=True, metavar="URL", help="the model router, with /v1")
+    commands.add_parser("admit", parents=[leased], help="only check the lease, before a change by other means")
+    command = commands.add_parser("drain", parents=[leased], help="let the agent finish, and accept nothing new")
+    command.add_argument(
+        "--deadline", type=float, default=60.0, metavar="SECONDS", help="then report what is left, with exit code 7"
     )
     commands.add_parser("undrain", parents=[leased], help="let the agent take turns again")
     commands.add_parser("fence", parents=[leased], help="stop the gateway and let nothing start it, reboots included")
@@ -167,43 +204,68 @@ def _parser() -> argparse.ArgumentParser:
         ("backup", "copy the agent's state into a repository, encrypted"),
         ("restore", "put a copy in the place of the agent's state; the gateway is stopped"),
     ):
-        uploaded = commands.add_parser(name, parents=[leased], help=does)
-        uploaded.add_argument("path", type=Path, help="where and with what, root's and mode 0600; it is removed")
-    _certificate_parser(commands, leased)
-    _volume_parser(commands, leased)
-    release_commands.add_parser(commands, leased)
-    commands.add_parser("export", help="everything of the user's as lines of JSON")
-    commands.add_parser("health", help="judge the agent: exit 0 well, 4 no answer, 8 something is wrong")
-    probing = commands.add_parser("probe", help="how the agent does, in figures")
-    probing.add_argument("--since", type=float, metavar="UNIX", help="count the log's errors from this moment on")
-    probing.add_argument(
-        "--turn", type=float, default=0.0, metavar="SECONDS", help="have it take a turn of its own, at most so long"
+        command = commands.add_parser(name, parents=[leased], help=does)
+        command.add_argument("path", type=Path, help="the repository and its keys, mode 0600; it is removed")
+    _add_certificate(commands, leased)
+    _add_volume(commands, leased)
+    _add_release(commands, leased)
+    commands.add_parser("export", help="all of the user's data as lines of JSON")
+    commands.add_parser("health", help="judge the agent: exit 0 healthy, 4 no answer, 8 a check failed")
+    command = commands.add_parser("probe", help="figures of the agent's health")
+    command.add_argument("--since", type=float, metavar="UNIX", help="count the log's errors from this moment on")
+    command.add_argument(
+        "--turn", type=float, default=0.0, metavar="SECONDS", help="let it take a turn of its own, at most so long"
     )
-    commands.add_parser("status", help="what runs here, and whose it is")
+    commands.add_parser("status", help="what runs here, and for which instance")
     return parser
 
 
-def _certificate_parser(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
-    certified = commands.add_parser("certificate", help="what this machine proves itself with")
-    actions = certified.add_subparsers(dest="action", required=True)
-    asking = actions.add_parser("request", parents=[leased], help="make the key where there is none, and ask with it")
-    asking.add_argument("--new", action="store_true", help="make another key: this one came with a copied disk")
-    given = actions.add_parser("install", parents=[leased], help="take a certificate for this machine's own")
-    given.add_argument("path", type=Path, help="the certificate with what belongs to it, mode 0600; it is removed")
+def _add_certificate(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
+    noun = commands.add_parser("certificate", help="the certificate of this machine")
+    actions = noun.add_subparsers(dest="action", required=True)
+    action = actions.add_parser("request", parents=[leased], help="make the key where there is none, and a request")
+    action.add_argument("--new", action="store_true", help="make another key: this one came with a copied disk")
+    action = actions.add_parser("install", parents=[leased], help="install a certificate of this machine's key")
+    action.add_argument("path", type=Path, help="the certificate and its authority, mode 0600; it is removed")
     actions.add_parser("renew", help="replace it by a fresh one through the platform, once it is due")
-    actions.add_parser("show", help="what it says, and until when it counts")
+    actions.add_parser("show", help="its names, and how long it is valid")
 
 
-def _volume_parser(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
-    data = commands.add_parser("volume", help="what its user's data are on")
-    actions = data.add_subparsers(dest="action", required=True)
-    actions.add_parser(
-        "open", help="mount it, with the key that the platform gives; waits for that as long as it takes"
-    )
+def _add_volume(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
+    noun = commands.add_parser("volume", help="the volume of the user's data")
+    actions = noun.add_subparsers(dest="action", required=True)
+    actions.add_parser("open", help="mount it, with the key that the platform gives; waits as long as it takes")
     actions.add_parser("close", help="unmount it and forget the key; the gateway is stopped")
-    wanted = actions.add_parser("want", parents=[leased], help="have it be larger from the next boot on")
-    wanted.add_argument("gigabytes", type=int, help="of 10^9 bytes")
+    action = actions.add_parser("want", parents=[leased], help="make it larger from the next boot on")
+    action.add_argument("gigabytes", type=int, help="of 10^9 bytes")
     actions.add_parser("show", help="what is mounted, how large, how full")
+
+
+def _add_release(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
+    noun = commands.add_parser("release", help="the releases on this machine, and which one runs")
+    actions = noun.add_subparsers(dest="action", required=True)
+    action = actions.add_parser("fetch", parents=[leased], help="take in a release; exit 7 while files are missing")
+    action.add_argument("path", type=Path, help="its handout, root's and mode 0600; it is removed")
+    action = actions.add_parser("activate", parents=[leased], help="try it, switch to it, roll back unless confirmed")
+    action.add_argument("release", help="id of one that was fetched")
+    action.add_argument("--confirm-within", type=float, default=60.0, metavar="SECONDS", help="else it is rolled back")
+    action.add_argument("--drain", type=float, default=60.0, metavar="SECONDS", help="for the agent to finish its work")
+    action.add_argument("--interrupt", action="store_true", help="interrupt what is left then; else exit 7")
+    action.add_argument("--no-trial", action="store_true", help="do not try it on a copy of the state first")
+    action = actions.add_parser("confirm", parents=[leased], help="let it stay")
+    action.add_argument("release", help="id of the one that is unconfirmed")
+    action = actions.add_parser("rollback", parents=[leased], help="run the slot before again")
+    action.add_argument("--to", default="", metavar="ID", help="another slot than the one before")
+    action.add_argument("--lose", action="store_true", help="even if rows written since do not fit there")
+    action.add_argument("--even-revoked", action="store_true", help="even to a revoked release")
+    action.add_argument("--drain", type=float, default=8.0, metavar="SECONDS", help="for the agent to finish its work")
+    actions.add_parser("cancel", help="give up a change that has not begun to switch")
+    action = actions.add_parser("gc", parents=[leased], help="remove slots and files that no rollback needs")
+    action.add_argument("--keep", type=int, default=2, metavar="SLOTS", help="at least so many")
+    actions.add_parser("check", help="ten checks that it is as it was installed, and runs; exit 8 where it is not")
+    actions.add_parser("ready", help="ask the running gateway what it has to answer after a change of release, too")
+    actions.add_parser("show", help="slots, which one runs, and the outcome of the last change")
+    actions.add_parser("settle", help="wait for the end of a change of release, and roll it back when it is due")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from hermesops.node.system import child_environment
+from hermesops.node.system import processes
 
 _FOLDER = Path(__file__).resolve().parent
 _NOT_SHIPPED = "build.py"
@@ -37,11 +37,8 @@ sys.exit(main())
 def zipapp(*, interpreter: str = "/usr/bin/python3 -I") -> bytes:
     """The program as an executable zip archive.
 
-    Not ``zipapp.create_archive``: it takes file times and folder order as they come.
-
-    Args:
-        interpreter: First line of the file. Isolated, so that nobody's PYTHONPATH or current folder gets into a
-            program that runs as root.
+    Not ``zipapp.create_archive``: it takes file times and folder order as they come. The interpreter is isolated, so
+    that nobody's PYTHONPATH or current folder gets into a program that runs as root.
     """
     modules = [path for path in sorted(_FOLDER.rglob("*.py")) if path.name != _NOT_SHIPPED]
     buffer = io.BytesIO()
@@ -68,7 +65,7 @@ def _compile(folder: Path, modules: Sequence[Path]) -> None:
     subprocess.run(
         [sys.executable, "-I", "-B", "-c", _COMPILES, str(folder), *names],
         check=True,
-        env=child_environment.ENVIRONMENT,
+        env=processes.ENVIRONMENT,
     )
 
 

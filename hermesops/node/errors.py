@@ -1,45 +1,57 @@
-"""Why hermes-node did not do what it was asked, as exit codes that mean what hermesops's own mean."""
+"""Why hermes-node did not do what it was asked, and its exit codes: this is their one home, controller included."""
 
+from enum import IntEnum
 from typing import ClassVar
 
-UNFINISHED = 7
-"""Exit code of what is not done yet: the agent is still at work, or files are missing. The same again goes on."""
 
-FAILED = 8
-"""Exit code of what was tried and did not do."""
+class ExitCode(IntEnum):
+    """What ``hermes-node`` ends with; 2, 3, 4, 7 and 8 mean what they mean of ``hermesops``."""
+
+    OK = 0
+    ERROR = 1
+    BAD_REQUEST = 2
+    REFUSED = 3
+    NOT_READY = 4
+    UNFINISHED = 7
+    """Not done yet: the agent is still busy, or files are missing. The same command continues."""
+
+    FAILED = 8
+    """Tried, and failed."""
+
+    OUTRANKED = 9
 
 
 class NodeError(Exception):
     """Something the caller can act on; the message holds no secret."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[ExitCode] = ExitCode.ERROR
 
 
 class BadRequestError(NodeError):
-    """The payload or the command is not what the protocol says; nothing was touched."""
+    """The payload or the command is not what the protocol says; nothing was changed."""
 
-    exit_code = 2
+    exit_code = ExitCode.BAD_REQUEST
 
 
 class RefusedError(NodeError):
-    """A guard said no (older epoch, somebody else's machine); nothing was touched."""
+    """A guard refused (older epoch, another instance's machine); nothing was changed."""
 
-    exit_code = 3
+    exit_code = ExitCode.REFUSED
 
 
 class NotReadyError(NodeError):
     """The machine lacks something, or the gateway does not answer: the same command may be repeated."""
 
-    exit_code = 4
+    exit_code = ExitCode.NOT_READY
 
 
 class UnhealthyError(NodeError):
-    """The gateway answers and says that something is wrong."""
+    """The gateway answers and reports a failure."""
 
-    exit_code = FAILED
+    exit_code = ExitCode.FAILED
 
 
 class OutrankedError(NodeError):
-    """Somebody with a newer lease has been here: whoever asks must stop working; nothing was touched."""
+    """This machine has seen a newer lease: the caller must stop working; nothing was changed."""
 
-    exit_code = 9
+    exit_code = ExitCode.OUTRANKED

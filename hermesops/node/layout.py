@@ -11,198 +11,143 @@ UNIT = "hermes-gateway.service"
 DRAIN_MARKER = ".drain_request.json"
 """In the agent's home; it would outlive a reboot, so whoever starts a gateway removes it."""
 
+TRIAL_STATE = Path("/run/hermes-node/trial-state")
+"""Where the copy of the state is mounted during a trial: below folders that are root's alone."""
+
+
+class _Below:
+    """A path below the layout's root."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __get__(self, layout: "Layout", _owner: type["Layout"]) -> Path:
+        return layout.root / self._path
+
 
 @dataclass(frozen=True)
 class Layout:
     """Paths of one machine.
 
     Attributes:
-        root: ``/``, or a folder that plays it.
+        root: ``/``, or a folder that stands for it.
     """
 
     root: Path = Path("/")
 
-    @property
-    def base(self) -> Path:
-        """What role ``hermes_gateway`` says about every instance: the base configuration."""
-        return self.root / "etc/hermes-node/gateway.json"
+    base = _Below("etc/hermes-node/gateway.json")
+    """The base configuration of every instance, written by role ``hermes_gateway``."""
 
-    @property
-    def identity(self) -> Path:
-        """Whose machine this is; the gateway's unit starts only where it exists."""
-        return self.root / "etc/hermes-node/identity.json"
+    identity = _Below("etc/hermes-node/identity.json")
+    """Which instance the machine belongs to; the gateway's unit starts only where it exists."""
 
-    @property
-    def payload(self) -> Path:
-        """The payload last accepted, with its secrets: what ``configure`` renders again."""
-        return self.root / "etc/hermes-node/instance.json"
+    payload = _Below("etc/hermes-node/instance.json")
+    """The payload last accepted, with its secrets: what ``configure`` renders again."""
 
-    @property
-    def warm(self) -> Path:
-        """What a machine without a user runs with; the gateway's unit starts where it exists, too."""
-        return self.root / "etc/hermes-node/warm.json"
+    warm = _Below("etc/hermes-node/warm.json")
+    """The placeholder payload of a machine without a user; the gateway's unit starts where it exists, too."""
 
-    @property
-    def applied(self) -> Path:
-        """What was given to the user once and is theirs since (persona, cron jobs)."""
-        return self.root / "etc/hermes-node/applied.json"
+    applied = _Below("etc/hermes-node/applied.json")
+    """What was given to the user once and is theirs since (persona, cron jobs)."""
 
-    @property
-    def lease(self) -> Path:
-        """The highest fencing token that was ever shown to this machine."""
-        return self.root / "etc/hermes-node/lease.json"
+    lease = _Below("etc/hermes-node/lease.json")
+    """The highest fencing token that this machine has seen."""
 
-    @property
-    def machine_key(self) -> Path:
-        """The machine's own private key, made at its first boot; it never leaves the machine."""
-        return self.root / "etc/hermes-node/machine.key"
+    machine_key = _Below("etc/hermes-node/machine.key")
+    """The machine's own private key, made at its first boot; it never leaves the machine."""
 
-    @property
-    def machine_request(self) -> Path:
-        """What a certificate for that key is asked for with."""
-        return self.root / "etc/hermes-node/machine.csr"
+    machine_request = _Below("etc/hermes-node/machine.csr")
+    """The certificate signing request for that key."""
 
-    @property
-    def machine_certificate(self) -> Path:
-        """The certificate that the platform's authority gave the machine, PEM after one line about it."""
-        return self.root / "etc/hermes-node/machine.crt"
+    machine_certificate = _Below("etc/hermes-node/machine.crt")
+    """The certificate that the platform's authority gave the machine, PEM after one line about it."""
 
-    @property
-    def authority(self) -> Path:
-        """The authorities that the platform's own certificate may be signed by, PEM."""
-        return self.root / "etc/hermes-node/authority.crt"
+    authority = _Below("etc/hermes-node/authority.crt")
+    """The authorities that the platform's own certificate may be signed by, PEM."""
 
-    @property
-    def managed(self) -> Path:
-        """hermes-agent's managed scope: what is in it wins over the user's own files."""
-        return self.root / "etc/hermes"
+    managed = _Below("etc/hermes")
+    """hermes-agent's managed scope: what is in it wins over the user's own files."""
 
-    @property
-    def current(self) -> Path:
-        """Link to the running slot."""
-        return self.root / "opt/hermes/current"
+    current = _Below("opt/hermes/current")
+    """Link to the running slot."""
 
-    @property
-    def releases(self) -> Path:
-        """The slots, by the id of the release in them."""
-        return self.root / "opt/hermes/releases"
+    back = _Below("opt/hermes/back")
+    """Link to the slot to roll back to; exists until that has happened."""
 
-    @property
-    def blobs(self) -> Path:
-        """Files of releases, by their SHA-256; what is uploaded comes into ``incoming`` below it."""
-        return self.root / "opt/hermes/blobs"
+    releases = _Below("opt/hermes/releases")
+    """The slots, by the id of the release in them."""
+
+    blobs = _Below("opt/hermes/blobs")
+    """Files of releases, by their SHA-256; what is uploaded comes into ``incoming`` below it."""
+
+    signers = _Below("etc/hermes-node/release-signers")
+    """Whose signatures on releases this machine accepts."""
+
+    revocations = _Below("etc/hermes-node/revocations.json")
+    """The newest revocations that this machine has seen."""
+
+    activation = _Below("etc/hermes-node/activation.json")
+    """An unfinished change of release; hermes-release.service waits for it."""
+
+    activation_boot = _Below("run/hermes-node/activation")
+    """Exists during the boot in which the change of release began."""
+
+    activation_cancelled = _Below("run/hermes-node/cancelled")
+    """Exists once somebody has asked to cancel the running change of release before it switches."""
+
+    release_history = _Below("etc/hermes-node/releases.json")
+    """The outcome of the last change of release, and which slot ran before."""
+
+    release_lock = _Below("run/hermes-node/release-lock")
+    """Held while a release is fetched, installed or tried."""
+
+    lock = _Below("run/hermes-node/lock")
+    """Held while this machine is changed."""
+
+    unread = _Below("run/hermes-node/token-unread")
+    """Exists until the agent was seen to read the router's token that was written for it; on a tmpfs too."""
+
+    stale = _Below("run/hermes-node/restart-needed")
+    """Exists while the gateway runs with older managed files; on a tmpfs, since a reboot restarts the gateway."""
+
+    program = _Below(PROGRAM.lstrip("/"))
+    """hermes-node itself."""
+
+    fence = _Below("etc/hermes-node/fenced")
+    """Exists while this machine's gateway must not start; the gateway's unit checks it."""
+
+    restoring = _Below("etc/hermes-node/restoring")
+    """Exists while another state, or another slot, is put in place; the gateway's unit checks it."""
+
+    variables = _Below(VARIABLES.lstrip("/"))
+    """The variables of this machine's order, as the vendor wrote them."""
+
+    data_file = _Below("var/lib/hermes-data/volume")
+    """The file that holds the encrypted data volume."""
+
+    data_unit = _Below("etc/systemd/system/hermes-data.service")
+    """The unit that opens the data volume at boot; role ``hermes_data`` installs it."""
+
+    data_lock = _Below("run/hermes-node/data-lock")
+    """Held while the data volume is opened."""
+
+    data_state = _Below("run/hermes-node/data.json")
+    """Why the data volume is not open yet."""
+
+    container = _Below("run/systemd/container")
+    """Exists on a machine that is a container, which can mount nothing; systemd writes it."""
 
     def fetched(self, release: str) -> Path:
-        """The lock of a release that was fetched: its signature held."""
+        """The lock of a release that was fetched: its signature was verified."""
         return self.root / f"etc/hermes-node/release-{release}.json"
 
-    @property
-    def signers(self) -> Path:
-        """Whose signatures on releases count on this machine."""
-        return self.root / "etc/hermes-node/release-signers"
-
-    @property
-    def revocations(self) -> Path:
-        """The newest revocations that this machine was shown."""
-        return self.root / "etc/hermes-node/revocations.json"
-
-    @property
-    def activation(self) -> Path:
-        """A change of release that is not over; hermes-release.service looks for it."""
-        return self.root / "etc/hermes-node/activation.json"
-
-    @property
-    def activation_boot(self) -> Path:
-        """Exists while the boot lasts that the change of release began in."""
-        return self.root / "run/hermes-node/activation"
-
-    @property
-    def activation_cancelled(self) -> Path:
-        """Exists once somebody has asked that the change of release under way be given up before it switches."""
-        return self.root / "run/hermes-node/cancelled"
-
-    @property
-    def release_history(self) -> Path:
-        """What came of the last change of release, and which slot was before."""
-        return self.root / "etc/hermes-node/releases.json"
-
     def rollback_file(self, name: str) -> Path:
-        """A file as it was, or shall be, with the slot that is gone back to; it only has to be renamed."""
+        """A staged file of the slot to roll back to; a rollback only renames it."""
         return self.managed / f".back.{name}"
 
-    @property
-    def back(self) -> Path:
-        """Link to the slot that is gone back to; exists until that has happened."""
-        return self.root / "opt/hermes/back"
-
     def unit(self, name: str) -> Path:
-        """A unit of systemd."""
+        """A systemd unit."""
         return self.root / "etc/systemd/system" / name
-
-    @property
-    def release_lock(self) -> Path:
-        """Held by whoever fetches, installs or tries a release."""
-        return self.root / "run/hermes-node/release-lock"
-
-    @property
-    def lock(self) -> Path:
-        """Held by whoever changes this machine."""
-        return self.root / "run/hermes-node/lock"
-
-    @property
-    def unread(self) -> Path:
-        """Exists while the agent was not seen to read the router's token that was written for it; on a tmpfs too."""
-        return self.root / "run/hermes-node/token-unread"
-
-    @property
-    def stale(self) -> Path:
-        """Exists while the gateway runs with older managed files; on a tmpfs, since a reboot restarts the gateway."""
-        return self.root / "run/hermes-node/restart-needed"
-
-    @property
-    def program(self) -> Path:
-        """hermes-node itself."""
-        return self.root / PROGRAM.lstrip("/")
-
-    @property
-    def fence(self) -> Path:
-        """Exists while this machine's gateway must not start; the gateway's unit looks for it."""
-        return self.root / "etc/hermes-node/fenced"
-
-    @property
-    def restoring(self) -> Path:
-        """Exists while another state, or another slot, is put in place; the gateway's unit looks for it."""
-        return self.root / "etc/hermes-node/restoring"
-
-    @property
-    def variables(self) -> Path:
-        """The variables of this machine's order, as the vendor wrote them."""
-        return self.root / VARIABLES.lstrip("/")
-
-    @property
-    def data_file(self) -> Path:
-        """What an encrypted data volume is kept in."""
-        return self.root / "var/lib/hermes-data/volume"
-
-    @property
-    def data_unit(self) -> Path:
-        """What opens the data volume at boot; role ``hermes_data`` brings it."""
-        return self.root / "etc/systemd/system/hermes-data.service"
-
-    @property
-    def data_lock(self) -> Path:
-        """Held by whoever opens the data volume."""
-        return self.root / "run/hermes-node/data-lock"
-
-    @property
-    def data_told(self) -> Path:
-        """Why the data volume is not open yet."""
-        return self.root / "run/hermes-node/data.json"
-
-    @property
-    def container(self) -> Path:
-        """Exists on a machine that is a container, which can mount nothing; systemd writes it."""
-        return self.root / "run/systemd/container"
 
     def home(self, path: str) -> Path:
         """The agent's home as the base configuration names it."""

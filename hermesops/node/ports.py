@@ -1,29 +1,29 @@
 """The ways to see and change a machine, as Protocols: whatever decides reaches the computer through nothing else.
 
-On a real machine they are modules of this package, and simulated machines keep theirs in memory; ``node.machine`` puts
-them together.
+On a real machine they are modules of this package; simulated machines implement them in memory. ``node.machine`` puts
+them together. What each promises stands where it is implemented.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO
 
 from hermesops.node.instance.agent.api import Answer
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.protocol import Check, Credential
 from hermesops.node.release.documents.lock import Blob, Lock
 from hermesops.node.release.documents.signers import Kind
-from hermesops.node.release.trial.plan import Trial, Tried
 from hermesops.node.state.adapter import Copied
-from hermesops.node.state.repository import Repository
 from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system.as_user import AgentHome
-from hermesops.node.system.data_volume.luks import Room
+from hermesops.node.system.data_volume import VolumeState
 from hermesops.node.system.files import Access
+from hermesops.node.system.restic import Repository
 
 
 class Files(Protocol):
-    """Reading and writing as root; see ``node.system.files`` for what each promises."""
+    """Reading and writing as root: ``node.system.files``."""
 
     def opened_folder(self, path: Path, /) -> AbstractContextManager[int]:
         """A descriptor of a folder."""
@@ -47,7 +47,7 @@ class Files(Protocol):
         """Put a file into an open folder in one step."""
 
     def differs(self, path: Path, data: bytes, access: Access, /) -> bool:
-        """Whether a file holds something else, or other people may use it."""
+        """Whether a file's content or access is another."""
 
     def write_if_changed(self, path: Path, data: bytes, access: Access, /) -> bool:
         """Make a file hold ``data``; whether that changed anything."""
@@ -56,14 +56,14 @@ class Files(Protocol):
         """Remove one name from an open folder; whether it was there."""
 
     def locked(self, path: Path, /, *, limit_s: float = ...) -> AbstractContextManager[None]:
-        """Hold the machine's lock, waited for so many seconds."""
+        """Hold a lock, waited for so many seconds."""
 
 
 class System(Protocol):
-    """Accounts, systemd, the agent's API, time; see ``node.system.systemd``."""
+    """Accounts, systemd, the agent's API, time: ``node.system.systemd``."""
 
     def account(self, user: str, /) -> Access | None:
-        """What a private file of a user's looks like."""
+        """The access of a private file of a user's."""
 
     def systemctl(self, *words: str, check: bool = True) -> str:
         """What systemctl prints."""
@@ -95,22 +95,22 @@ class System(Protocol):
 
 
 class State(Protocol):
-    """The ways to the agent's state, none of which runs as root; see ``node.state.adapter``."""
+    """The agent's state, nothing of which is touched as root: ``node.state.adapter``."""
 
-    def look(self, home: AgentHome, /) -> tuple[dict[str, Any], int]:
+    def observe(self, home: AgentHome, /) -> tuple[dict[str, Any], int]:
         """The digest of the agent's state, and the bytes that its home takes."""
 
     def save(self, home: AgentHome, repository: Repository, access: Access, /) -> Copied:
         """Copy the state into a repository."""
 
     def fetch(self, home: AgentHome, repository: Repository, access: Access, /) -> Copied:
-        """Bring a copy beside the state that is there."""
+        """Bring a copy beside the present state."""
 
     def switch(self, home: AgentHome, /) -> None:
-        """Put what was fetched in the place of what is there."""
+        """Put what was fetched in the place of the present state."""
 
     def settle(self, home: AgentHome, /) -> None:
-        """Bring a switch to its end that was cut short."""
+        """Finish an interrupted switch."""
 
     def forget(self, home: AgentHome, /) -> None:
         """Remove what the last switch kept."""
@@ -119,16 +119,82 @@ class State(Protocol):
         """Write everything as lines of JSON."""
 
     def keep(self, home: AgentHome, name: str, /) -> None:
-        """Keep a copy of the databases and the configuration under a name, while no gateway runs."""
+        """Keep a copy of databases and configuration under a name, while no gateway runs."""
 
-    def weigh(self, home: AgentHome, name: str, /) -> RestoreResult:
-        """What putting a kept copy back would come to by now."""
+    def preview(self, home: AgentHome, name: str, /) -> RestoreResult:
+        """What ``restore`` would do now."""
 
     def restore(self, home: AgentHome, name: str, /) -> RestoreResult:
-        """Put a kept copy in the place of what is there, which is kept in turn; carry over what was written since."""
+        """Put a kept copy in the place of the present state, and migrate the rows written since."""
 
-    def outdated(self, home: AgentHome, /, *, older_than_s: float) -> int:
-        """Remove what was kept for longer than that; how many there were."""
+    def prune(self, home: AgentHome, /, *, older_than_s: float) -> int:
+        """Remove copies kept for longer than that; how many there were."""
+
+
+@dataclass(frozen=True)
+class TrialSlot:
+    """One release as it runs in a trial.
+
+    Attributes:
+        slot: Where it is.
+        unit: Its ``hermes-gateway.service``.
+        config: Managed configuration: no messengers, no MCP servers.
+        environment: Managed environment, without anything of the user's.
+    """
+
+    slot: Path
+    unit: str
+    config: bytes
+    environment: bytes
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A release to be tried on a copy of the state.
+
+    Attributes:
+        home: The agent's, which is only read.
+        port: Where the tried gateway listens.
+        key: Bearer of its API.
+        takes_turns: Whether there is a model for it.
+        new: The release that is tried.
+        old: The one that must still run on what the new one made of the copy; ``None`` for none.
+        migrates: Whether the new one has to migrate the user's configuration to a newer schema first.
+    """
+
+    home: AgentHome
+    port: int
+    key: str
+    takes_turns: bool
+    new: TrialSlot
+    old: TrialSlot | None
+    migrates: bool = False
+
+
+RollbackMethod = Literal["in_place", "copy"]
+"""How a machine gets back to the release before: on the state as it is, or on the copy from the moment of the stop."""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """The outcome of a trial.
+
+    Attributes:
+        checks: Of the new release.
+        rollback_method: How to return to the old one.
+        why: Why not in place, or why the trial went as it did.
+        seconds: How long it took.
+    """
+
+    checks: tuple[Check, ...]
+    rollback_method: RollbackMethod = "in_place"
+    why: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check passed."""
+        return all(check.ok for check in self.checks)
 
 
 class Slots(Protocol):
@@ -141,41 +207,41 @@ class Slots(Protocol):
         """Who signed some bytes as that kind of text."""
 
     def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
-        """Take in what was uploaded, and say what is not there yet."""
+        """Take in what was uploaded; the files that are still missing."""
 
     def download(self, blob: Blob, url: str, until: float, /) -> bool:
-        """Get a file from where it is stored, until a moment of ``System.monotonic``; whether that worked."""
+        """Download a file, until a moment of ``System.monotonic``; whether that worked."""
 
     def names(self) -> list[str]:
-        """The releases that are installed whole, by id."""
+        """The releases that are completely installed, by id."""
 
     def install(self, lock: Lock, record: bytes, /) -> None:
-        """Have a release's slot be whole, ``release.json`` with that content last."""
+        """Make a release's slot complete, ``release.json`` with that content last."""
 
     def remove(self, name: str, /) -> None:
         """Remove a slot."""
 
     def forget_blobs(self, but: Iterable[Blob], /) -> None:
-        """Remove files of releases but these."""
+        """Remove all files of releases but these."""
 
     def point(self, link: str, target: str, /) -> None:
-        """Have a link beside ``current`` point at a slot, in one step that survives a crash."""
+        """Point a link beside ``current`` at a slot, in one step that survives a crash."""
 
     def rename(self, source: Path, target: Path, /) -> bool:
         """Put one name in the place of another; whether there was one."""
 
-    def exercise(self, trial: Trial, /) -> Tried:
+    def run_trial(self, trial: Trial, /) -> TrialResult:
         """Try a release on a private copy of the state."""
 
     def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None:
         """Have a release's agent migrate the user's configuration to its schema, under that unit."""
 
     def update_node(self, program: Blob, /) -> str:
-        """Have a release's own hermes-node be the machine's from here on; why not, or nothing."""
+        """Make a release's own hermes-node the machine's; why not, or nothing."""
 
 
 class Gate(Protocol):
-    """Who may reach the agent's API; see ``node.system.firewall``."""
+    """Who may reach the agent's API: ``node.system.firewall``."""
 
     def close(self, port: int, /) -> None:
         """Let nobody but hermes-node connect to a port."""
@@ -185,42 +251,39 @@ class Gate(Protocol):
 
 
 class Volumes(Protocol):
-    """The ways to the file system that data are on; see ``node.system.data_volume.luks``."""
+    """The file system that the user's data are on: ``node.system.data_volume``."""
 
-    def look(self, place: Path, /) -> Room:
+    def observe(self, place: Path, /) -> VolumeState:
         """What is mounted at a folder."""
 
     def exists(self, file: Path, /) -> bool:
         """Whether there is an encrypted volume, open or not."""
 
     def identify(self, file: Path, /) -> str:
-        """Its id, or that of one to come."""
+        """Its id, or that of one still to be made."""
 
     def open_volume(self, file: Path, place: Path, key: bytes, size: int, /) -> None:
-        """Mount it, made first where there is none."""
+        """Mount it; make it first where there is none."""
 
     def fill_volume(self) -> None:
-        """Let the file system of an open volume take all of it."""
+        """Grow the file system of an open volume to all of it."""
 
     def close_volume(self, place: Path, /) -> None:
         """Unmount it and forget its key."""
 
 
 class Keys(Protocol):
-    """Making keys and using them; see ``node.system.openssl``."""
+    """Making keys and using them: ``node.system.openssl``."""
 
     def make(self) -> bytes:
         """A fresh private key."""
 
     def request(self, key: bytes, /) -> bytes:
-        """A request for a certificate of it."""
+        """A certificate signing request for it."""
 
     def fits(self, key: bytes, certificate: bytes, /) -> bool:
         """Whether a certificate is of this key."""
 
 
-class AsksPlatform(Protocol):
-    """One question to the platform's service; see ``node.system.platform_client.ask``."""
-
-    def __call__(self, credential: Credential, key: bytes, method: str, path: str, body: bytes = b"", /) -> bytes:
-        """What it answers."""
+AskPlatform = Callable[[Credential, bytes, str, str, bytes], bytes]
+"""One request to the platform's service, ``node.system.https.ask_platform``: credential, key, method, path, body."""

@@ -1,20 +1,17 @@
-"""What hermesops says to hermes-node and what it answers; the only part of node that the rest may import.
+"""What hermesops and machines say to each other: payloads, fencing tokens, credentials, checks.
 
-Pure. Parsing is strict where a machine is changed (a payload) and the version says which fields there are.
+Pure. Parsing is strict where a machine is changed (a payload), and the version says which fields there are.
 """
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.instance.agent.cron_schedule import is_schedule
-from hermesops.node.instance.agent.messengers import adapters_for
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.instance.settings import Settings
 from hermesops.node.untrusted import strict_json
-from hermesops.node.untrusted.json_fields import exactly, listed, mapping, matching, one_line, string
+from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, object_in, whole_number
 
 VERSION = 1
 """Version of the payload; a node understands its own and the one before."""
@@ -23,7 +20,7 @@ PROGRAM = "/opt/hermes/node/hermes-node"
 """Where role ``hermes_node`` puts hermes-node on every machine."""
 
 DATA_VARIABLE = "HERMES_DATA_GB"
-"""Variable of a machine's order that says how many gigabytes its data volume shall have; without it there is none."""
+"""Variable of a machine's order: the gigabytes of its data volume; without it there is none."""
 
 GB = 10**9
 """Bytes of a gigabyte of data, as plans count them."""
@@ -32,30 +29,42 @@ VARIABLES = "/etc/justavps/env"
 """Where the vendor writes the variables of a machine's order."""
 
 DATA_PATH = "/var/lib/hermes"
-"""Where the data of a machine's user is, and its volume is mounted."""
+"""Where the user's data is; the data volume is mounted here."""
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
+MAX_CREDENTIAL_BYTES = 64 * 1024
 
 API_KEY_MIN = 32
 """hermes-agent refuses an API key of less than 16 characters; ours are 64 hexadecimal digits."""
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,512}")
-_URL = re.compile(r"https?://[A-Za-z0-9.\[\]:_/-]{1,256}")
+_MODEL_URL = re.compile(r"https?://[A-Za-z0-9.\[\]:_/-]{1,256}")
 _LEASE = re.compile(
     r"(?P<epoch>[0-9]{1,9})\.(?P<counter>[0-9]{1,18}),(?P<subject>[A-Za-z0-9_./-]{1,255}),(?P<holder>[A-Za-z0-9_.:-]{0,255})"
 )
-_ENV_NAME = re.compile(r"[A-Z][A-Z0-9_]{1,63}")
+_PEM = re.compile(r"(?:-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]{1,16384}-----END CERTIFICATE-----\n){1,8}")
+_PLATFORM_URL = re.compile(r"https://[A-Za-z0-9.\[\]:_-]{1,256}")
+_SERIAL = re.compile(r"[0-9a-f]{1,40}")
+_URI = re.compile(r"hermesops://[A-Za-z0-9_]{1,64}/(?:machine|cell|instance)/[A-Za-z0-9_.:-]{1,128}")
+_HEAD = "hermes-node: "
 
-T = TypeVar("T")
+
+@dataclass(frozen=True)
+class Check:
+    """One judgement about the agent. ``name`` is stable: alerts and runbooks refer to it."""
+
+    name: str
+    ok: bool
+    detail: str = ""
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose machine this is; kept root-only on it.
+    """Which instance a machine belongs to; kept root-only on it.
 
     Attributes:
-        epoch: Counts changes of machine; a node refuses one below what it holds.
+        epoch: Counts changes of machine; a node refuses one below its own.
     """
 
     instance: str
@@ -67,10 +76,10 @@ class Identity:
 
 @dataclass(frozen=True)
 class FencingToken:
-    """Under which lease a machine is changed, in words ``EPOCH.COUNTER,SUBJECT,HOLDER``.
+    """The lease under which a machine is changed, written as ``EPOCH.COUNTER,SUBJECT,HOLDER``.
 
     Attributes:
-        subject: What is leased, as ``instance/<id>``; numbers of different subjects say nothing about each other.
+        subject: What is leased, as ``instance/<id>``; numbers of different subjects are not comparable.
         holder: Who holds it, for people.
     """
 
@@ -97,7 +106,7 @@ class FencingToken:
         """Read a token.
 
         Raises:
-            BadRequestError: It is not one.
+            BadRequestError: It is malformed.
         """
         found = _LEASE.fullmatch(text)
         if found is None:
@@ -119,40 +128,87 @@ class Secrets:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the user chose; the fields of ``hermesops.model.instance.InstanceSettings``."""
+class Credential:
+    """A machine's certificate, the authorities it trusts, and where the platform is. Nothing of it is secret.
 
-    model: str = ""
-    personality: str = ""
-    messengers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
-    cron: tuple[Mapping[str, Any], ...] = ()
-    disabled_tools: tuple[str, ...] = ()
+    Attributes:
+        certificate: PEM.
+        authority: Every certificate that the platform's own may be signed by, PEM.
+        url: The platform's service, without a path.
+        serial: The certificate's, hexadecimal digits.
+        not_before: Seconds since 1970, like ``not_after``.
+        names: The URIs in it.
+    """
+
+    certificate: str
+    authority: str
+    url: str
+    serial: str
+    not_before: int
+    not_after: int
+    names: tuple[str, ...]
+
+    def to_json(self) -> bytes:
+        """The file that ``hermes-node certificate install`` reads, and the answer of the platform's service."""
+        return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod
-    def parse(cls, raw: object) -> "Settings":
-        """Check what somebody wants to be a user's settings; every field may be left out.
+    def from_json(cls, data: bytes) -> "Credential":
+        """Read a credential.
 
         Raises:
-            BadRequestError: It is not that; the message names the field, never its value.
+            BadRequestError: It is malformed.
         """
-        fields = mapping(raw, "settings")
-        exactly(
-            fields,
-            "settings",
-            optional={"model", "personality", "messengers", "mcp_servers", "cron", "disabled_tools"},
-        )
+        return cls.parse(object_in(data, "credential"))
+
+    @classmethod
+    def parse(cls, raw: object) -> "Credential":
+        """Check a credential's fields.
+
+        Raises:
+            BadRequestError: One is wrong; the message names it.
+        """
+        fields = mapping(raw, "credential")
+        facts = {"serial", "not_before", "not_after", "names"}
+        exactly(fields, "credential", required={"certificate", "authority", "url", *facts})
         return cls(
-            model=string(fields.get("model", ""), "settings.model"),
-            personality=string(fields.get("personality", ""), "settings.personality"),
-            messengers=_environment(fields.get("messengers", {})),
-            mcp_servers=_servers(fields.get("mcp_servers", {})),
-            cron=tuple(_job(job, n) for n, job in enumerate(listed(fields.get("cron", []), "settings.cron"))),
-            disabled_tools=tuple(
-                matching(name, _ID, "settings.disabled_tools")
-                for name in listed(fields.get("disabled_tools", []), "settings.disabled_tools")
-            ),
+            matching(fields["certificate"], _PEM, "credential.certificate"),
+            matching(fields["authority"], _PEM, "credential.authority"),
+            matching(fields["url"], _PLATFORM_URL, "credential.url"),
+            matching(fields["serial"], _SERIAL, "credential.serial"),
+            whole_number(fields["not_before"], "credential.not_before"),
+            whole_number(fields["not_after"], "credential.not_after"),
+            tuple(matching(name, _URI, "credential.names") for name in listed(fields["names"], "credential.names")),
         )
+
+    @property
+    def renewal_at(self) -> float:
+        """When two thirds of its life are over, in seconds since 1970."""
+        return self.not_before + (self.not_after - self.not_before) * 2 / 3
+
+    def to_pem(self) -> bytes:
+        """The certificate's file: one line of what is not in the certificate or hard to read from it, then PEM.
+
+        One file, so that no crash leaves a certificate beside the facts of another one. Readers of PEM skip what
+        stands before it (RFC 7468, section 2).
+        """
+        head = {name: value for name, value in asdict(self).items() if name not in {"certificate", "authority"}}
+        return f"{_HEAD}{json.dumps(head, sort_keys=True)}\n{self.certificate}".encode()
+
+    @classmethod
+    def from_pem(cls, data: bytes, authority: bytes) -> "Credential":
+        """Read the certificate's file and that of the authority.
+
+        Raises:
+            BadRequestError: They are damaged.
+        """
+        head, _, certificate = data.decode(errors="replace").partition("\n")
+        try:
+            facts: Any = strict_json.parse(head.removeprefix(_HEAD))
+        except ValueError:
+            raise BadRequestError("certificate: its first line is damaged") from None
+        both = {"certificate": certificate, "authority": authority.decode(errors="replace")}
+        return cls.parse({**mapping(facts, "certificate"), **both})
 
 
 @dataclass(frozen=True)
@@ -161,7 +217,7 @@ class Payload:
 
     Attributes:
         model_base_url: Where the model router is, as the machine reaches it, up to and including ``/v1``.
-        credential: The machine's certificate with its user's names; only where the machine has asked for one.
+        credential: The machine's certificate with its user's names; only where the machine has requested one.
     """
 
     identity: Identity
@@ -182,13 +238,9 @@ class Payload:
         """Parse and check a payload.
 
         Raises:
-            BadRequestError: It is not one; the message names the field, never its value.
+            BadRequestError: It is malformed; the message names the field, never its value.
         """
-        try:
-            raw = strict_json.parse(data, largest=MAX_PAYLOAD_BYTES)
-        except ValueError:
-            raise BadRequestError("payload: not JSON") from None
-        fields = mapping(raw, "payload")
+        fields = object_in(data, "payload", largest=MAX_PAYLOAD_BYTES)
         version = fields.pop("version", None)
         if version != VERSION:
             raise BadRequestError(f"payload: version {version!r} is not understood; this node speaks {VERSION}")
@@ -197,26 +249,25 @@ class Payload:
         return cls(
             identity=_identity(fields["identity"]),
             secrets=_secrets(fields["secrets"]),
-            model_base_url=matching(fields["model_base_url"], _URL, "model_base_url"),
+            model_base_url=matching(fields["model_base_url"], _MODEL_URL, "model_base_url"),
             settings=Settings.parse(fields.get("settings", {})),
             credential=Credential.parse(fields["credential"]) if "credential" in fields else None,
         )
 
 
 def identity_from_json(data: bytes) -> Identity:
-    """The identity in a machine's identity file."""
-    try:
-        return _identity(strict_json.parse(data))
-    except ValueError:
-        raise BadRequestError("identity: not JSON") from None
+    """The identity in a machine's identity file.
+
+    Raises:
+        BadRequestError: The file is damaged.
+    """
+    return _identity(object_in(data, "identity"))
 
 
 def _identity(raw: object) -> Identity:
     fields = mapping(raw, "identity")
     exactly(fields, "identity", required={"instance", "user", "plan", "cell", "epoch"})
-    epoch = fields["epoch"]
-    if not isinstance(epoch, int) or isinstance(epoch, bool) or epoch < 0:
-        raise BadRequestError("identity.epoch: not a whole number")
+    epoch = whole_number(fields["epoch"], "identity.epoch")
     words = {name: matching(fields[name], _ID, f"identity.{name}") for name in ("instance", "user", "plan", "cell")}
     return Identity(epoch=epoch, **words)
 
@@ -228,61 +279,3 @@ def _secrets(raw: object) -> Secrets:
     if len(key) < API_KEY_MIN:
         raise BadRequestError(f"secrets.api_server_key: shorter than {API_KEY_MIN} characters")
     return Secrets(api_server_key=key, model_token=matching(fields["model_token"], _TOKEN, "secrets.model_token"))
-
-
-def quotable(name: str, value: str) -> str:
-    """A value that every reader of an environment file reads alike within single quotes.
-
-    hermes-agent reads the file with two parsers: python-dotenv (which knows escapes and ``${…}``) and its own, which
-    only strips quotes. They agree on everything but these.
-
-    Raises:
-        BadRequestError: This one cannot be written so.
-    """
-    if "'" in value or "\\" in value or "${" in value or value != value.strip(" \"'"):
-        raise BadRequestError(f"{name}: holds a quote, a backslash, ${{ or outer blanks")
-    return value
-
-
-def _environment(raw: object) -> dict[str, str]:
-    entries = mapping(raw, "settings.messengers")
-    variables = {}
-    for name, value in entries.items():
-        matching(name, _ENV_NAME, "settings.messengers: a name")
-        where = f"settings.messengers.{name}"
-        variables[name] = quotable(where, one_line(value, where))
-    adapters_for(variables)  # refuses a variable that belongs to no messenger
-    return variables
-
-
-def _servers(raw: object) -> dict[str, Mapping[str, Any]]:
-    entries = mapping(raw, "settings.mcp_servers")
-    return {
-        matching(name, _ID, "settings.mcp_servers: a name"): _server(entry, f"settings.mcp_servers.{name}")
-        for name, entry in entries.items()
-    }
-
-
-def _server(raw: object, where: str) -> Mapping[str, Any]:
-    entry = mapping(raw, where)
-    ways = [way for way in ("command", "url") if way in entry]
-    if len(ways) != 1:
-        raise BadRequestError(f"{where}: wants either a command or a url")
-    one_line(entry[ways[0]], f"{where}.{ways[0]}")
-    return entry
-
-
-def _job(raw: object, number: int) -> Mapping[str, Any]:
-    where = f"settings.cron[{number}]"
-    job = mapping(raw, where)
-    exactly(job, where, required={"cron", "prompt"}, optional={"enabled"})
-    if not isinstance(job.get("enabled", True), bool):
-        raise BadRequestError(f"{where}.enabled: neither true nor false")
-    schedule = one_line(job["cron"], f"{where}.cron")
-    if not is_schedule(schedule):
-        raise BadRequestError(f"{where}.cron: not a schedule such as '0 9 * * 1-5', 'every 2h' or '30m'")
-    return {
-        "cron": schedule,
-        "prompt": string(job["prompt"], f"{where}.prompt"),
-        "enabled": job.get("enabled", True),
-    }

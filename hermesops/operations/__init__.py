@@ -1,1 +1,1 @@
-"""Operation rows driven to their end: observe, decide, do, record."""
+"""Operations: their kinds, the loop that brings a row to its end, leases, and the worker."""

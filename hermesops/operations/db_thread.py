@@ -1,6 +1,6 @@
-"""One thread in which an event loop's registry calls run: their disk and network keep nobody else waiting.
+"""Runs an event loop's registry calls in one thread, so that disk and network do not block the loop.
 
-One, because an SQLite registry takes one writer at a time anyway, and lets several wait unfairly.
+One thread, because an SQLite registry takes one writer at a time anyway, and lets several wait unfairly.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""What is to be done about operations that nobody is at: rows fill the queue, never the queue the rows. Pure.
+"""Decides which unfinished operations go into the queue, from their rows. Pure.
 
-The queue may forget everything, and a worker may die with a task in its hands: both look alike here, as a row that has
-not ended, whose lease nobody holds, and for which no living worker has a task.
+The queue may lose everything, and a worker may die during a task. Both look the same here: a row that has not ended,
+whose lease nobody holds, and for which no worker that is alive has a task.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,6 @@
-"""Who holds a lease, written so that another process of the same computer can see whether they are still there.
+"""Names the process that holds a lease, so that another process of the same computer can see whether it still runs.
 
-A lease tells the living from the dead by waiting until it runs out. Where the holder was a process of this very
-computer, in sight of ours, a look is enough; everywhere else nothing is known, and the lease runs out.
+Elsewhere nothing is known of a holder that does not answer, and the lease has to expire.
 """
 
 import os
@@ -15,13 +14,13 @@ _HOLDER = re.compile(r"[^:]*:(?P<pid>[0-9]{1,9}):(?P<where>[0-9a-f]{8})\.(?P<sta
 
 
 def this_process() -> str:
-    """Who we are in a lease: host, process id, where and since when that counts, and a part that nobody else has."""
+    """This process as a holder: host, process id, where and since when that id is valid, and a random part."""
     pid = os.getpid()
     start = processes.started(pid) or "0"
     return f"{socket.gethostname()}:{pid}:{processes.here().fingerprint}.{start}.{secrets.token_hex(4)}"
 
 
 def is_gone(holder: str) -> bool:
-    """Whether a holder was a process that could be seen from here, and is no more."""
+    """Whether a holder was a process that can be seen from here, and has ended."""
     told = _HOLDER.fullmatch(holder)
     return told is not None and processes.has_ended(told["where"], int(told["pid"]), told["start"])

@@ -1,11 +1,11 @@
-"""The queue of turns at operations, kept by DBOS: the only module that knows it.
+"""The queue of tasks, kept by DBOS: the only module that knows DBOS.
 
 Nothing that counts is in it. Its tables may be lost at any moment: they are made again and filled from the rows.
 
-Source: dbos 3.4.0. What DBOS leaves to its users, and what is done about it: work of a dead process stays its own (the
-reaper gives it away); two processes of one executor id run the same work (ids are a worker's own, with a random part);
-work is pinned to an application version (ours is a number, raised when a task's argument changes its meaning); nothing
-is ever removed (``prune``).
+Source: dbos 3.4.0. What DBOS leaves to its users, and what is done about it: work of a dead process stays its own
+(``dispatch`` gives it to another one); two processes of one executor id run the same work (ids are a worker's own, with
+a random part); work is pinned to an application version (ours is a number, raised when a task's argument changes its
+meaning); nothing is ever removed (``prune``).
 """
 
 import asyncio

@@ -1,7 +1,6 @@
-"""The one loop for everything long: observe, decide, do, record, again.
+"""The loop that brings an operation to its end: observe, decide, do, record, again.
 
-It may die at any moment: the next run observes anew and goes on from what is, never from what it remembers.
-It must not know what it drives; that is the work's own module.
+It may die at any moment: the next run observes again and goes on from what is there, never from what it remembers.
 """
 
 import contextlib
@@ -18,7 +17,7 @@ SeenT = TypeVar("SeenT")
 StepT = TypeVar("StepT")
 
 MOST_REPEATS = 3
-"""How often the same step may follow from the same sight: what did not help thrice does not help."""
+"""How often the same step may follow from the same observation."""
 
 
 class Reconciler(Protocol[SeenT, StepT]):
@@ -42,7 +41,7 @@ class StoppedError(UnavailableError):
 
 
 def never() -> bool:
-    """Nobody tells a command's foreground to stop; it is interrupted."""
+    """Never stop: a command in the foreground is interrupted instead."""
     return False
 
 

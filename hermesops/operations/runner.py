@@ -1,4 +1,4 @@
-"""Runs operations: the row says what is intended, a factory makes the work."""
+"""Runs operations: the handler of a row's kind makes the work, the loop does it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

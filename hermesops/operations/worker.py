@@ -1,6 +1,6 @@
-"""A worker: takes turns at operations from a queue, and keeps the queue filled with what the rows say is to be done.
+"""A worker: takes tasks from the queue and runs their operations, and fills the queue from the rows.
 
-It is alive for as long as it holds the lease of its own name. Whatever it dies of, its peers find its tasks by that.
+It counts as alive while it holds the lease of its own name. When that expires, its peers take over its tasks.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ _log = structlog.get_logger(__name__)
 
 
 class Queue(Protocol):
-    """Where turns at operations wait; see ``dbos_queue``."""
+    """Where tasks wait; see ``queue``."""
 
     async def open(self) -> None:
-        """Begin to take turns."""
+        """Begin to take tasks."""
 
     async def close(self) -> None:
         """Take no more."""
@@ -49,10 +49,10 @@ class Queue(Protocol):
         """The tasks that have not ended."""
 
     async def enqueue(self, operation_id: OperationId) -> None:
-        """Put a turn at an operation into it."""
+        """Put a task for an operation into it."""
 
     async def revive(self, task_ids: Sequence[str]) -> None:
-        """Give tasks of dead workers to the living."""
+        """Give tasks of dead workers to those that are alive."""
 
     async def prune(self) -> None:
         """Remove tasks that ended a while ago."""
@@ -60,7 +60,7 @@ class Queue(Protocol):
 
 @dataclass
 class Tally:
-    """What a worker has seen to.
+    """What a worker has done.
 
     Attributes:
         done: Operations that it brought to a good end.

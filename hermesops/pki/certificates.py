@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.protocol import Credential
 from hermesops.pki.authority import Authority
 from hermesops.registry import Registry
 

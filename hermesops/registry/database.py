@@ -149,6 +149,8 @@ class Database:
             raise
         except sa.exc.DBAPIError as error:
             raise _as_ours(self.title, error) from error
+        except UnicodeDecodeError as error:  # Python's in place of SQLite's, whose message repeats damaged bytes
+            raise BrokenInvariantError(f"the registry {self.title} is damaged", hint=RESTORE) from error
         except PermissionError as error:
             raise RefusedError(f"the registry {self.title} may not be opened by this user", hint=_DOCTOR) from error
         except OSError as error:

@@ -15,7 +15,7 @@ from hermesops.node.release.documents.handout import Signed, read_chain
 from hermesops.node.release.documents.lock import canonical
 from hermesops.node.release.documents.signers import MAX_CHAIN, MAX_LINES, AllowedSigners, Kind, checked_lines
 from hermesops.node.untrusted import strict_json
-from hermesops.node.untrusted.json_fields import listed
+from hermesops.node.untrusted.strict_json import listed
 from hermesops.private_file import replace_secret
 from hermesops.release.ports import Checks, Signs, Store
 

@@ -18,7 +18,7 @@ from hermesops.channel import Channel
 from hermesops.converge import Access, Converger, Host
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.localcloud.server.process import ServerProcess
-from hermesops.localcloud.world.layout import Places
+from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.instance import InstanceStatus
 from hermesops.node.protocol import PROGRAM
 from tests.bench.figures import Board, tell
@@ -132,7 +132,7 @@ class Cpu:
     """
 
     def __init__(self, world: Path) -> None:
-        places = Places(world)
+        places = WorldFiles(world)
         self._server = ServerProcess(places.lock, places.log).pid()
         tag = tag_of(world)
         groups = (Path("/sys/fs/cgroup/cpuacct", f"lc{tag}"), Path("/sys/fs/cgroup", f"lc{tag}"))

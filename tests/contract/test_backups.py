@@ -18,7 +18,7 @@ from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
-from hermesops.node.state.archive import tar_stream
+from hermesops.node.state import tar_stream
 from hermesops.registry import Registry
 from tests.support.object_store import ServedStore, served_store
 from tests.support.prerequisites import require

@@ -20,8 +20,7 @@ import pytest
 from hermesops.channel.script import script_command
 from hermesops.channel.toolbox import BINARY
 from hermesops.errors import RefusedError
-from hermesops.localcloud.drivers.host_driver import HostDriver
-from hermesops.localcloud.drivers.interface import MachinePower, MachineSize
+from hermesops.localcloud.drivers.interface import Driver, MachinePower, MachineSize
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
@@ -32,7 +31,7 @@ from tests.support.prerequisites import require
 KINDS = ["sim", pytest.param("nspawn", marks=pytest.mark.machines)]
 
 
-def driver_of(kind: str, state: Path) -> HostDriver:
+def driver_of(kind: str, state: Path) -> Driver:
     """A driver of the world in that folder, not open yet."""
     return SimDriver(state) if kind == "sim" else new_driver(state)
 
@@ -53,7 +52,7 @@ async def world_folder(kind: str) -> AsyncIterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def opened(kind: str, state: Path) -> AsyncIterator[HostDriver]:
+async def opened(kind: str, state: Path) -> AsyncIterator[Driver]:
     """That world, open; its machines stay."""
     driver = driver_of(kind, state)
     try:
@@ -69,18 +68,18 @@ async def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-async def driver(kind: str) -> AsyncIterator[HostDriver]:
+async def driver(kind: str) -> AsyncIterator[Driver]:
     async with world_folder(kind) as state, opened(kind, state) as driver:
         yield driver
 
 
 @pytest.fixture(scope="module")
-async def machine(driver: HostDriver) -> AsyncIterator[TestMachine]:
+async def machine(driver: Driver) -> AsyncIterator[TestMachine]:
     async with started(driver, plan(1, hostname="quiet-fox", files={"/etc/justavps/env": b"WORD='a b'\n"})) as machine:
         yield machine
 
 
-async def becomes(driver: HostDriver, machine_id: MachineId, wanted: MachinePower) -> None:
+async def becomes(driver: Driver, machine_id: MachineId, wanted: MachinePower) -> None:
     async def look() -> bool | Pending[bool]:
         power = await driver.power(machine_id)
         return True if power is wanted else Pending(power)
@@ -153,7 +152,7 @@ async def test_another_bearer_is_refused(machine: TestMachine) -> None:
     assert answer.status_code == 401
 
 
-async def test_a_port_on_which_nothing_listens_is_said_to_be_so(driver: HostDriver, machine: TestMachine) -> None:
+async def test_a_port_on_which_nothing_listens_is_said_to_be_so(driver: Driver, machine: TestMachine) -> None:
     address, port = driver.daemon_address(machine.id)
     reader, writer = await asyncio.open_connection(str(address), port)
     bearer = f"Proxy-Authorization: Bearer {machine.token}"
@@ -163,7 +162,7 @@ async def test_a_port_on_which_nothing_listens_is_said_to_be_so(driver: HostDriv
     await writer.wait_closed()
 
 
-async def test_a_hard_reboot_is_a_new_boot_with_the_old_disk(driver: HostDriver, machine: TestMachine) -> None:
+async def test_a_hard_reboot_is_a_new_boot_with_the_old_disk(driver: Driver, machine: TestMachine) -> None:
     before = await machine.healthz()
     await machine.upload("/root/kept", b"kept")
     await machine.upload("/run/lost", b"lost")
@@ -181,7 +180,7 @@ async def test_a_reboot_from_inside_needs_nobody(machine: TestMachine) -> None:
     await machine.boots_anew(before["boot_id"])
 
 
-async def test_a_machine_stops_and_starts_again(driver: HostDriver, machine: TestMachine) -> None:
+async def test_a_machine_stops_and_starts_again(driver: Driver, machine: TestMachine) -> None:
     await driver.stop(machine.id)
     assert await driver.power(machine.id) is MachinePower.STOPPED
     assert machine.id not in await driver.powered()
@@ -199,7 +198,7 @@ async def test_a_machine_stops_and_starts_again(driver: HostDriver, machine: Tes
 
 
 async def test_a_machine_that_switches_itself_off_is_stopped_and_can_start(
-    driver: HostDriver, machine: TestMachine
+    driver: Driver, machine: TestMachine
 ) -> None:
     with contextlib.suppress(httpx.HTTPError):
         await machine.execute("systemctl poweroff")
@@ -208,7 +207,7 @@ async def test_a_machine_that_switches_itself_off_is_stopped_and_can_start(
     await machine.wait_until_booted()
 
 
-async def test_the_same_order_again_changes_nothing(driver: HostDriver, machine: TestMachine) -> None:
+async def test_the_same_order_again_changes_nothing(driver: Driver, machine: TestMachine) -> None:
     before = await machine.healthz()
     await driver.create(plan(1, id=machine.id, daemon_token=machine.token))
     assert (await machine.healthz())["boot_id"] == before["boot_id"]
@@ -216,21 +215,21 @@ async def test_the_same_order_again_changes_nothing(driver: HostDriver, machine:
 
 
 @pytest.mark.usefixtures("machine")
-async def test_a_number_is_given_once(driver: HostDriver) -> None:
+async def test_a_number_is_given_once(driver: Driver) -> None:
     order = plan(1)
     with pytest.raises(RefusedError, match="has number 1 already"):
         await driver.create(order)
     assert await driver.power(order.id) is MachinePower.ABSENT
 
 
-async def test_an_image_that_is_not_here_is_refused(driver: HostDriver) -> None:
+async def test_an_image_that_is_not_here_is_refused(driver: Driver) -> None:
     order = plan(13, image_id=ImageId("no-such-image"))
     with pytest.raises(RefusedError, match="no image no-such-image"):
         await driver.create(order)
     assert await driver.power(order.id) is MachinePower.ABSENT
 
 
-async def test_what_boots_from_an_image_is_a_machine_of_its_own(driver: HostDriver, machine: TestMachine) -> None:
+async def test_what_boots_from_an_image_is_a_machine_of_its_own(driver: Driver, machine: TestMachine) -> None:
     await machine.upload("/srv/made", b"in the image")
     image = ImageId(str(uuid4()))
     saved = await driver.save_image(machine.id, image)
@@ -248,7 +247,7 @@ async def test_what_boots_from_an_image_is_a_machine_of_its_own(driver: HostDriv
     await driver.delete_image(image)
 
 
-async def test_a_machine_grows_with_everything_on_it(driver: HostDriver, machine: TestMachine) -> None:
+async def test_a_machine_grows_with_everything_on_it(driver: Driver, machine: TestMachine) -> None:
     await machine.upload("/root/before", b"before")
     before = await machine.healthz()
     await driver.resize(machine.id, MachineSize(vcpu=2, memory_mib=2048, disk_gib=11))
@@ -256,7 +255,7 @@ async def test_a_machine_grows_with_everything_on_it(driver: HostDriver, machine
     assert await machine.download("/root/before") == b"before"
 
 
-async def test_a_machine_goes_back_to_an_image_of_its_own(driver: HostDriver, machine: TestMachine) -> None:
+async def test_a_machine_goes_back_to_an_image_of_its_own(driver: Driver, machine: TestMachine) -> None:
     await machine.upload("/root/state", b"then")
     image = ImageId(str(uuid4()))
     await driver.save_image(machine.id, image)
@@ -270,11 +269,11 @@ async def test_a_machine_goes_back_to_an_image_of_its_own(driver: HostDriver, ma
         await driver.restore(machine.id, image)
 
 
-async def test_nothing_is_left_of_a_deleted_machine_and_its_number_is_free(driver: HostDriver) -> None:
+async def test_nothing_is_left_of_a_deleted_machine_and_its_number_is_free(driver: Driver) -> None:
     order = plan(14)
-    room = (await driver.room()).machines
+    free = (await driver.capacity()).machines
     async with started(driver, order):
-        assert (await driver.room()).machines < room
+        assert (await driver.capacity()).machines < free
     assert await driver.power(order.id) is MachinePower.ABSENT
     await driver.delete(order.id)
     async with started(driver, replace(plan(14), id=MachineId(str(uuid4())))) as heir:

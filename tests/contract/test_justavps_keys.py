@@ -5,7 +5,7 @@ import json
 import httpx
 import pytest
 
-from hermesops.localcloud.fleet.machine_keys import new_key_pair
+from hermesops.localcloud.api.keys import new_key_pair
 from tests.support.localcloud import LocalCloud
 from tests.support.pretend_driver import PretendDriver
 

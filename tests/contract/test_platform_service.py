@@ -18,9 +18,12 @@ from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.errors import RefusedError as MachineRefusedError
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.instance.certificate import installed
 from hermesops.node.layout import Layout
-from hermesops.node.system import openssl, platform_client
+from hermesops.node.machine import Machine
+from hermesops.node.protocol import Credential
+from hermesops.node.release.slots.disk import DiskSlots
+from hermesops.node.system import https, openssl
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
 from hermesops.pki.certificates import Certificates
 from hermesops.pki.server import Bounds, MutualTlsServer, OwnCertificate, context_of, host_of
@@ -80,9 +83,7 @@ class Served:
         self, who: Credential, path: str = "/v1/standing", body: bytes | None = None, key: bytes = b""
     ) -> str:
         method = "GET" if body is None else "POST"
-        answer = await asyncio.to_thread(
-            platform_client.ask, who, key or self.key, method, path, body or b"", patience_s=0
-        )
+        answer = await asyncio.to_thread(https.ask_platform, who, key or self.key, method, path, body or b"", retry_s=0)
         return answer.decode()
 
 
@@ -129,11 +130,12 @@ async def test_the_installed_certificate_is_what_the_machine_proves_itself_with(
     layout, mine = Layout(tmp_path), served.certified()
     layout.machine_key.parent.mkdir(parents=True)
     with pytest.raises(NotReadyError, match="no certificate yet"):
-        platform_client.Platform(layout).get("/v1/standing")
+        installed(Machine(layout, slots=DiskSlots(layout)))
     layout.machine_key.write_bytes(served.key)
     layout.machine_certificate.write_bytes(mine.to_pem())
     layout.authority.write_text(mine.authority)
-    assert b'"m-1"' in await asyncio.to_thread(platform_client.Platform(layout).get, "/v1/standing")
+    credential, key = installed(Machine(layout, slots=DiskSlots(layout)))
+    assert b'"m-1"' in await asyncio.to_thread(https.ask_platform, credential, key, "GET", "/v1/standing")
 
 
 async def test_a_revoked_machine_is_refused_from_the_next_question_on(served: Served) -> None:
@@ -281,7 +283,7 @@ async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_pat
             await served.ask(mine)
         for _, writer in held:
             writer.close()
-        answer = await asyncio.to_thread(platform_client.ask, mine, served.key, "GET", "/v1/standing", patience_s=30)
+        answer = await asyncio.to_thread(https.ask_platform, mine, served.key, "GET", "/v1/standing", retry_s=30)
         assert b'"m-1"' in answer
 
 
@@ -289,7 +291,7 @@ async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_pat
 async def test_a_platform_whose_answer_never_ends_is_given_up(
     served: Served, head: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermesops.node.system.platform_client._TRY_S", 1.0)
+    monkeypatch.setattr("hermesops.node.system.https._PLATFORM_S", 1.0)
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(head)

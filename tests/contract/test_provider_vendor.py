@@ -10,7 +10,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.node.protocol import VARIABLES
-from hermesops.node.system.data_volume.size import wanted_gb
+from hermesops.node.system.data_volume import wanted_gb
 from hermesops.provider.actions import Machines
 from hermesops.provider.image_actions import Images
 from hermesops.provider.ports import ImageOrder, ObservedMachine, Order

@@ -18,7 +18,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError, UsageError
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, OperationId, user_id_from_alias
@@ -37,6 +37,7 @@ from hermesops.registry.repositories.credentials.model_tokens import FloorReader
 from hermesops.registry.schema import indexes, tables
 from hermesops.registry.schema.schema_version import MIGRATIONS, REVISIONS
 from tests.support import postgresql
+from tests.support.hostile_databases import of_no_text
 from tests.support.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
 if TYPE_CHECKING:
@@ -901,6 +902,14 @@ def test_a_file_that_is_no_database_is_named_in_one_line(tmp_path: Path) -> None
     assert getattr(damaged.value, "exit_code", None) == 70
     assert "\n" not in str(damaged.value)
     assert str(file) in str(damaged.value)
+
+
+def test_damage_of_which_sqlite_says_what_is_no_text_is_named_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "registry.db"
+    registry_at(f"sqlite:///{file}").close()
+    of_no_text(file)
+    with pytest.raises(BrokenInvariantError, match="is damaged"):
+        registry_at(f"sqlite:///{file}").instances.list()
 
 
 def test_a_truncated_database_is_named_in_one_line(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def world(tmp_path: Path) -> World:
 def test_a_machine_takes_in_what_it_was_handed(world: World) -> None:
     answer, code = world.fetch(world.handout())
     assert (code, {one["sha256"] for one in answer["missing"]}) == (
-        node.UNFINISHED,
+        node.ExitCode.UNFINISHED,
         {blob.sha256 for blob in world.lock.blobs(PYTHON)},
     )
     world.upload(world.lock)
@@ -35,7 +35,7 @@ def test_a_damaged_file_is_asked_for_again(world: World) -> None:
     world.fetch(world.handout())
     world.upload(world.lock, damaged="uv")
     answer, code = world.fetch(world.handout())
-    assert (code, [one["name"] for one in answer["missing"]]) == (node.UNFINISHED, ["uv"])
+    assert (code, [one["name"] for one in answer["missing"]]) == (node.ExitCode.UNFINISHED, ["uv"])
 
 
 def test_only_what_it_lacks_is_asked_for(world: World) -> None:

@@ -3,10 +3,11 @@
 import pytest
 
 from hermesops.app.adapters.rollout_reprovision import status_of, whereabouts
-from hermesops.model.ids import instance_subject
+from hermesops.model.ids import ImageId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.rollout import ReleaseStatus
+from hermesops.operations.kinds import RelocateIntent
 from hermesops.registry import Registry
 from tests.support.registries import placed
 
@@ -19,9 +20,18 @@ def ada(registry: Registry) -> Instance:
 
 
 def asked(registry: Registry, ada: Instance, image: str) -> Operation:
-    intent = {"origin": ada.machine_name, "image_id": image}
+    intent = RelocateIntent(
+        user="ada",
+        reason="newer",
+        origin=ada.machine_name,
+        cell=ada.cell,
+        region="hel1",
+        plan=ada.plan,
+        server_type="starter",
+        image_id=ImageId(image),
+    )
     subject = instance_subject(ada.id)
-    return registry.operations.open(OperationKind.RELOCATE, subject, intent=intent, instance_id=ada.id)
+    return registry.operations.open(OperationKind.RELOCATE, subject, intent=intent.to_json(), instance_id=ada.id)
 
 
 def standing(registry: Registry, ada: Instance) -> ReleaseStatus:

@@ -105,7 +105,7 @@ async def test_two_at_once_for_one_user_make_one_machine(world: Command) -> None
 @pytest.mark.turns(4)
 @pytest.mark.parametrize(
     "line",
-    ["making machine", "recording machine", "handing the machine", "the agent lives"],
+    ["making machine", "recording machine", "handing the machine", "the agent is running"],
 )
 async def test_killed_at_a_step_the_same_command_finishes_it(world: Command, line: str) -> None:
     user = name()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hermesops.node.errors import RefusedError
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.protocol import Credential
 from hermesops.waiting import Pending, until
 from tests.support.command import Command, local_world
 from tests.support.identities import Machine, machine_of

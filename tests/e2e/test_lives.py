@@ -141,7 +141,8 @@ async def test_nothing_starts_a_gateway_that_an_unfinished_change_has_stopped(si
     await simulated.ok("backup", "create", "lea")
     await simulated.ok("instance", "move", "lea", "--region", "nbg1", "--no-wait", *ASKED)
     begun = [("backup", "restore", "lea", "--yes", *ASKED), ("snapshot", "create", "lea", *ASKED)]
-    for words in begun:
+    changed = ("instance", "settings", "lea", "--set", "personality=Brief.", *ASKED)
+    for words in (*begun, ("instance", "restart", "lea"), changed):
         refused(await simulated.run(*words), 3, "(relocate) of lea has not ended", "hermesops operation continue")
     await simulated.ok("instance", "move", "lea", "--region", "nbg1", *ASKED)
     for words in begun:

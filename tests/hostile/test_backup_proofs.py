@@ -28,8 +28,8 @@ from hermesops.fan_out import fan_out
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
-from hermesops.node.state.archive import tar_stream
-from hermesops.node.state.archive.unpack import Bounds
+from hermesops.node.state import tar_stream
+from hermesops.node.state.unpack import Bounds
 from hermesops.waiting import pause_blocking
 from tests.support.hostile_databases import DATABASES, flipped
 from tests.support.node_home import furnish

@@ -108,15 +108,24 @@ def test_an_export_is_whole(machine: NodeHome) -> None:
 
 
 @pytest.mark.parametrize(
-    "errand",
-    ["keep 1-x", "weigh 1-x", "restore 1-x", "rehearse", "rehearsed", "end_rehearsal", "outdated 0", "forget"],
+    "command",
+    [
+        "keep 1-x",
+        "preview 1-x",
+        "restore 1-x",
+        "make_trial_copy",
+        "trial_schemas",
+        "remove_trial_copy",
+        "prune 0",
+        "forget",
+    ],
 )
-def test_an_errand_ends_on_the_home(machine: NodeHome, errand: str) -> None:
-    verb, *words = errand.split()
+def test_a_process_of_the_user_ends_on_the_home(machine: NodeHome, command: str) -> None:
+    verb, *words = command.split()
     started = time.monotonic()
     report, told = os.pipe()
     subprocess.run(
-        [sys.executable, "-I", str(machine.layout.program), "errand", verb, str(machine.home), str(told), *words],
+        [sys.executable, "-I", str(machine.layout.program), "as-user", verb, str(machine.home), str(told), *words],
         pass_fds=[told],
         check=False,
         timeout=_WITHIN_S,

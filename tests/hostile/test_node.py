@@ -12,9 +12,9 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 import pytest
 
 from hermesops.node.errors import NodeError, OutrankedError
-from hermesops.node.instance import drain, fence, fencing_token
+from hermesops.node.instance import drain, fencing
 from hermesops.node.instance import status as observe
-from hermesops.node.instance.agent import gateway, turn
+from hermesops.node.instance.agent import gateway, readiness
 from hermesops.node.instance.agent.api import Answer, ask
 from hermesops.node.instance.personalise import personalise
 from hermesops.node.protocol import FencingToken
@@ -113,9 +113,9 @@ def test_whatever_shape_an_answer_has_the_machine_is_looked_at_drained_and_fence
         drain.drain(machine.node, deadline_s=1, lease=None)
     gateway.wait_until_healthy(machine.node.system, 1, KEY, timeout_s=0)
     with suppress(NodeError):
-        told = turn.take(machine.node.system, 1, KEY, timeout_s=1)
+        told = readiness.take_turn(machine.node.system, 1, KEY, timeout_s=1)
         assert told.detail.isprintable()
-    assert fence.fence(machine.node, lease=None) == {"fenced": True}
+    assert fencing.fence(machine.node, lease=None) == {"fenced": True}
 
 
 def test_a_look_at_the_machine_does_not_depend_on_the_agent(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def _token(counter: int) -> FencingToken:
 @pytest.fixture
 def waits_for_the_gateway(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Thread]:
     """Another hermes-node that holds the machine's lock until the gateway ends."""
-    monkeypatch.setattr("hermesops.node.instance.fence._PATIENCE_S", 0.1)
+    monkeypatch.setattr("hermesops.node.instance.fencing._WAIT_S", 0.1)
     holds, is_over = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -154,7 +154,7 @@ def waits_for_the_gateway(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) ->
 def test_whoever_waits_for_an_agent_does_not_keep_the_gateway_from_being_fenced(
     machine: NodeHome, waits_for_the_gateway: threading.Thread
 ) -> None:
-    assert fence.fence(machine.node, lease=_token(2)) == {"fenced": True}
+    assert fencing.fence(machine.node, lease=_token(2)) == {"fenced": True}
     waits_for_the_gateway.join(ENDS_S)
     assert not waits_for_the_gateway.is_alive()
 
@@ -162,9 +162,9 @@ def test_whoever_waits_for_an_agent_does_not_keep_the_gateway_from_being_fenced(
 def test_whoever_was_outranked_stops_no_gateway_behind_a_lock_either(
     machine: NodeHome, waits_for_the_gateway: threading.Thread
 ) -> None:
-    fencing_token.admit(machine.node, _token(5))
+    fencing.admit(machine.node, _token(5))
     with pytest.raises(OutrankedError, match="was taken over"):
-        fence.fence(machine.node, lease=_token(4))
+        fencing.fence(machine.node, lease=_token(4))
     assert machine.system.running
-    assert not fence.is_fenced(machine.node)
+    assert not fencing.is_fenced(machine.node)
     assert waits_for_the_gateway.is_alive()

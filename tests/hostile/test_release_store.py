@@ -23,7 +23,7 @@ from hermesops.node.release.documents.handout import Handout, Signed
 from hermesops.node.release.documents.lock import canonical
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.documents.signers import AllowedSigners, Kind
-from hermesops.node.release.slots.download import download
+from hermesops.node.system.https import download
 from hermesops.release.blobs import place
 from hermesops.release.trust import Chain
 from tests.support.bucket import use_credentials

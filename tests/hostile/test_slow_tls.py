@@ -19,8 +19,8 @@ from hermesops.health.prometheus import Prometheus
 from hermesops.justavps import Client, Machine, ProxyClient
 from hermesops.model.ids import InstanceId
 from hermesops.node.errors import NotReadyError
-from hermesops.node.release.slots.download import download
-from hermesops.node.system import openssl, platform_client
+from hermesops.node.system import https, openssl
+from hermesops.node.system.https import download
 from hermesops.rollout.webhooks import ask_service
 from tests.support.credentials import authority_in, credential_of
 from tests.support.hostile_tokens import NoTokens
@@ -148,7 +148,7 @@ async def _release_on_a_machine(url: str, folder: Path) -> str:
 async def _platform_of_a_machine(url: str, folder: Path) -> str:
     key = openssl.make()
     credential = credential_of(authority_in(folder), openssl.request(key).decode(), url=url)
-    ask = partial(platform_client.ask, credential, key, "GET", "/v1", patience_s=0)
+    ask = partial(https.ask_platform, credential, key, "GET", "/v1", retry_s=0)
     try:
         return f"it was believed: {await asyncio.to_thread(ask)!r}"
     except NotReadyError as error:
@@ -159,7 +159,7 @@ async def _platform_of_a_machine(url: str, folder: Path) -> str:
 def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.channel.agent._HEALTH_S", LIMIT_S)
     monkeypatch.setattr("hermesops.justavps.client._SLOW_READ_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.node.system.platform_client._TRY_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.node.system.https._PLATFORM_S", LIMIT_S)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -18,10 +18,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from hermesops.node import build
-from hermesops.node.instance.identity.credential import Credential
-from hermesops.node.protocol import GB, PROGRAM, VARIABLES
+from hermesops.node.protocol import GB, PROGRAM, VARIABLES, Credential
 from hermesops.node.system import openssl
-from hermesops.node.system.data_volume.size import with_gb
+from hermesops.node.system.data_volume import with_gb
 from hermesops.pki.authority import Authority, ServerCertificate
 from hermesops.waiting import Pending, until
 from tests.support import volume_deaths

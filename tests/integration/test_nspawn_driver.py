@@ -46,8 +46,8 @@ async def driver() -> AsyncIterator[NspawnDriver]:
 
 
 def group_of(driver: NspawnDriver, machine_id: MachineId) -> MachineGroup:
-    held = driver._open_world.held
-    return held.machine(held.record(machine_id)).group
+    world = driver._open_world
+    return world.machine(world.record(machine_id)).group
 
 
 @pytest.fixture
@@ -299,8 +299,8 @@ async def test_a_machine_that_would_not_boot_is_refused_with_the_figures(
     driver: NspawnDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = traces(driver._state)
-    monkeypatch.setattr(resources, "free_room_of", lambda *_: resources.Room(128, 9, 9000, 9000))
-    assert (await driver.room()).machines == 0
+    monkeypatch.setattr(resources, "free_resources", lambda *_: resources.FreeResources(128, 9, 9000, 9000))
+    assert (await driver.capacity()).machines == 0
     order = plan(9)
     with pytest.raises(RefusedError, match="9 of 128 inotify instances free"):
         await driver.create(order)
@@ -309,10 +309,10 @@ async def test_a_machine_that_would_not_boot_is_refused_with_the_figures(
 
 
 async def test_a_machine_that_still_boots_is_counted_as_if_it_had(driver: NspawnDriver) -> None:
-    free = (await driver.room()).inotify_free
+    free = driver._open_world.free_resources().inotify_free
     order = plan(10)
     await driver.create(order)
-    assert free - (await driver.room()).inotify_free >= resources.INOTIFY_PER_MACHINE
+    assert free - driver._open_world.free_resources().inotify_free >= resources.INOTIFY_PER_MACHINE
     await driver.delete(order.id)
 
 
@@ -379,7 +379,8 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from hermesops.localcloud.drivers.nspawn import machine, store
 from hermesops.localcloud.drivers.nspawn.computer import cgroup
-from hermesops.localcloud.drivers.nspawn.disks import disk, first_boot
+from hermesops.localcloud.drivers.nspawn.disks import guest_files
+from hermesops.localcloud.drivers.nspawn.disks import disk
 from tests.support.machines import new_driver, plan
 
 def die(*_, **__):
@@ -411,7 +412,7 @@ CUTS = {
     "record written": "after(store.Store, 'save_machine')",
     "disk made": "after(disk.Disk, 'make')",
     "disk mounted": "after(disk.Disk, 'mount')",
-    "contents written": "after(first_boot, 'personalise')",
+    "contents written": "after(guest_files, 'personalise')",
     "groups made": "after(cgroup.MachineGroup, 'create')",
     "keeper started": "after(machine, 'launch')",
     "booted": "after(machine.Machine, 'set_off')",

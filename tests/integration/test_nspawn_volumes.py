@@ -13,7 +13,7 @@ from hermesops.localcloud.drivers.interface import MachineSize
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.model.ids import ImageId
 from hermesops.node.protocol import GB
-from hermesops.node.system.data_volume.size import with_gb
+from hermesops.node.system.data_volume import with_gb
 from tests.support.machines import TestMachine, opened_driver, plan, started
 from tests.support.prerequisites import require
 
@@ -142,5 +142,5 @@ async def test_a_full_volume_hurts_its_user_alone_and_its_data_outlive_reboots_r
         async with started(driver, plan(32, image_id=saved, disk_gib=4)) as other:
             assert (await other.execute("cat /var/lib/hermes/kept")).stdout == "mine\nlater\n"
         await driver.delete_image(saved)
-        layers = driver._open_world.held.store.layers
+        layers = driver._open_world.store.layers
         assert not [entry.name for entry in layers.iterdir() if entry.name.startswith(saved)]

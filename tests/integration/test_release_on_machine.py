@@ -114,7 +114,7 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     assert history.last is not None
     assert history.last["outcome"] == "confirm_timed_out", told
     assert "nobody confirmed" in history.last["why"]
-    assert history.last["rows_carried"] > 0
+    assert history.last["rows_migrated"] > 0
     assert history.last["rows_listed"] > 0, "the newer one's own table has no place"
     assert (await node(agent, "release show"))["current"] == first
     assert (await messages(agent))["count"] == before["count"] + 2

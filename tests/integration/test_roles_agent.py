@@ -12,7 +12,8 @@ import pytest
 from hermesops.channel import Channel
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
-from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets, Settings
+from hermesops.node.instance.settings import Settings
+from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
 from tests.support.agents import ROLES, role_variables
 from tests.support.converged_world import ConvergedWorld
 from tests.support.image_workshop import Made, Workshop

@@ -10,8 +10,9 @@ import pytest
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import issue_token
+from hermesops.node.instance.settings import Settings
 from hermesops.node.layout import Layout
-from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets, Settings
+from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
 from tests.support.agents import Agent
 from tests.support.image_workshop import Made
 

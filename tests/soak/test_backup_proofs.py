@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.model.state import State
-from hermesops.node.state.archive import tar_stream
+from hermesops.node.state import tar_stream
 from tests.support.hostile_databases import flipped
 from tests.support.node_home import furnish
 from tests.support.proofs import QUICK, Proofs

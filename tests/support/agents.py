@@ -14,11 +14,12 @@ from hermesops import assets, justavps
 from hermesops.channel import Channel
 from hermesops.image import agent_bundle, definition
 from hermesops.image.download import Pip
-from hermesops.localcloud.drivers.host_driver import MODEL_PORT
+from hermesops.localcloud.drivers.interface import MODEL_PORT
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.route import issue_token
 from hermesops.node import build as node
-from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets, Settings
+from hermesops.node.instance.settings import Settings
+from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
 from tests.support.converged_world import ConvergedWorld, shared_cache
 from tests.support.left_worlds import remember_folder
 from tests.support.localcloud import serving

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.protocol import Credential
 from hermesops.pki.authority import Authority, fresh_key
 from tests.support.fake_registry import FakeRegistry
 

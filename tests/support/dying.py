@@ -110,11 +110,11 @@ def shorten_leases(lease_s: float) -> None:
     """Let leases of this process run out so soon after its death, so that a test need not wait for that."""
     from datetime import timedelta  # noqa: PLC0415 - as above
 
-    from hermesops.operations import lease_renewal  # noqa: PLC0415 - as above
+    from hermesops.operations import lease  # noqa: PLC0415 - as above
     from hermesops.registry.repositories import leases  # noqa: PLC0415 - as above
 
     leases.LEASE_LIFE = timedelta(seconds=lease_s)
-    lease_renewal.RENEW_S = lease_s / 2
+    lease.RENEW_S = lease_s / 2
 
 
 def main() -> int:

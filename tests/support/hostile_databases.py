@@ -4,6 +4,7 @@ import random
 import sqlite3
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -103,6 +104,17 @@ def flipped(seed: int) -> Callable[[Path], None]:
         path.write_bytes(data)
 
     return plant
+
+
+def of_no_text(path: Path) -> None:
+    """A database whose schema is damaged so that SQLite's own message about it is no UTF-8."""
+    with closing(sqlite3.connect(path)) as made:
+        made.execute("PRAGMA journal_mode=DELETE")
+        made.execute("CREATE TABLE zzzzzzzz (x)")
+        made.commit()
+    data = path.read_bytes()
+    assert data.count(b"CREATE TABLE zzzzzzzz") == 1
+    path.write_bytes(data.replace(b"CREATE TABLE zzzzzzzz", b"CREXTE TABLE zzzzzzzz").replace(b"zzzzzzzz", b"\xeb" * 8))
 
 
 def _cut(path: Path) -> None:

@@ -17,8 +17,7 @@ from hermesops.errors import HermesError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import FaultOrder
-from hermesops.localcloud.server import control_client
-from hermesops.localcloud.server.control_client import Access
+from hermesops.localcloud.server.control_client import ControlClient
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind
@@ -126,11 +125,11 @@ async def order_faults(world: Command, app: Container, chance: random.Random, ti
     by_age = [instance.machine_name for instance in app.registry.instances.list()]
     victims = iter(chance.sample(by_age, k=min(len(by_age), times * len(_ORDERS))))
     status = (await world.ok("local", "status", "--json")).json
-    access = Access(status["api_url"], Path(status["api_key_file"]))
+    client = ControlClient(status["api_url"], Path(status["api_key_file"]))
     for order in _ORDERS:
         for _ in range(times):
             if victim := next(victims, None):
-                await control_client.set_fault(access, {**vars(order), "machine": victim})
+                await client.set_fault({**vars(order), "machine": victim})
 
 
 async def up_killed_at(world: Command, number: int) -> None:

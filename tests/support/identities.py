@@ -8,9 +8,9 @@ from typing import Any
 from hermesops.channel import ToolboxChannel
 from hermesops.justavps import Client
 from hermesops.model.ids import MachineId
-from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.layout import Layout
-from hermesops.node.system import platform_client
+from hermesops.node.protocol import Credential
+from hermesops.node.system import https
 from tests.support.command import Command
 
 SLOW_S = 60.0
@@ -31,7 +31,7 @@ class Machine:
     async def fetch(self, path: str, body: bytes = b"") -> bytes:
         method = "POST" if body else "GET"
         return await asyncio.to_thread(
-            platform_client.ask, self.credential, self.key, method, path, body, patience_s=SLOW_S
+            https.ask_platform, self.credential, self.key, method, path, body, retry_s=SLOW_S
         )
 
 

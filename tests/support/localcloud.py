@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import httpx
 
-from hermesops.localcloud.drivers.host_driver import HostDriver
+from hermesops.localcloud.drivers.interface import Driver
 from hermesops.localcloud.model_router.router import Upstream
 from hermesops.localcloud.model_router.token_floors import ReadFloors
 from hermesops.localcloud.server.wiring import Serving, serve
@@ -83,7 +83,7 @@ class LocalCloud:
 @contextlib.asynccontextmanager
 async def serving(
     folder: Path,
-    driver: HostDriver,
+    driver: Driver,
     *,
     model_port: int = 0,
     upstream: Upstream | None = None,

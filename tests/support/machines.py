@@ -14,8 +14,7 @@ from uuid import uuid4
 import httpx
 
 from hermesops import assets
-from hermesops.localcloud.drivers.host_driver import HostDriver
-from hermesops.localcloud.drivers.interface import MachinePlan, MachinePower
+from hermesops.localcloud.drivers.interface import Driver, MachinePlan, MachinePower
 from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
@@ -39,7 +38,7 @@ class TestMachine:
 
     __test__ = False  # not a test case, whatever its name says to pytest
 
-    driver: HostDriver
+    driver: Driver
     id: MachineId
     token: str
     http: httpx.AsyncClient
@@ -153,7 +152,7 @@ def plan(number: int = 1, **changes: object) -> MachinePlan:
 
 
 @asynccontextmanager
-async def started(driver: HostDriver, order: MachinePlan) -> AsyncIterator[TestMachine]:
+async def started(driver: Driver, order: MachinePlan) -> AsyncIterator[TestMachine]:
     """A machine of that order, booted; it is deleted at the end."""
     await driver.create(order)
 

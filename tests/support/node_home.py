@@ -147,17 +147,17 @@ class NodeHome:
         database.close()
 
 
-def make(root: Path, *, runs_errands: bool = True) -> NodeHome:
+def make(root: Path, *, runs_processes: bool = True) -> NodeHome:
     """A machine with an agent that knows a few things.
 
     Args:
         root: Its folder.
-        runs_errands: Whether there is a program for them, which takes a second to build.
+        runs_processes: Whether there is a program for them, which takes a second to build.
     """
     layout = Layout(root)
     for folder in ("etc/hermes", "etc/hermes-node", "run", "var/lib/hermes", "opt/hermes/node"):
         (root / folder).mkdir(parents=True)
-    if runs_errands:
+    if runs_processes:
         build.write(layout.program)
     base = {
         "unit": "hermes-gateway.service",

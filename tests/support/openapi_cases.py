@@ -11,8 +11,8 @@ from schemathesis.generation import GenerationMode
 from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from hermesops.localcloud.api.keys import new_key_pair
 from hermesops.localcloud.api.openapi.document import document
-from hermesops.localcloud.fleet.machine_keys import new_key_pair
 from tests.support.served_world import ServedWorld, served_world
 
 if TYPE_CHECKING:

@@ -57,17 +57,17 @@ from hermesops.model.slot import SlotsState
 from hermesops.model.stack import StackRef
 from hermesops.model.state import State
 from hermesops.node.errors import NodeError
-from hermesops.node.instance.agent import base_config
-from hermesops.node.instance.identity.credential import Credential
-from hermesops.node.protocol import Identity, Payload, Secrets, Settings, identity_from_json
+from hermesops.node.instance.agent import installation
+from hermesops.node.instance.settings import Settings
+from hermesops.node.protocol import Credential, Identity, Payload, Secrets, identity_from_json
 from hermesops.node.release.documents.handout import Handout, Signed
 from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.documents.signers import NAMESPACES, AllowedSigners
-from hermesops.node.state.archive.unpack import unpack
 from hermesops.node.state.digest import jobs_in
-from hermesops.node.state.repository import Repository
+from hermesops.node.state.unpack import unpack
 from hermesops.node.system import as_user, openssl
+from hermesops.node.system.restic import Repository
 from hermesops.node.untrusted import strict_json
 from hermesops.pki.authority import fresh_key, read_key
 from hermesops.pki.service import PlatformService
@@ -452,12 +452,12 @@ def _handout(data: bytes) -> object:
     NODES,
 )
 def _gateway_base(data: bytes) -> object:
-    return base_config.parse(data, Path("/etc/hermes-node/gateway.json"))
+    return installation.parse_base(data, Path("/etc/hermes-node/gateway.json"))
 
 
 @_parser(_json({"state": STATE, "bytes": 10, "left_out": 0}), NODES)
-def _errand(data: bytes) -> object:
-    return as_user.told_in("pack", data)
+def _report(data: bytes) -> object:
+    return as_user.report_in("pack", data)
 
 
 @_parser(_json({"jobs": [{"id": 1, "table": "end", "prompt": "x"}]}), (ValueError,))
@@ -467,7 +467,7 @@ def _cron_jobs(data: bytes) -> object:
 
 @cache
 def _archive() -> bytes:
-    from hermesops.node.state.archive import tar_stream  # noqa: PLC0415 - packs only here
+    from hermesops.node.state import tar_stream  # noqa: PLC0415 - packs only here
     from tests.support.node_home import furnish  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.localcloud.drivers.interface import MachinePlan, MachinePower, MachineSize, SavedImage
+from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize, SavedImage
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
 
@@ -31,11 +31,10 @@ def end_with_parent():
     os._exit(0)
 threading.Thread(target=end_with_parent, daemon=True).start()
 time.sleep(float(sys.argv[3]))
-from hermesops.localcloud.vendor_daemon import group, processes
-processes.take_name()
-group.group_root = lambda: None
-from hermesops.localcloud.vendor_daemon.config import Config
-from hermesops.localcloud.vendor_daemon.server import Server
+from hermesops.localcloud.vendor_daemon import execution, system
+system.take_name()
+execution.group_root = lambda: None
+from hermesops.localcloud.vendor_daemon.server import Config, Server
 Server(Config(**json.loads(sys.argv[1]))).run(lambda: print("ready", flush=True))
 """
 
@@ -50,16 +49,8 @@ class Pretended:
 
 
 @dataclass
-class PretendedRoom:
-    machines: int
-
-    def __str__(self) -> str:
-        return f"{self.machines} places free"
-
-
-@dataclass
 class PretendDriver:
-    """Implements ``HostDriver`` in memory.
+    """Implements ``Driver`` in memory.
 
     Attributes:
         boot_s: Seconds until a booted machine's daemon is started.
@@ -173,8 +164,9 @@ class PretendDriver:
             raise RefusedError(f"a machine uses image {image_id}")
         self.images.discard(image_id)
 
-    async def room(self) -> PretendedRoom:
-        return PretendedRoom(self.places - len(self.machines))
+    async def capacity(self) -> Capacity:
+        free = self.places - len(self.machines)
+        return Capacity(free, f"{free} places free")
 
     async def close(self, *, purge: bool) -> None:
         self.calls.append("purge" if purge else "close")

@@ -17,7 +17,7 @@ from hermesops.backup.store.restic import Restic
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
-from hermesops.node.state.archive import trailer
+from hermesops.node.state import tar_stream
 from hermesops.node.state.digest import Digest
 from tests.support.fake_registry import FakeRegistry
 
@@ -133,13 +133,13 @@ class Proofs:
 
 def tar(*entries: tuple[tarfile.TarInfo, bytes], format_: int = tarfile.GNU_FORMAT) -> bytes:
     """A whole archive of these entries, which says that it amounts to no state."""
-    data, times = io.BytesIO(), trailer.Times()
+    data, times = io.BytesIO(), tar_stream.Times()
     with tarfile.open(fileobj=data, mode="w", format=format_) as made:
         for entry, content in entries:
             entry.size = len(content) or entry.size
             made.addfile(entry, io.BytesIO(content) if content else None)
             times.add(0)
-        trailer.write(made, Digest().told(), len(entries), times)
+        tar_stream.write_trailer(made, Digest().result(), len(entries), times)
     return data.getvalue()
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 from hermesops.node.errors import RefusedError
 from hermesops.node.instance.agent.api import Answer
-from hermesops.node.instance.agent.check import Check
 from hermesops.node.layout import UNIT, Layout
 from hermesops.node.machine import Machine
+from hermesops.node.ports import Trial, TrialResult
+from hermesops.node.protocol import Check
 from hermesops.node.release import config_migration
 from hermesops.node.release.documents.handout import Handout, Signed
 from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
 from hermesops.node.release.documents.signers import AllowedSigners, Kind
 from hermesops.node.release.slots.disk import DiskSlots
-from hermesops.node.release.slots.links import schema_of
-from hermesops.node.release.trial.plan import Trial, Tried
+from hermesops.node.release.slots.slot import schema_of
 from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system import files as real_files
 from hermesops.node.system.as_user import AgentHome
@@ -141,7 +141,7 @@ class FolderSlots(DiskSlots):
     def __init__(self, layout: Layout, system: GatewaySystem) -> None:
         super().__init__(layout)
         self._system = system
-        self.tried = Tried((Check("health", ok=True),))
+        self.tried = TrialResult((Check("health", ok=True),))
         self.trials: list[Trial] = []
 
     def python(self) -> str:
@@ -167,7 +167,7 @@ class FolderSlots(DiskSlots):
         assert target.name != "current" or not self._system.running, "never under a gateway that runs"
         return super().rename(source, target)
 
-    def exercise(self, trial: Trial, /) -> Tried:
+    def run_trial(self, trial: Trial, /) -> TrialResult:
         self.trials.append(trial)
         return self.tried
 
@@ -198,7 +198,7 @@ class TextState:
         assert not self.system.running
         shutil.copyfile(self.text, self.text.with_name(f"kept-{name}"))
 
-    def weigh(self, home: AgentHome, name: str) -> RestoreResult:
+    def preview(self, home: AgentHome, name: str) -> RestoreResult:
         del home, name
         return RestoreResult(1, self.text.read_text().count("strange"))
 
@@ -213,7 +213,7 @@ class TextState:
             RestoreResult(1, 0, f"newer-{name}") if self.text.with_name(f"newer-{name}").exists() else RestoreResult()
         )
 
-    def outdated(self, home: AgentHome, *, older_than_s: float) -> int:
+    def prune(self, home: AgentHome, *, older_than_s: float) -> int:
         del home, older_than_s
         return 0
 
@@ -355,7 +355,7 @@ def lock_of(version: str, *, protocol: int = 1) -> Lock:
 
 def make(root: Path) -> ReleaseHome:
     """A machine whose gateway runs a slot that came with the roles."""
-    home = node_home.make(root, runs_errands=False)
+    home = node_home.make(root, runs_processes=False)
     system = GatewaySystem(layout=home.layout)
     home.system = system
     (home.layout.releases / OLD).mkdir(parents=True)

@@ -10,13 +10,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.node.instance.agent.check import Check
 from hermesops.node.instance.personalise import personalise
+from hermesops.node.ports import TrialResult
+from hermesops.node.protocol import Check
 from hermesops.node.release import activate, inventory, rollback
-from hermesops.node.release.activate import Options
-from hermesops.node.release.confirm import confirm
+from hermesops.node.release.activate import Options, confirm
 from hermesops.node.release.fetch import fetch
-from hermesops.node.release.trial.plan import Tried
 from hermesops.node.state import snapshots
 from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system.as_user import AgentHome
@@ -99,14 +98,14 @@ class SqliteState:
     def keep(self, home: AgentHome, name: str) -> None:
         snapshots.keep(home.path, name)
 
-    def weigh(self, home: AgentHome, name: str) -> RestoreResult:
-        return snapshots.weigh(home.path, name)
+    def preview(self, home: AgentHome, name: str) -> RestoreResult:
+        return snapshots.preview(home.path, name)
 
     def restore(self, home: AgentHome, name: str) -> RestoreResult:
         return snapshots.restore(home.path, name)
 
-    def outdated(self, home: AgentHome, *, older_than_s: float) -> int:
-        return snapshots.outdated(home.path, older_than_s)
+    def prune(self, home: AgentHome, *, older_than_s: float) -> int:
+        return snapshots.prune(home.path, older_than_s)
 
 
 @dataclass
@@ -128,7 +127,7 @@ def cycle(folder: Path, count: int) -> Cycled:
     system.writer = Writer(database)
     home.system = home.home.system = home.slots._system = system
     home.state = SqliteState()  # type: ignore[assignment]  # as much of one as is asked for
-    home.slots.tried = Tried((Check("health", ok=True),), "copy")
+    home.slots.tried = TrialResult((Check("health", ok=True),), "copy")
     personalise(home.node, home.home.personalised(), wait_s=60)
     home.upload(LOCK)
     fetch(home.node, home.offer(LOCK), lease=None)
@@ -149,13 +148,13 @@ def cycle(folder: Path, count: int) -> Cycled:
 def _go(home: ReleaseHome, number: int) -> None:
     writer: Writer = home.system.writer  # type: ignore[attr-defined]  # see cycle
     writer.wrote.wait(30)
-    _, code = activate.activate(home.node, LOCK.id, Options(), lease=None, tell=lambda _: None)
+    _, code = activate.activate(home.node, LOCK.id, Options(), lease=None, progress=lambda _: None)
     assert code == 0
     assert writer.wrote.wait(30), writer.problems
     if number % 2:
         confirm(home.node, LOCK.id, lease=None)
         writer.wrote.wait(30)
-        inventory.rollback(home.node, loses=True, lease=None)
+        rollback.rollback(home.node, loses=True, lease=None)
     else:
         home.system.sleep(3600)
         rollback.settle(home.node)

@@ -7,9 +7,11 @@ with the only copy of a state.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
@@ -104,6 +106,7 @@ class SmallWorld(FakeRegistry):
     certifies: bool = False
     noted: str = ""
     snapshots: int = 0
+    lease: Lease | None = None
 
     @classmethod
     def lively(cls) -> "SmallWorld":
@@ -114,6 +117,18 @@ class SmallWorld(FakeRegistry):
         )
         world.stack.add(ADA.machine_name)
         return world
+
+    @property
+    def client(self) -> PowerControl:
+        """Itself, as workflows are given it."""
+        itself: Any = self
+        client: PowerControl = itself
+        return client
+
+    @property
+    def gateways(self) -> "SmallWorld":
+        """Itself, as gateways' units."""
+        return self
 
     def here(self) -> Computer:
         """The machine of the instance's row."""

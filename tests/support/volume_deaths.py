@@ -80,20 +80,21 @@ class Deadly:
 def open_volume(folder: Path, size: int, at: int) -> int:
     """Open and fill it, which dies at that moment; how many there were."""
     sys.path.insert(0, PROGRAM)
-    from hermesops.node.system.data_volume import ext4, luks  # noqa: PLC0415 - of the guest's program
+    from hermesops.node.system import data_volume, files, processes  # noqa: PLC0415 - of the guest's program
 
     fate = Fate(at)
-    luks._ROOM_LEFT = 0
-    ext4.MKFS = (*ext4.MKFS[:-1], "size=8")
-    vars(luks)["os"] = Deadly(os, **{name: around(getattr(os, name), fate) for name in STEPS})
-    vars(luks)["subprocess"] = Deadly(subprocess, run=run_around(subprocess.run, fate))
+    data_volume._ROOM_LEFT = 0
+    data_volume.MKFS = (*data_volume.MKFS[:-1], "size=8")
+    deadly = Deadly(os, **{name: around(getattr(os, name), fate) for name in STEPS})
+    vars(data_volume)["os"] = vars(files)["os"] = deadly
+    vars(processes)["subprocess"] = Deadly(subprocess, run=run_around(subprocess.run, fate))
     for name in ("rename", "unlink", "mkdir"):
         setattr(Path, name, around(getattr(Path, name), fate))
-    if not luks.look(folder / "place").is_mounted:
+    if not data_volume.observe(folder / "place").is_mounted:
         volume = folder / "disk/volume"
-        luks.identify(volume)  # whoever asks for its key does so first
-        luks.open_volume(volume, folder / "place", KEY, size)
-    luks.fill_volume()
+        data_volume.identify(volume)  # whoever asks for its key does so first
+        data_volume.open_volume(volume, folder / "place", KEY, size)
+    data_volume.fill_volume()
     return fate.count
 
 

@@ -20,7 +20,7 @@ import structlog
 from hermesops import waiting
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Done, Lease, Operation, OperationKind
-from hermesops.operations import lease_renewal
+from hermesops.operations import lease as lease_module
 from hermesops.operations.holder import this_process
 from hermesops.operations.queue import DbosQueue
 from hermesops.operations.runner import QUEUED, Operations
@@ -172,7 +172,7 @@ def work(plan: Plan) -> None:
 def shorten_leases(lease_s: float) -> None:
     """Let leases in this process live as long as a test has patience for."""
     registry_leases.LEASE_LIFE = timedelta(seconds=lease_s)
-    vars(lease_renewal).update(LEASE_S=lease_s, RENEW_S=lease_s / 3, RETRY_S=lease_s / 10)
+    vars(lease_module).update(LEASE_S=lease_s, RENEW_S=lease_s / 3, RETRY_S=lease_s / 10)
 
 
 async def _work(plan: Plan) -> None:

@@ -18,6 +18,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, ReleaseStatus, Target
 from hermesops.model.slot import SlotsState
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.operations.kinds import RelocateIntent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,7 @@ class Whereabouts:
     @property
     def is_cut_over(self) -> bool:
         """Whether it is on the new machine already, though its agent may not live there yet."""
-        return self.moving is not None and self.instance.machine_name != self.moving.intent["origin"]
+        return self.moving is not None and self.instance.machine_name != RelocateIntent.of(self.moving).origin
 
 
 class MachineMoves:
@@ -221,10 +222,10 @@ def status_of(found: Whereabouts) -> ReleaseStatus:
     moving, last = found.moving, found.given_up
     return ReleaseStatus(
         current=found.image,
-        activation=str(moving.intent["image_id"] or "") if moving else "",
+        activation=RelocateIntent.of(moving).image_id or "" if moving else "",
         phase="unconfirmed" if moving else "",
         last=f"{last.id} {last.status}" if last else "",
-        last_to=str(last.intent["image_id"] or "") if last else "",
+        last_to=RelocateIntent.of(last).image_id or "" if last else "",
         last_failed=last is not None,
         why=last.outcome if last else "",
         absent="" if found.instance.status is InstanceStatus.RUNNING else found.instance.status.value,

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets, child_environment
 from hermesops.app.container_parts.narration import Tell
-from hermesops.model.ids import MachineId, instance_subject
+from hermesops.model.ids import MachineId
 from hermesops.model.plan import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hermesops.app.container import Container
     from hermesops.app.services.backups import Backups
     from hermesops.app.services.pools import Pools
@@ -26,13 +24,11 @@ if TYPE_CHECKING:
     from hermesops.instances.remote.certificates import Certifying
     from hermesops.instances.remote.power_control import PowerControl
     from hermesops.instances.requests.bulk import BulkProvision
-    from hermesops.instances.requests.changes import Requests
-    from hermesops.instances.requests.life_changes import InstanceRequests
-    from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
-    from hermesops.instances.requests.provision import ProvisionAdmission
+    from hermesops.instances.requests.changes import InstanceRequests
+    from hermesops.instances.requests.opening import OperationOpener
+    from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
     from hermesops.justavps import Client
     from hermesops.model.instance import Instance
-    from hermesops.model.operation import Operation, OperationKind
     from hermesops.operations.runner import Operations
     from hermesops.verify.verification import Verification
 
@@ -63,13 +59,13 @@ class Connected:
 
     @cached_property
     def _preflight(self) -> "ProvisionPreflight":
-        from hermesops.instances.requests.preflight import ProvisionPreflight
+        from hermesops.instances.requests.provision import ProvisionPreflight
 
         return ProvisionPreflight(self.app.registry, self.instance_client, self.app.guards, self._policy)
 
     @property
     def _policy(self) -> "Policy":
-        from hermesops.instances.requests.preflight import Policy
+        from hermesops.instances.requests.provision import Policy
 
         settings = self.app.env.settings
         return Policy(
@@ -148,7 +144,7 @@ class Connected:
         """Builds images."""
         from hermesops.image.build import Builder, SimulatedBuilder
         from hermesops.image.download import Pip
-        from hermesops.localcloud.world.machine_kind import is_simulated
+        from hermesops.localcloud.world.files import is_simulated
 
         env = self.app.env
         builder = SimulatedBuilder if env.is_local and is_simulated(env.world) else Builder
@@ -202,41 +198,12 @@ class Connected:
             versions={"hermesops": __version__},
         )
 
-    async def open_operation(
-        self, kind: "OperationKind", instance: "Instance", intent: "Mapping[str, object]"
-    ) -> "Operation":
-        """Open an operation of an instance under its lease, or find the unfinished one of that kind.
-
-        Args:
-            kind: One during which the gateway is stopped.
-            instance: Which instance.
-            intent: What the operation needs to know beside the user.
-
-        Raises:
-            LeaseHeldError: Another process works on the instance.
-            RefusedError: An operation of another kind that stops the gateway has not ended.
-        """
-        from hermesops.instances.steps.personalise import refuse_at_rest
-
-        subject, registry = instance_subject(instance.id), self.app.registry
-        async with self.app.hold_lease(subject):
-            unfinished = registry.operations.list(unfinished=True, instance_id=instance.id)
-            refuse_at_rest(instance, unfinished, but=kind)
-            whole = {"user": instance.title, **intent}
-            return registry.operations.open(kind, subject, intent=whole, instance_id=instance.id)
-
     @cached_property
-    def requests(self) -> "Requests":
-        """Turns what operators ask of instances into rows."""
-        from hermesops.instances.requests.changes import Requests
+    def opener(self) -> "OperationOpener":
+        """Opens operations of instances."""
+        from hermesops.instances.requests.opening import OperationOpener
 
-        return Requests(
-            self.app.registry,
-            self.instance_client,
-            self.instance_client.gateways,
-            self.app.hold_lease,
-            self.app.mass_changes.admit,
-        )
+        return OperationOpener(self.app.registry, self.app.hold_lease)
 
     @cached_property
     def instance_requests(self) -> "InstanceRequests":

@@ -1,21 +1,26 @@
 """What brings agents through their lives: handlers of suspend, resume, resize, relocate and terminate."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.identity.mass_change import COUNTED
 from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationKind
-from hermesops.model.plan import Plan
+from hermesops.operations.kinds import (
+    Keep,
+    PlanSize,
+    RelocateIntent,
+    ResizeIntent,
+    ScheduleTerminationIntent,
+    SuspendIntent,
+    TerminateIntent,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hermesops.app.container_parts.connected import Connected
     from hermesops.instances.expiry import Upkeep
-    from hermesops.instances.requests.life_changes import InstanceRequests
+    from hermesops.instances.requests.changes import InstanceRequests
     from hermesops.instances.requests.placement import MachinePlacement
     from hermesops.instances.workflows.relocate.workflow import Relocate
     from hermesops.instances.workflows.resize import Resize, Size
@@ -24,7 +29,6 @@ if TYPE_CHECKING:
     from hermesops.instances.workflows.suspend import Suspend
     from hermesops.instances.workflows.terminate import Terminate
     from hermesops.model.instance import Instance
-    from hermesops.operations.runner import Handler
 
 
 class LifecycleHandlers:
@@ -38,21 +42,9 @@ class LifecycleHandlers:
         self._session = session
         self._app = session.app
 
-    def handlers(self) -> "Mapping[OperationKind, Handler]":
-        """The kinds of operations that change an agent's life, with what makes their work."""
-        return {
-            OperationKind.SUSPEND: self._suspend,
-            OperationKind.RESUME: self._resume,
-            OperationKind.RESIZE: self._resize,
-            OperationKind.RELOCATE: self._relocate,
-            OperationKind.SCHEDULE_TERMINATION: self._schedule_termination,
-            OperationKind.TERMINATE: self._terminate,
-        }
-
     def requests(self) -> "InstanceRequests":
         """Turns what operators ask of lives into rows."""
-        from hermesops.instances.requests.life_changes import InstanceRequests, Policy
-        from hermesops.instances.workflows.suspend import Keep
+        from hermesops.instances.requests.changes import InstanceRequests, Policy
 
         settings, registry, reach = self._app.env.settings, self._app.registry, self._session.instance_client
         policy = Policy(
@@ -93,73 +85,76 @@ class LifecycleHandlers:
 
     async def _end(self, instance: "Instance") -> str:
         keeps = self._app.env.settings.last_backup == "required"
-        request = self._session.requests.terminate(instance.id, keeps_backup=keeps, reason="its days of grace are over")
-        return await self._session.operations.run(await request)
+        requests, why = self._session.instance_requests, "its days of grace are over"
+        operation = await requests.terminate(instance.id, keeps_backup=keeps, reason=why)
+        return await self._session.operations.run(operation)
 
-    def _suspend(self, operation: Operation, lease: Lease) -> "Suspend":
-        from hermesops.instances.workflows.suspend import Keep, Suspend
+    def suspend(self, operation: Operation, lease: Lease) -> "Suspend":
+        """What suspends an agent, from its row."""
+        from hermesops.instances.workflows.suspend import Suspend
 
         reach = self._session.instance_client.with_lease(lease)
         return Suspend(
             instance_of(operation),
             why=_why(operation),
-            keep=Keep(str(operation.intent["keep"])),
+            keep=SuspendIntent.of(operation).keep,
             registry=self._app.registry,
-            world=reach,
-            copies=self._session.copies(reach),
+            client=reach,
+            backups=self._session.copies(reach),
             cells=self._app.cell_stacks,
         )
 
-    def _resume(self, operation: Operation, lease: Lease) -> "Resume":
+    def resume(self, operation: Operation, lease: Lease) -> "Resume":
+        """What resumes an agent, from its row."""
         from hermesops.instances.workflows.resume import Resume
 
         reach = self._session.instance_client.with_lease(lease)
         return Resume(instance_of(operation), self._app.registry, reach, self._session.copies(reach))
 
-    def _resize(self, operation: Operation, lease: Lease) -> "Resize":
+    def resize(self, operation: Operation, lease: Lease) -> "Resize":
+        """What changes a plan in place, from its row."""
         from hermesops.instances.workflows.resize import Resize
 
         self._app.mass_changes.refuse_unapproved(operation)
-        reach, before = self._session.instance_client.with_lease(lease), operation.intent["before"]
-        if not isinstance(before, dict):
-            raise BrokenInvariantError(f"operation {operation.id} does not say what the plan was before")
+        reach, intent = self._session.instance_client.with_lease(lease), ResizeIntent.of(operation)
         return Resize(
             instance_of(operation),
             why=_why(operation),
-            before=self._size(before),
-            size=self._size(operation.intent),
+            before=self._size(intent.before),
+            size=self._size(intent.after),
             registry=self._app.registry,
-            world=reach,
-            copies=self._session.copies(reach),
+            client=reach,
+            backups=self._session.copies(reach),
             cells=self._app.cell_stacks,
         )
 
-    def _size(self, told: "Mapping[str, object]") -> "Size":
+    def _size(self, size: PlanSize) -> "Size":
         from hermesops.instances.workflows.resize import Size
 
-        plan = Plan(str(told["plan"]))
-        return Size(plan, str(told["server_type"]), self._app.env.settings.data_gb[plan])
+        return Size(size.plan, size.server_type, self._app.env.settings.data_gb[size.plan])
 
-    def _relocate(self, operation: Operation, lease: Lease) -> "Relocate":
+    def relocate(self, operation: Operation, lease: Lease) -> "Relocate":
+        """What brings an instance onto another machine, from its row."""
         from hermesops.app.adapters.release_transfer import ReleaseTransfer
-        from hermesops.instances.workflows.relocate.request import RelocationRequest
         from hermesops.instances.workflows.relocate.workflow import Relocate
 
-        if operation.intent.get(COUNTED):
+        intent = RelocateIntent.of(operation)
+        if intent.changes_plan:
             self._app.mass_changes.refuse_unapproved(operation)
         reach = self._session.instance_client.with_lease(lease)
         return Relocate(
             instance_of(operation),
-            RelocationRequest.from_intent(operation.intent, why=_why(operation)),
+            intent,
+            why=_why(operation),
             registry=self._app.registry,
-            world=reach,
+            client=reach,
             backups=self._session.copies(reach),
             cells=self._app.cell_stacks,
             releases=ReleaseTransfer(self._session, lease),
-            lease=lease,
         )
 
-    def _schedule_termination(self, operation: Operation, lease: Lease) -> "ScheduleTermination":
+    def schedule_termination(self, operation: Operation, lease: Lease) -> "ScheduleTermination":
+        """What schedules a termination, from its row."""
         from hermesops.instances.workflows.schedule_termination import ScheduleTermination
 
         self._app.mass_changes.refuse_unapproved(operation)
@@ -167,23 +162,24 @@ class LifecycleHandlers:
         return ScheduleTermination(
             instance_of(operation),
             why=_why(operation),
-            until=datetime.fromisoformat(str(operation.intent["until"])),
+            until=ScheduleTerminationIntent.of(operation).until,
             registry=self._app.registry,
-            world=reach,
+            client=reach,
             backups=self._session.copies(reach),
         )
 
-    def _terminate(self, operation: Operation, lease: Lease) -> "Terminate":
-        from hermesops.instances.workflows.terminate import Terminate, TerminationRequest
+    def terminate(self, operation: Operation, lease: Lease) -> "Terminate":
+        """What ends an instance, from its row."""
+        from hermesops.instances.workflows.terminate import Terminate
 
         self._app.mass_changes.refuse_unapproved(operation)
         reach = self._session.instance_client.with_lease(lease)
         return Terminate(
             instance_of(operation),
-            TerminationRequest(_why(operation), keeps_backup=bool(operation.intent["keeps_backup"])),
+            why=_why(operation),
+            keeps_backup=TerminateIntent.of(operation).keeps_backup,
             registry=self._app.registry,
-            world=reach,
-            gateways=reach.gateways,
+            client=reach,
             backups=self._session.copies(reach),
             snapshots=self._session.snapshots,
             cells=self._app.cell_stacks,
@@ -203,6 +199,6 @@ def instance_of(operation: Operation) -> InstanceId:
 
 def _why(operation: Operation) -> str:
     """What a backup is made for that this operation makes: made once for it, however often it is continued."""
-    if operation.kind is OperationKind.RELOCATE and operation.intent.get("snapshot"):
+    if operation.kind is OperationKind.RELOCATE and RelocateIntent.of(operation).snapshot:
         return f"{BEFORE_RESTORE} {operation.id}"  # what is on the old machine is replaced by that backup
     return f"before {operation.kind} {operation.id}"

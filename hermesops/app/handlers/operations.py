@@ -6,6 +6,7 @@ from hermesops.app.handlers.instances import LifecycleHandlers, instance_of
 from hermesops.app.services.restore_drills import Drills
 from hermesops.app.services.stack_runs import StackUps
 from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.operations.kinds import RestartIntent
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -49,18 +50,26 @@ class OperationHandlers:
         self._app = session.app
 
     def handlers(self) -> "dict[OperationKind, Handler]":
-        """Every kind of operation that can be run, with what makes its work."""
+        """What makes the work of each kind of operation."""
+        session = self._session
+        lifecycle = LifecycleHandlers(session)
         return {
             OperationKind.PROVISION: self._provision,
-            **LifecycleHandlers(self._session).handlers(),
+            OperationKind.TERMINATE: lifecycle.terminate,
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
-            **self._session.backups.handlers(),
-            OperationKind.SNAPSHOT: self._session.snapshots.work_of,
-            OperationKind.DRILL: Drills(self._session).work_of,
+            OperationKind.SUSPEND: lifecycle.suspend,
+            OperationKind.RESUME: lifecycle.resume,
+            OperationKind.RESIZE: lifecycle.resize,
+            OperationKind.RELOCATE: lifecycle.relocate,
+            OperationKind.SCHEDULE_TERMINATION: lifecycle.schedule_termination,
+            OperationKind.BACKUP: session.backups.backup_of,
+            OperationKind.RESTORE: session.backups.restore_of,
+            OperationKind.SNAPSHOT: session.snapshots.work_of,
+            OperationKind.DRILL: Drills(session).work_of,
             OperationKind.STACK_UP: StackUps(self._app).work_of,
-            OperationKind.POOL_FILL: self._session.pools.work_of,
-            OperationKind.ROLLOUT: self._session.rollouts.work_of,
+            OperationKind.POOL_FILL: session.pools.work_of,
+            OperationKind.ROLLOUT: session.rollouts.work_of,
         }
 
     def _provision(self, operation: Operation, lease: Lease) -> "Provision":
@@ -73,7 +82,7 @@ class OperationHandlers:
         from hermesops.instances.workflows.restart import Restart
 
         reach = self._session.instance_client.with_lease(lease)
-        return Restart(instance_of(operation), str(operation.intent["before"]), reach, reach.gateways)
+        return Restart(instance_of(operation), RestartIntent.of(operation).before, reach)
 
     def _configure(self, operation: Operation, lease: Lease) -> "Configure":
         from hermesops.instances.workflows.configure import Configure

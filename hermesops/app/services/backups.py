@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from hermesops import child_environment
 from hermesops.app.handlers.instances import instance_of
 from hermesops.errors import UsageError
+from hermesops.operations.kinds import BackupIntent, RestoreIntent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from hermesops.app.container_parts.connected import Connected
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from hermesops.instances.workflows.restore import Restore
     from hermesops.model.backup import Backup, Credential
     from hermesops.model.instance import Instance
-    from hermesops.model.operation import Lease, Operation, OperationKind
-    from hermesops.operations.runner import Handler
+    from hermesops.model.operation import Lease, Operation
 
 _LOCAL_BUCKET = "backups"
 
@@ -68,23 +67,23 @@ class Backups:
         registry, tell = self._app.registry, self._app.tell
         if self._is_simulated:
             from hermesops.backup.simulated import SimulatedProof
-            from hermesops.localcloud.drivers.sim.copies import digest_of_copy
+            from hermesops.localcloud.drivers.sim.node.state import digest_of_copy
 
             return SimulatedProof(registry, self.keys, self._restic, partial(digest_of_copy, self._app.env.world), tell)
         return Proof(registry, self.keys, self._restic, tell)
 
     async def open_backup(self, instance: "Instance", *, why: str) -> "Operation":
-        """Open a backup of an instance, once the object store answers."""
-        from hermesops.model.ids import instance_subject
-        from hermesops.model.operation import OperationKind
+        """Open a backup of an instance, once the object store answers; also while somebody works on the instance.
+
+        Raises:
+            RefusedError: The instance was terminated, or has never started.
+        """
+        from hermesops.instances.eligibility import refuse_ineligible
 
         await self.keys.reach()
-        return self._app.registry.operations.open(
-            OperationKind.BACKUP,
-            instance_subject(instance.id),
-            intent={"user": instance.title, "why": why},
-            instance_id=instance.id,
-        )
+        opener = self._session.opener
+        refuse_ineligible(BackupIntent, instance, opener.unfinished(instance))
+        return opener.open(instance, BackupIntent(user=instance.title, why=why))
 
     async def open_restore(self, instance: "Instance", backup: "Backup", *, keeps: bool, reason: str) -> "Operation":
         """Open a restore of a backup, once the object store answers and the backup fits on the machine.
@@ -93,39 +92,33 @@ class Backups:
             RefusedError: Another operation of the instance has not ended, or the backup does not fit.
         """
         from hermesops.instances.remote.data_volume import refuse_without_room
-        from hermesops.model.operation import OperationKind
 
         await self.keys.reach()
         observation = await self._session.instance_client.observe(instance.id)
         if observation.machine is not None and observation.node is not None:
             refuse_without_room(instance, backup, await self._session.instance_client.room(observation.machine.id))
-        intent = {"snapshot": backup.id, "keeps": keeps, "reason": reason}
-        return await self._session.open_operation(OperationKind.RESTORE, instance, intent)
+        intent = RestoreIntent(user=instance.title, reason=reason, snapshot=backup.id, keeps=keeps)
+        return await self._session.opener.open_eligible(instance, intent)
 
-    def handlers(self) -> "Mapping[OperationKind, Handler]":
-        """The kinds of operations that are about backups, with what makes their work."""
-        from hermesops.model.operation import OperationKind
-
-        return {OperationKind.BACKUP: self._backup, OperationKind.RESTORE: self._restore}
-
-    def _backup(self, operation: "Operation", lease: "Lease") -> "BackUp":
+    def backup_of(self, operation: "Operation", lease: "Lease") -> "BackUp":
+        """What makes a backup, from its row."""
         from hermesops.instances.workflows.backup import BackUp
 
         reach = self._session.instance_client.with_lease(lease)
-        why = f"{operation.intent['why']} {operation.id}"
+        why = f"{BackupIntent.of(operation).why} {operation.id}"
         return BackUp(instance_of(operation), why, reach, self.copies(reach))
 
-    def _restore(self, operation: "Operation", lease: "Lease") -> "Restore":
-        from hermesops.instances.workflows.restore import Restore, RestoreRequest
+    def restore_of(self, operation: "Operation", lease: "Lease") -> "Restore":
+        """What does a restore, from its row."""
+        from hermesops.instances.workflows.restore import Restore
 
-        reach, intent = self._session.instance_client.with_lease(lease), operation.intent
-        request = RestoreRequest(str(intent["snapshot"]), bool(intent["keeps"]), str(intent["reason"]))
+        reach = self._session.instance_client.with_lease(lease)
         return Restore(
             instance_of(operation),
             operation.id,
-            request,
+            RestoreIntent.of(operation),
             registry=self._app.registry,
-            world=reach,
+            client=reach,
             backups=self.copies(reach),
         )
 
@@ -162,7 +155,7 @@ class Backups:
         from hermesops.backup.store.repository_contents import ResticContents, SimulatedContents
 
         if self._is_simulated:
-            from hermesops.localcloud.drivers.sim.copies import drop_copies
+            from hermesops.localcloud.drivers.sim.node.state import drop_copies
 
             return SimulatedContents(self._app.registry.backups.list, partial(drop_copies, self._app.env.world))
         return ResticContents(self.keys, self._restic, self._store)
@@ -189,7 +182,7 @@ class Backups:
 
     @property
     def _is_simulated(self) -> bool:
-        from hermesops.localcloud.world.machine_kind import is_simulated
+        from hermesops.localcloud.world.files import is_simulated
 
         return self._app.env.is_local and is_simulated(self._app.env.world)
 

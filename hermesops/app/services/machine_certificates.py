@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.model.certificate import Certificate
     from hermesops.model.ids import CellName, InstanceId, MachineId
-    from hermesops.node.instance.identity.credential import Credential
+    from hermesops.node.protocol import Credential
     from hermesops.pki.authority import Authority
     from hermesops.pki.certificates import Certificates
     from hermesops.pki.server import OwnCertificate

@@ -5,7 +5,6 @@ counts like any other.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from hermesops.errors import HermesError, RefusedError
 from hermesops.identity.approval import refuse_old, refuse_other
 from hermesops.identity.mass_change import (
     APPROVED,
-    COUNTED,
     FILE,
     HINT,
     MassChange,
@@ -23,6 +21,7 @@ from hermesops.identity.mass_change import (
     unapproved_before,
 )
 from hermesops.model.operation import Operation, OperationKind
+from hermesops.operations.kinds import ApprovedList
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,14 +29,6 @@ if TYPE_CHECKING:
     from hermesops.model.ids import InstanceId
     from hermesops.registry import Registry
     from hermesops.settings import Environment
-
-
-@dataclass(frozen=True)
-class ApprovedList:
-    """A list of agents and the approval of it, as files hold them."""
-
-    change: str
-    approval: str
 
 
 class MassChanges:
@@ -80,23 +71,22 @@ class MassChanges:
             raise RefusedError(f"the list is of environment {change.environment}, this is {self._env.name}", hint=HINT)
         return change, signer
 
-    def admit(self, kind: OperationKind, instance_id: "InstanceId") -> Mapping[str, object]:
-        """What the intent of an operation shall say of this; asked before its row is written.
+    def admit(self, kind: OperationKind, instance_id: "InstanceId") -> ApprovedList | None:
+        """The list that an operation is approved by, ``None`` for few agents; asked before its row is written.
 
         Raises:
             RefusedError: Too many end or change their plan, and no approval of this one is at hand.
         """
-        marks: dict[str, object] = {COUNTED: True} if kind is OperationKind.RELOCATE else {}
         if not self._is_required:
-            return marks
+            return None
         for begun in self._registry.operations.list(unfinished=True, instance_id=instance_id, kind=kind):
             self.refuse_unapproved(begun)
-            return marks
+            return None
         for brought, is_new in self._at_hand(instance_id):
             self._refuse_unlisted(brought, instance_id, is_new=is_new)
-            return {**marks, APPROVED: {"change": brought.change, "approval": brought.approval}}
+            return brought
         self._refuse_many(instance_id, self._registry.now())
-        return marks
+        return None
 
     def refuse_unapproved(self, operation: Operation) -> None:
         """Go on with an operation that is one of few, or that a second operator approved.

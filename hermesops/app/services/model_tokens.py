@@ -52,20 +52,21 @@ class ModelTokens:
             RefusedError: Its gateway rests on purpose, or the machine is not its own; whoever resumes it hands it one.
             UnavailableError: Its machine does not answer, or the agent did not read the token.
         """
-        from hermesops.instances.steps.personalise import asleep, not_its_own, refuse_at_rest, silence
+        from hermesops.instances import refusals
+        from hermesops.instances.eligibility import refuse_stopped
 
         subject = instance_subject(instance.id)
         async with self._app.hold_lease(subject) as turn:
             instance = self._registry.instances.get(instance.id)
             if instance.status is not InstanceStatus.RUNNING:
-                raise asleep(instance)
-            refuse_at_rest(instance, self._registry.operations.list(unfinished=True, instance_id=instance.id))
+                raise refusals.suspended(instance)
+            refuse_stopped(instance, self._registry.operations.list(unfinished=True, instance_id=instance.id))
             reach = self._session.instance_client.with_lease(turn.lease)
             seen = await reach.observe(instance.id)
             if seen.machine is None or seen.node is None:
-                raise silence(instance)
+                raise refusals.machine_silent(instance)
             if seen.node.instance_id != instance.id:
-                raise not_its_own(instance, seen.node.instance_id or "nobody")
+                raise refusals.other_instance(instance, seen.node.instance_id)
             if seen.node.fenced:
                 raise RefusedError(
                     f"the gateway of {instance.title} rests", hint=f"hermesops instance show {instance.title}"

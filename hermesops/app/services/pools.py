@@ -8,6 +8,7 @@ from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spare_subject
+from hermesops.operations.kinds import PoolFillIntent
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
@@ -126,9 +127,7 @@ class Pools:
 
     def open(self, cell: CellName) -> Operation:
         """Write down that a cell's pool shall be filled, or find the row that says so."""
-        return self._app.registry.operations.open(
-            OperationKind.POOL_FILL, pool_subject(cell), intent={"cell": str(cell), "grow": True}
-        )
+        return self._open(cell, grow=True)
 
     async def drain(self, cell: CellName, *, reason: str) -> Operation:
         """Give up every machine of a cell's pool, and write down that the cell shall be rid of them.
@@ -144,17 +143,19 @@ class Pools:
                     registry.spares.retire(spare.name, why=reason)
             except LeaseHeldError:
                 self._app.tell(f"{spare.name} is being worked on and stays")
-        return registry.operations.open(
-            OperationKind.POOL_FILL, pool_subject(cell), intent={"cell": str(cell), "grow": False}
-        )
+        return self._open(cell, grow=False)
+
+    def _open(self, cell: CellName, *, grow: bool) -> Operation:
+        intent = PoolFillIntent(cell=cell, grow=grow).to_json()
+        return self._app.registry.operations.open(OperationKind.POOL_FILL, pool_subject(cell), intent=intent)
 
     def work_of(self, operation: Operation, _lease: Lease) -> "PoolFill":
         """What fills a pool, from its row."""
         from hermesops.pool.workflow import PoolFill
 
-        app, cell = self._app, CellName(str(operation.intent["cell"]))
-        targets = self._targets(cell) if operation.intent["grow"] else []
-        return PoolFill(cell, targets, self._settings.cell_size, app.registry, self, self, self._shortly_alone)
+        app, intent = self._app, PoolFillIntent.of(operation)
+        targets = self._targets(intent.cell) if intent.grow else []
+        return PoolFill(intent.cell, targets, self._settings.cell_size, app.registry, self, self, self._shortly_alone)
 
     def _targets(self, cell: CellName) -> "list[Target]":
         """What the cell's pool should hold; without an image nothing can be made, and nothing is given up."""
@@ -197,7 +198,7 @@ class Pools:
 
     async def faults(self, machine_id: "MachineId") -> Sequence[str]:
         """What a machine without a user should promise, and does not."""
-        from hermesops.localcloud.world.machine_kind import is_simulated
+        from hermesops.localcloud.world.files import is_simulated
 
         env = self._app.env
         if env.is_local and is_simulated(env.world):

@@ -18,7 +18,7 @@ _ROLE = "hermes_gateway"
 def builder_of(app: "Container") -> "Builder":
     """What builds the releases of an environment."""
     from hermesops.image.download import NEWEST_GLIBC, Pip
-    from hermesops.localcloud.world.machine_kind import is_simulated
+    from hermesops.localcloud.world.files import is_simulated
     from hermesops.release.builder.build import Builder, SimulatedBuilder
     from hermesops.release.builder.resolver import Resolver
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from hermesops.errors import RefusedError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.model.spare import Purpose, drill_subject, spare_subject
+from hermesops.operations.kinds import DrillIntent
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
-    from hermesops.instances.workflows.restore_drill.workflow import Drill
+    from hermesops.instances.workflows.restore_drill import Drill
     from hermesops.model.instance import Instance
 
 
@@ -57,18 +58,18 @@ class Drills:
             raise RefusedError("no agent has a backup", hint="hermesops backup create USER makes one")
         newest = self._registry.backups.get(chosen.id, "")
         await self._session.backups.keys.reach()
-        intent = {"user": chosen.title, "instance": chosen.id, "snapshot": newest.id, "why": why}
+        intent = DrillIntent(user=chosen.title, instance=chosen.id, snapshot=newest.id, why=why).to_json()
         return self._registry.operations.open(OperationKind.DRILL, drill_subject(chosen.id), intent=intent)
 
     def work_of(self, operation: Operation, lease: Lease) -> "Drill":
         """What does one, from its row."""
-        from hermesops.instances.workflows.restore_drill.workflow import Drill
+        from hermesops.instances.workflows.restore_drill import Drill
 
         reach = self._session.instance_client.with_lease(lease)
         return Drill(
             operation,
             registry=self._registry,
-            world=reach,
+            client=reach,
             backups=self._session.copies(reach),
             cells=self._app.cell_stacks,
             take=partial(self._take, why=f"drill {operation.id}"),

@@ -24,6 +24,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutEvent, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.operations.kinds import RolloutIntent
 from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Rollouts:
         from hermesops.rollout.runner import Runner
         from hermesops.rollout.webhooks import WebHook
 
-        env, rollout_id = self._app.env, RolloutId(str(operation.intent["rollout"]))
+        env, rollout_id = self._app.env, RolloutIntent.of(operation).rollout
         url = env.settings.rollout_webhook.get_secret_value() if env.settings.rollout_webhook else ""
         clock, allowed = RegistryClock(self._registry), allowed_hooks(env)
         return Runner(
@@ -116,7 +117,7 @@ class Rollouts:
         """End the rows of operations whose rollout is over: who brought it to its end died before saying so."""
         rows = await in_db_thread(lambda: self._registry.operations.list(kind=OperationKind.ROLLOUT, unfinished=True))
         for row in rows:
-            rollout = await in_db_thread(self._registry.rollouts.get, RolloutId(str(row.intent["rollout"])))
+            rollout = await in_db_thread(self._registry.rollouts.get, RolloutIntent.of(row).rollout)
             if not rollout.state.has_runner:
                 await self._session.operations.resume(row, wait_s=_LEFT_S)
 

@@ -6,9 +6,10 @@ from hermesops import waiting
 from hermesops.errors import UnavailableError, UnknownOutcomeError
 from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
-from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.operation import Lease, Operation
 from hermesops.model.snapshot import owner_of, snapshot_name
 from hermesops.model.unknown_name import find_by_id
+from hermesops.operations.kinds import SnapshotIntent
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected
@@ -43,7 +44,7 @@ class Snapshots:
         Raises:
             RefusedError: Another operation of the instance has not ended.
         """
-        return await self._session.open_operation(OperationKind.SNAPSHOT, instance, {"reason": reason})
+        return await self._session.opener.open_eligible(instance, SnapshotIntent(user=instance.title, reason=reason))
 
     def work_of(self, operation: Operation, lease: Lease) -> "Snapshot":
         """What takes one, from its row."""

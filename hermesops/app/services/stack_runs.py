@@ -8,6 +8,7 @@ from hermesops.cells.changes.guard import NO_OVERRIDES
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.stack import UpResult
+from hermesops.operations.kinds import StackUpIntent
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -62,7 +63,7 @@ class StackUps:
         """What continues an ``up`` from its row."""
         from hermesops.cells.workflow import UpRequest
 
-        return self._work(UpRequest.from_intent(operation.intent), operation)
+        return self._work(UpRequest.of(StackUpIntent.of(operation)), operation)
 
     def _work(self, request: "UpRequest", operation: Operation) -> "StackUp":
         from hermesops.cells.workflow import StackUp
@@ -94,7 +95,7 @@ class StackUps:
         """Write the row of an ``up``; an unfinished one that was asked for otherwise is given up."""
         from hermesops.operations.abandon import abandon
 
-        registry, intent = self._app.registry, request.to_intent()
+        registry, intent = self._app.registry, request.to_intent().to_json()
         found = registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
         if dict(found.intent) == intent:
             return found

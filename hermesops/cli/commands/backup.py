@@ -124,7 +124,7 @@ def restore(
     """
     if onto_new_machine and damaged:
         raise UsageError("--damaged is about the machine it is on; --onto-new-machine takes another one")
-    from hermesops.instances.steps.personalise import under_way
+    from hermesops.instances.refusals import operation_unfinished
     from hermesops.model.backup import newest_to_restore
 
     composed = context.compose()
@@ -147,7 +147,7 @@ def restore(
             )
             restored = str(operation.intent["snapshot"])
             if snapshot and restored != chosen.id:
-                raise under_way(instance, operation)
+                raise operation_unfinished(instance, operation)
             return restored, await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     restored, outcome = context.run(work())

@@ -12,8 +12,8 @@ from hermesops.cli.console import Yes, agree, is_json, result, say, table
 
 if TYPE_CHECKING:
     from hermesops.app.services.world_purge import WorldPurge
+    from hermesops.localcloud.server.control_client import WorldStatus
     from hermesops.localcloud.world.local_world import World
-    from hermesops.localcloud.world.status import WorldStatus
 
 app = Noun(no_args_is_help=True)
 fault = Noun(help="The vendor's known faults, on order.", no_args_is_help=True)

@@ -1,35 +1,19 @@
-"""A machine's certificate, on its way through the toolbox: what the machine asks with, and what it is given."""
+"""Gets a machine its certificate: has it make a key and a request, and installs the certificate that is issued."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.channel import Channel, Completed, last_words, object_in, understood
 from hermesops.errors import UnavailableError
+from hermesops.instances.ports import Authority
 from hermesops.instances.remote.node_commands import change, hand, well
 from hermesops.model.certificate import KeyTakenError, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Lease
-from hermesops.node.instance.identity.credential import Credential
+from hermesops.node.errors import ExitCode
+from hermesops.node.protocol import Credential
 
 _QUICK_S = 30.0
-_MISUSED = 2
-
-
-class Authority(Protocol):
-    """Who gives certificates."""
-
-    def issue(
-        self,
-        request: str,
-        machine_id: MachineId,
-        *,
-        cell: CellName | None = None,
-        instance_id: InstanceId | None = None,
-    ) -> Credential:
-        """Give a machine a certificate of these names."""
-
-    def is_known(self, serial: str) -> bool:
-        """Whether a certificate is one that was issued here."""
 
 
 class Certifying:
@@ -98,7 +82,7 @@ class Certifying:
             LeaseLostError: Somebody with a newer lease has been there.
         """
         done = await change(channel, "certificate request", self._lease, timeout_s=_QUICK_S)
-        if done.exit_code == _MISUSED:
+        if done.exit_code == ExitCode.BAD_REQUEST:
             return None
         request = _request_in(well(done, machine_id, "certificate"), machine_id)
         made = await self.credential(channel, machine_id, request, cell=cell, instance_id=instance_id)

@@ -1,10 +1,10 @@
-"""A user's own data as lines of JSON, brought here as hermes-node writes them, and counted on the way."""
+"""Streams a user's own data from the machine as lines of JSON, and checks the row counts."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from hermesops.channel import Completed, Exit, Output, last_words, understood
+from hermesops.channel import Channel, Completed, Exit, last_words, understood
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.node.protocol import PROGRAM
 from hermesops.node.untrusted import strict_json
@@ -13,17 +13,6 @@ _EXPORT_S = 3600.0
 
 _LONGEST_LINE = 64 << 20
 """Bytes of one row: a file of the agent's with all its text."""
-
-
-class Streams(Protocol):
-    """A channel, as far as output that comes bit by bit goes."""
-
-    @property
-    def machine_id(self) -> str:
-        """Which machine."""
-
-    def stream(self, command: str, *, timeout_s: float) -> AsyncIterator[Output | Exit]:
-        """Run a command and yield its output as it comes."""
 
 
 class Tally:
@@ -72,7 +61,7 @@ class Tally:
         return dict(self._told)
 
 
-async def export_data(channel: Streams, write: Callable[[bytes], object]) -> dict[str, int]:
+async def export_data(channel: Channel, write: Callable[[bytes], object]) -> dict[str, int]:
     """Have everything of a user's written down, line by line; how many rows of each table there were.
 
     Args:

@@ -1,19 +1,18 @@
-"""How much room a machine has for its user's data, and what does not fit in it."""
+"""The size of a machine's data volume: reads it, asks for another one, refuses what does not fit."""
 
 from dataclasses import dataclass
 
-from hermesops.channel import Completed, last_words, object_in, understood
+from hermesops.channel import Channel, Completed, last_words, object_in, understood
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.remote.node_commands import Runs, change
+from hermesops.instances.remote.node_commands import change
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease
 from hermesops.model.plan import GB
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import PROGRAM
 
 _QUICK_S = 20.0
-_MISUSED = 2
-"""Exit code of a hermes-node that does not know the command."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,14 @@ class DataRoom:
         return max(0, self.size - self.used)
 
 
-async def observe(channel: Runs) -> DataRoom | None:
-    """Ask a machine; ``None`` of one whose hermes-node is of before data volumes.
+async def observe(channel: Channel) -> DataRoom | None:
+    """Ask a machine; ``None`` where hermes-node is older than data volumes.
 
     Raises:
         UnavailableError: It cannot say.
     """
     done = await channel.run(f"{PROGRAM} volume show", timeout_s=_QUICK_S)
-    if done.exit_code == _MISUSED:
+    if done.exit_code == ExitCode.BAD_REQUEST:  # of a hermes-node that does not know the command
         return None
     _refuse_failed(done)
     told = object_in(done, channel.machine_id, "volume show")
@@ -49,7 +48,7 @@ async def observe(channel: Runs) -> DataRoom | None:
         return DataRoom(int(told["size"]), int(told["used"])) if told else None
 
 
-async def want(channel: Runs, gigabytes: int, lease: Lease | None) -> None:
+async def want(channel: Channel, gigabytes: int, lease: Lease | None) -> None:
     """Have a machine's volume be that large from its next boot on; one without a volume keeps its folder.
 
     Raises:
@@ -57,7 +56,7 @@ async def want(channel: Runs, gigabytes: int, lease: Lease | None) -> None:
         LeaseLostError: Somebody with a newer lease has been there.
     """
     done = await change(channel, f"volume want {gigabytes}", lease, timeout_s=_QUICK_S)
-    if done.exit_code != _MISUSED:
+    if done.exit_code != ExitCode.BAD_REQUEST:
         _refuse_failed(done)
 
 

@@ -1,4 +1,4 @@
-"""The gateways' systemd units, seen and changed through a channel: state, restart, fence, log."""
+"""The gateway's systemd unit on a machine: state, restart, fence, log."""
 
 from collections.abc import AsyncIterator, Callable
 

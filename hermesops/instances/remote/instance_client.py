@@ -1,6 +1,6 @@
-"""The world as lifecycle sees and changes it: the vendor's API, hermes-node through a channel, the agent's own API.
+"""Reads and changes an instance's machine: by the vendor's API, hermes-node through a channel, the agent's own API.
 
-Looking never changes anything, and what does not answer is seen as silent, not as an error.
+Reading never changes anything, and what does not answer is reported as silent, not as an error.
 """
 
 import copy
@@ -8,13 +8,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn, Self
 
 from hermesops import waiting
 from hermesops.channel import Channel, ToolboxChannel, last_words, understood
-from hermesops.channel.agent import Piece
+from hermesops.channel.agent import AgentApi, Piece
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.ports import Keys
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.certificates import Certifying
 from hermesops.instances.remote.gateway import GatewayService
@@ -24,10 +25,11 @@ from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
-from hermesops.model.instance import Instance, InstanceSecrets
+from hermesops.model.instance import Instance
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
 from hermesops.model.route import TOKEN, PresentToken
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import Payload
 from hermesops.registry import Registry
 
@@ -41,34 +43,11 @@ _NODE_S = 10.0
 _PERSONALISE_S = 30.0
 """Seconds hermes-node has for everything but waiting for the gateway."""
 
-_NOT_WELL = frozenset({4, 8})
-"""Exit codes of hermes-node that say: the payload is in place, the gateway does not answer or is not well."""
+_UNHEALTHY = frozenset({ExitCode.NOT_READY, ExitCode.FAILED})
+"""Exit codes of hermes-node for: the payload is in place, the gateway does not answer or is not healthy."""
 
 LOG_LINES = 80
 """Lines of the gateway's log that are shown when it does not become healthy."""
-
-
-class Keys(Protocol):
-    """Where an instance's secrets come from."""
-
-    def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
-        """The instance's keys."""
-
-    def renew(self, instance_id: InstanceId) -> PresentToken:
-        """Have its token for the model router be one that is worth handing out."""
-
-    def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
-        """Record that its machine has that token."""
-
-
-class Agents(Protocol):
-    """The agent's own API, through the vendor's proxy."""
-
-    async def health(self, machine: Machine, api_key: str) -> GatewayHealth:
-        """Ask the gateway how it is."""
-
-    def chat(self, machine: Machine, api_key: str, text: str, *, session_id: str = "") -> AsyncIterator[Piece]:
-        """Say something and yield the answer."""
 
 
 class InstanceClient:
@@ -91,7 +70,7 @@ class InstanceClient:
         registry: Registry,
         vendor: Client,
         keys: Keys,
-        agents: Agents,
+        agents: AgentApi,
         router_url: str,
         gateway_timeout_s: float,
         tell: Callable[[str], None],
@@ -109,7 +88,7 @@ class InstanceClient:
         self.certifying = certifying
 
     def with_lease(self, lease: Lease) -> Self:
-        """The same world, changed under a lease: a machine that knows of a later one refuses."""
+        """The same client, which changes machines under a lease: a machine that knows of a later one refuses."""
         bound = copy.copy(self)
         bound.lease = lease
         bound.gateways = GatewayService(bound.channel, lease)
@@ -181,11 +160,11 @@ class InstanceClient:
         return await self._vendor.find_machine(name)
 
     async def observe(self, instance_id: InstanceId) -> Observation:
-        """See one instance whole; deeper only as far as the layer above answers."""
+        """Observe one instance: its machine, and node and gateway as far as the layer above answers."""
         return await self.look_as(self._registry.instances.get(instance_id))
 
     async def look_as(self, instance: Instance) -> Observation:
-        """See an instance as if its row said this, as it may soon."""
+        """Observe an instance as if its row said this, as it may soon."""
         machine = await self.machine(instance)
         if machine is None:
             return Observation(instance, None, is_backed_up=self._registry.backups.is_backed_up(instance.id))
@@ -217,7 +196,7 @@ class InstanceClient:
 
     def _seen(self, status: Mapping[str, Any]) -> NodeState:
         identity = status.get("identity") or {}
-        # A handing over that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
+        # A handover that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
         told = status.get("certificate") if self.certifying else None
         is_applied = not status.get("restart_needed") and not status.get("jobs_missing")
         return NodeState(
@@ -331,7 +310,7 @@ class InstanceClient:
             options=f" --wait {wait_s:g}",
             timeout_s=wait_s + _PERSONALISE_S,
         )
-        if done.exit_code in _NOT_WELL:
+        if done.exit_code in _UNHEALTHY:
             await self._explain(instance, machine_id, last_words(done))
         if done.exit_code != 0:
             raise RefusedError(

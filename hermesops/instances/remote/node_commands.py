@@ -1,38 +1,27 @@
-"""Commands of hermes-node: what it tells of its machine, and changes of it, run under a lease.
+"""Runs commands of hermes-node: reads its status, and changes its machine under a lease.
 
 A machine that knows of a later lease refuses.
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from hermesops.channel import SILENT, Channel, Completed, last_words, object_in
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease, LeaseLostError
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import PROGRAM, FencingToken
 
 INBOX = "/run/hermes-node"
 """The tmpfs of a machine that files with secrets are put into."""
 
-_OUTRANKED = 9
-_REFUSED = frozenset({2, 3})
+_REFUSED = frozenset({ExitCode.BAD_REQUEST, ExitCode.REFUSED})
 _ADMIT_S = 20.0
 
 
-class Runs(Protocol):
-    """A channel, as far as commands go."""
-
-    @property
-    def machine_id(self) -> str:
-        """Which machine."""
-
-    async def run(self, command: str, *, timeout_s: float) -> Completed:
-        """Run a command on a machine."""
-
-
-async def status(channel: Runs, *, timeout_s: float) -> Mapping[str, Any] | None:
+async def status(channel: Channel, *, timeout_s: float) -> Mapping[str, Any] | None:
     """What hermes-node tells of its machine; ``None`` while it does not answer.
 
     Raises:
@@ -45,7 +34,7 @@ async def status(channel: Runs, *, timeout_s: float) -> Mapping[str, Any] | None
     return object_in(done, channel.machine_id, "status") if done.exit_code == 0 else None
 
 
-async def change(channel: Runs, words: str, lease: Lease | None, *, timeout_s: float) -> Completed:
+async def change(channel: Channel, words: str, lease: Lease | None, *, timeout_s: float) -> Completed:
     """Run a command of hermes-node that changes its machine.
 
     Args:
@@ -100,7 +89,7 @@ def well(done: Completed, machine_id: MachineId, verb: str) -> Completed:
     raise UnavailableError(said, hint="the same command again")
 
 
-async def admit(channel: Runs, lease: Lease | None) -> None:
+async def admit(channel: Channel, lease: Lease | None) -> None:
     """Show a machine the lease before it is changed by other ways than hermes-node's; without one nothing is shown.
 
     Raises:
@@ -115,7 +104,7 @@ async def admit(channel: Runs, lease: Lease | None) -> None:
 
 
 def _refuse_outranked(done: Completed) -> None:
-    if done.exit_code != _OUTRANKED:
+    if done.exit_code != ExitCode.OUTRANKED:
         return
     raise LeaseLostError(
         f"a newer lease was shown to the machine: {last_words(done)}",

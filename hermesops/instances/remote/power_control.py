@@ -1,4 +1,4 @@
-"""The world for whoever brings gateways to rest and wakes them: hermes-node's commands, and the vendor's switch."""
+"""Stops and starts gateways and machines, by hermes-node's commands and the vendor's API."""
 
 import time
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import PROGRAM
 
 _DRAIN_S = 60.0
@@ -27,11 +28,10 @@ _IGNORED_S = 60.0
 """Seconds for which a machine may be called ready that was told to stop; to say it again to a slow one is harmless."""
 
 _QUICK_S = 20.0
-_STILL_BUSY = 7
 
 
 class PowerControl(InstanceClient):
-    """Everything of an instance that is not in the registry, for works that stop and start its gateway."""
+    """An instance client that also stops and starts gateways and machines."""
 
     async def fence(self, instance: Instance, machine_id: MachineId) -> None:
         """Let turns under way end, then stop the gateway for good.
@@ -44,12 +44,12 @@ class PowerControl(InstanceClient):
         drained = await node_commands.change(
             channel, f"drain --deadline {_DRAIN_S:g}", self.lease, timeout_s=_DRAIN_S + _QUICK_S
         )
-        if drained.exit_code == _STILL_BUSY:
+        if drained.exit_code == ExitCode.UNFINISHED:
             self._tell(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
 
     async def silence(self, machine_id: MachineId) -> None:
-        """Stop the gateway of a machine that nobody talks to, for good.
+        """Stop the gateway of a machine without an instance, for good.
 
         Raises:
             UnavailableError: It did not stop.

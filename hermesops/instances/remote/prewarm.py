@@ -1,4 +1,4 @@
-"""Warms a machine up that nobody has: its gateway runs with a placeholder, so that a user's files are all it lacks."""
+"""Prewarms a machine without an instance: its gateway runs with a placeholder, and lacks only a user's files."""
 
 from collections.abc import Callable
 
@@ -7,11 +7,11 @@ from hermesops.errors import UnavailableError
 from hermesops.instances.remote.node_commands import change
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
+from hermesops.node.errors import ExitCode
 from hermesops.node.layout import Layout
 from hermesops.node.protocol import PROGRAM
 from hermesops.node.untrusted import strict_json
 
-_MISUSED = 2
 _UNKNOWN = b"invalid choice: 'warm'"
 _NODE_S = 60.0
 """Seconds hermes-node has beyond those of the gateway, for a first turn."""
@@ -48,7 +48,7 @@ class WarmUp:
         wait_s = self._gateway_timeout_s
         words = f"warm --model-base-url {self._router_url} --wait {wait_s:g}"
         done = await change(channel, words, lease, timeout_s=wait_s + _NODE_S)
-        if done.exit_code == _MISUSED and _UNKNOWN in done.stderr:
+        if done.exit_code == ExitCode.BAD_REQUEST and _UNKNOWN in done.stderr:
             return ""
         if done.exit_code != 0:
             raise UnavailableError(

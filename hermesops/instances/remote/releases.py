@@ -1,16 +1,17 @@
-"""Releases on machines, brought and switched by hermes-node under a lease. It must not decide who gets what."""
+"""Uploads releases to machines and switches between them, under a lease. It must not decide who gets which."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.channel import Channel, Completed, object_in, understood
 from hermesops.errors import UnavailableError
+from hermesops.instances.ports import Bundle
 from hermesops.instances.remote import node_commands
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import BLOBS, Activation, RollbackResult, SlotsState
+from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import PROGRAM
 
 _LOOK_S = 20.0
@@ -19,6 +20,9 @@ _FETCH_S = 900.0
 
 _SWITCH_S = 600.0
 """Seconds beside draining that installing, trying and starting may take."""
+
+_READY_S = 40.0
+"""Seconds for an agent to list its sessions and tools."""
 
 _CONFIRM_S, _DRAIN_S = 60.0, 10.0
 """Seconds for a machine without an instance: nobody is served there."""
@@ -29,23 +33,7 @@ _KEPT = 3
 """Slots that stay on a machine: the one that runs, the one before, and one more to go back to."""
 
 _ROUNDS = 3
-"""How often files are brought that a machine says it lacks: what was brought whole is there."""
-
-_MISSING, _FAILED = 7, 8
-
-
-class Bundle(Protocol):
-    """A release as machines are handed it."""
-
-    @property
-    def id(self) -> ReleaseId:
-        """Which."""
-
-    def handout(self, python: str) -> bytes:
-        """What a machine with that Python is told of it."""
-
-    def blob(self, sha256: str) -> bytes | Path:
-        """One file of it."""
+"""How often files are uploaded that a machine says it lacks: what was uploaded whole is there."""
 
 
 class ReleaseClient:
@@ -66,12 +54,26 @@ class ReleaseClient:
         with understood(machine_id, "status"):
             return SlotsState.from_status(status) if status and status.get("releases") else None
 
+    async def problem_of_agent(self, machine_id: MachineId) -> str:
+        """What the agent on a machine fails of the checks that follow a change of release; empty for nothing.
+
+        Raises:
+            UnavailableError: The machine does not answer.
+        """
+        done = await self._channel_to(machine_id).run(f"{PROGRAM} release ready", timeout_s=_READY_S)
+        if done.exit_code == ExitCode.BAD_REQUEST:  # its hermes-node is older than that command
+            return ""
+        told = _answer(done, machine_id, "release ready")
+        with understood(machine_id, "release ready"):
+            failed = next((check for check in told["checks"] if not check["ok"]), None)
+            return f"{failed['name']}: {failed['detail']}" if failed else ""
+
     async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
-        """Bring a machine the files of a release that it lacks; safe to call twice.
+        """Upload the files of a release that a machine lacks; safe to call twice.
 
         Raises:
             RefusedError: The machine refuses the release: signature, revocation, floor or protocol.
-            UnavailableError: It does not answer, or does not take what is brought.
+            UnavailableError: It does not answer, or does not take the files.
             LeaseLostError: Somebody with a newer lease has been there.
         """
         channel = self._channel_to(machine_id)
@@ -79,13 +81,13 @@ class ReleaseClient:
             done = await node_commands.hand(
                 channel, "release fetch", bundle.handout(python), self._lease, timeout_s=_FETCH_S
             )
-            if done.exit_code != _MISSING:
+            if done.exit_code != ExitCode.UNFINISHED:
                 _answer(done, machine_id, "release fetch")
                 return
             for sha256 in _missing(done, machine_id):
                 await channel.put(f"{BLOBS}/{sha256}", bundle.blob(sha256), mode=0o600)
         raise UnavailableError(
-            f"machine {machine_id} lacks files of release {bundle.id} that were brought to it {_ROUNDS} times",
+            f"machine {machine_id} lacks files of release {bundle.id} that were uploaded {_ROUNDS} times",
             hint=f"hermesops release verify {bundle.id}",
         )
 
@@ -111,7 +113,7 @@ class ReleaseClient:
         """
         words = f"release activate {release} --confirm-within {confirm_s:g} --drain {drain_s:g}"
         done = await self._change(machine_id, words, timeout_s=drain_s + _SWITCH_S)
-        if done.exit_code == _FAILED:
+        if done.exit_code == ExitCode.FAILED:
             told = {"error": "it did not work", **object_in(done, machine_id, "release activate")}
         else:
             told = dict(_answer(done, machine_id, "release activate"))

@@ -1,4 +1,4 @@
-"""Many requests for agents at once: all are judged before the first is written down, then each goes its own way."""
+"""Provisions many users at once: all requests are checked before the first row is written, then each goes on alone."""
 
 import csv
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.fan_out import Limits, fan_out
-from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
-from hermesops.instances.requests.provision import ProvisionAdmission, parse_plan
+from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight, parse_plan
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.model.plan import Plan
@@ -108,23 +107,18 @@ def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: st
     return ProvisionRequest(number, said.get("user", ""), parse_plan(chosen), said.get("region") or region)
 
 
+@dataclass
 class BulkProvision:
     """Takes many requests.
 
-    Args:
-        admission: Writes one down.
-        preflight: What is asked first.
-        policy: Settings.
+    Attributes:
         at_once: How many are brought to their end at the same time.
     """
 
-    def __init__(
-        self, admission: ProvisionAdmission, preflight: ProvisionPreflight, policy: Policy, *, at_once: int
-    ) -> None:
-        self._admission = admission
-        self._preflight = preflight
-        self._policy = policy
-        self._at_once = at_once
+    admission: ProvisionAdmission
+    preflight: ProvisionPreflight
+    policy: Policy
+    at_once: int
 
     async def judge(self, requests: Sequence[ProvisionRequest]) -> None:
         """Let requests be written down only if none of them is known to fail.
@@ -139,14 +133,14 @@ class BulkProvision:
         rented = []
         for request in requests:
             try:
-                if self._preflight.known(request.user, request.plan) is None:
-                    rented.append((request.plan, request.region or self._policy.region_of(request.plan)))
+                if self.preflight.known(request.user, request.plan) is None:
+                    rented.append((request.plan, request.region or self.policy.region_of(request.plan)))
             except RefusedError as refused:
                 problems.append(f"line {request.line}: {refused.message}")
         if problems:
             raise RefusedError(_told(problems), hint="nothing was begun; leave those lines out, or resume them first")
         if rented:
-            await self._preflight.refuse_unrentable(*rented)
+            await self.preflight.refuse_unrentable(*rented)
 
     async def run(
         self, requests: Sequence[ProvisionRequest], finish: Callable[[Operation], Awaitable[str]]
@@ -166,7 +160,7 @@ class BulkProvision:
                 return provision_result
             return replace(provision_result, outcome=await finish(provision_result.operation))
 
-        ended = await fan_out(admitted, one, Limits(self._at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+        ended = await fan_out(admitted, one, Limits(self.at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
         return tuple(
             replace(provision_result, failure=end) if isinstance(end, HermesError) else end
             for provision_result, end in zip(admitted, ended, strict=True)
@@ -174,7 +168,7 @@ class BulkProvision:
 
     async def _admit(self, request: ProvisionRequest) -> ProvisionResult:
         try:
-            instance, operation = await self._admission.admit(request.user, request.plan, region=request.region)
+            instance, operation = await self.admission.admit(request.user, request.plan, region=request.region)
         except HermesError as failure:
             return ProvisionResult(request, None, None, "", failure)
         return ProvisionResult(request, instance, operation, "")

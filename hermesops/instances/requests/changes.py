@@ -1,59 +1,99 @@
-"""Takes in what operators ask of instances that exist: writes the row that says so, and leaves the doing to others."""
+"""Takes in requests to change an instance: suspend, resume, resize, move, restore, restart, configure, terminate.
 
-from collections.abc import Callable, Mapping
+Everything that can be checked is checked first, under the instance's lease. Then one row is written that says what is
+to be done, and a workflow does it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from dataclasses import dataclass
+from datetime import timedelta
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.ports import Observes
-from hermesops.instances.requests.settings_patch import Wish
-from hermesops.instances.steps.personalise import asleep, silence, terminated
-from hermesops.justavps.wire import Machine
-from hermesops.model.ids import InstanceId, MachineId, instance_subject
+from hermesops.instances import refusals
+from hermesops.instances.ports import Backups
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.requests.opening import OperationOpener
+from hermesops.instances.requests.placement import MachinePlacement
+from hermesops.instances.requests.settings_patch import SettingsPatch
+from hermesops.model.cell import Placement
+from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.masking import changed, outline
-from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.plan import GB, Plan
+from hermesops.model.spare import Purpose
+from hermesops.operations.kinds import (
+    ApprovedList,
+    ConfigureIntent,
+    InstanceIntent,
+    Keep,
+    PlanSize,
+    RelocateIntent,
+    ResizeIntent,
+    RestartIntent,
+    ResumeIntent,
+    ScheduleTerminationIntent,
+    SuspendIntent,
+    TerminateIntent,
+)
 from hermesops.registry import Registry
 
 
-class World(Observes, Protocol):
-    """What has to be looked at first."""
+@dataclass(frozen=True)
+class Policy:
+    """What the environment's settings say about changes of instances.
 
-    async def machine(self, instance: Instance) -> Machine | None:
-        """The instance's machine."""
+    Attributes:
+        server_types: Of each plan.
+        data_gb: Gigabytes of data in each plan.
+        grace: For how long a termination can be cancelled.
+        keep: What becomes of a suspended agent's machine.
+        keeps_former: Whether a machine that was left is kept for a while.
+    """
+
+    server_types: Mapping[Plan, str]
+    data_gb: Mapping[Plan, int]
+    grace: timedelta
+    keep: Keep
+    keeps_former: bool
 
 
-class Gateways(Protocol):
-    """The gateways' units."""
-
-    async def invocation(self, machine_id: MachineId) -> str:
-        """The id of a gateway's present start."""
+Admit = Callable[[OperationKind, InstanceId], ApprovedList | None]
+"""Refuses to end, or to change the plan of, one agent of too many; else the list that it is approved by, if any."""
 
 
-class Requests:
-    """Turns requests into rows, under the instance's lease: refused for somebody else's means that nothing changed.
+class InstanceRequests:
+    """Turns requests into rows.
 
     Args:
         registry: The registry.
-        world: Machines.
-        gateways: Their gateways' units.
+        client: Machines, nodes and gateways.
+        backups: Backups.
+        machine_placement: Where new machines can be.
+        policy: Settings.
         hold_lease: Holds the lease of a subject, or refuses.
-        admit: Refuses to end one of too many; else what the operation's intent shall say of that.
+        admit: Asked before an agent ends or changes its plan.
     """
 
     def __init__(
         self,
         registry: Registry,
-        world: World,
-        gateways: Gateways,
+        client: PowerControl,
+        backups: Backups,
+        machine_placement: MachinePlacement,
+        policy: Policy,
         hold_lease: Callable[[str], AbstractAsyncContextManager[object]],
-        admit: Callable[[OperationKind, InstanceId], Mapping[str, object]] = lambda _kind, _id: {},
+        admit: Admit = lambda _kind, _id: None,
     ) -> None:
         self._admit = admit
         self._registry = registry
-        self._world = world
-        self._gateways = gateways
-        self._hold_lease = hold_lease
+        self._client = client
+        self._backups = backups
+        self._machine_placement = machine_placement
+        self._policy = policy
+        self._opener = OperationOpener(registry, hold_lease)
 
     async def terminate(self, user_text: str, *, keeps_backup: bool, reason: str) -> Operation:
         """Record that an instance shall end now.
@@ -67,62 +107,64 @@ class Requests:
         Raises:
             RefusedError: Somebody is working on the instance, or too many end; nothing was changed.
         """
-        instance = self._registry.instances.find(user_text)
-        subject = instance_subject(instance.id)
-        async with self._hold_lease(subject):
-            operation = self._registry.operations.open(
-                OperationKind.TERMINATE,
-                subject,
-                intent={
-                    "user": user_text,
-                    "machine_name": instance.machine_name,
-                    "reason": reason,
-                    "keeps_backup": keeps_backup,
-                    **self._admit(OperationKind.TERMINATE, instance.id),
-                },
-                instance_id=instance.id,
+        async with self._opener.eligible(user_text, TerminateIntent) as instance:
+            wanted = TerminateIntent(
+                user=user_text,
+                machine_name=instance.machine_name,
+                reason=reason,
+                keeps_backup=keeps_backup,
+                approved=self._admit(OperationKind.TERMINATE, instance.id),
             )
+            operation = self._opener.open(instance, wanted)
             # The one that is under way may say otherwise: then that is ended first.
-            if not operation.intent["keeps_backup"]:
+            if not TerminateIntent.of(operation).keeps_backup:
                 self._registry.instances.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
         return operation
+
+    async def schedule_termination(self, user_text: str, *, reason: str) -> Operation:
+        """Record that an agent shall end after its days of grace.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It has ended, has never started, or something else is under way for it.
+        """
+        async with self._asked(user_text, ScheduleTerminationIntent, reason) as instance:
+            wanted = ScheduleTerminationIntent(
+                user=user_text,
+                reason=reason.strip(),
+                until=self._registry.now() + self._policy.grace,
+                approved=self._admit(OperationKind.SCHEDULE_TERMINATION, instance.id),
+            )
+            return self._opener.open(instance, wanted)
 
     async def restart(self, user_text: str) -> Operation:
         """Record that a gateway shall be started anew, with the start it is in now.
 
         Raises:
             UnavailableError: Its machine is not there or does not answer.
-            RefusedError: Somebody is working on the instance. In both cases nothing was changed.
+            RefusedError: It is suspended, or somebody is working on it. In both cases nothing was changed.
         """
-        instance = self._registry.instances.find(user_text)
-        if instance.status is InstanceStatus.SUSPENDED:
-            raise asleep(instance)
-        subject = instance_subject(instance.id)
-        async with self._hold_lease(subject):
-            machine = await self._world.machine(instance)
+        async with self._opener.eligible(user_text, RestartIntent) as instance:
+            machine = await self._client.machine(instance)
             if machine is None:
                 raise UnavailableError(
                     f"JustAVPS lists no machine {instance.machine_name}", hint=f"hermesops provision {user_text}"
                 )
-            before = await self._gateways.invocation(MachineId(machine.id))
-            return self._registry.operations.open(
-                OperationKind.RESTART,
-                subject,
-                intent={"user": user_text, "before": before},
-                instance_id=instance.id,
-            )
+            before = await self._client.gateways.invocation(MachineId(machine.id))
+            return self._opener.open(instance, RestartIntent(user=user_text, before=before))
 
-    async def configure(self, user_text: str, request: Wish | None, *, reason: str) -> Operation:
+    async def configure(self, user_text: str, patch: SettingsPatch | None, *, reason: str) -> Operation:
         """Record an instance's new settings and that its machine shall have them.
 
         Args:
             user_text: Whose, as typed.
-            request: What the settings become; ``None`` means those before.
+            patch: What the settings become; ``None`` means those before.
             reason: Why; goes into the audit.
 
         Raises:
             UsageError: No reason was given.
-            RefusedError: Somebody is working on the instance, it has ended, or there is nothing to go back to.
+            RefusedError: It is suspended or has ended, something is under way for it, or there is nothing to go back
+                to.
             UnavailableError: Its machine does not answer. In all these cases nothing was changed.
         """
         if not reason.strip():
@@ -130,26 +172,21 @@ class Requests:
                 f"settings are a user's own; say why you change those of {user_text}",
                 hint='hermesops instance settings … --reason "…"',
             )
-        instance = self._registry.instances.find(user_text)
-        subject = instance_subject(instance.id)
-        async with self._hold_lease(subject):
-            observation = await self._world.observe(instance.id)
-            if observation.instance.status is InstanceStatus.TERMINATED:
-                raise terminated(instance)
-            if observation.instance.status is InstanceStatus.SUSPENDED:
-                raise asleep(instance)
+        async with self._opener.eligible(user_text, ConfigureIntent) as instance:
+            observation = await self._client.observe(instance.id)
             if observation.machine is None or observation.node is None:
-                raise silence(instance)
+                raise refusals.machine_silent(instance)
             held = self._registry.instance_secrets.settings(instance.id)
-            wanted = request(held) if request else self._settings_before(instance)
-            intent = {
-                "user": user_text,
-                "reason": reason.strip(),
-                "changed": changed(held, wanted),
-                "settings": outline(wanted),
-            }
+            wanted = patch(held) if patch else self._settings_before(instance)
+            intent = ConfigureIntent(
+                user=user_text,
+                reason=reason.strip(),
+                changed=tuple(changed(held, wanted)),
+                settings=outline(wanted),
+            )
+            subject = instance_subject(instance.id)
             return self._registry.settings_changes.change(
-                instance.id, wanted, subject=subject, intent=intent, why=reason.strip()
+                instance.id, wanted, subject=subject, intent=intent.to_json(), why=intent.reason
             )
 
     def _settings_before(self, instance: Instance) -> InstanceSettings:
@@ -157,3 +194,220 @@ class Requests:
         if before is None:
             raise RefusedError(f"the settings of {instance.title} were never changed: there is nothing to go back to")
         return before
+
+    async def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
+        """Record that an agent shall be suspended.
+
+        Args:
+            user_text: Whose, as typed.
+            keep: What becomes of the machine; ``None``: as the settings say.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It has ended, has never started, or something else is under way for it.
+        """
+        async with self._asked(user_text, SuspendIntent, reason) as instance:
+            wanted = SuspendIntent(user=user_text, reason=reason.strip(), keep=keep or self._policy.keep)
+            return self._opener.open(instance, wanted, lambda begun: keep in {None, begun.keep})
+
+    async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
+        """Record that a suspended agent shall be resumed, on its machine or with its newest backup on another.
+
+        So shall one whose gateway is stopped because something was given up halfway.
+
+        Args:
+            user_text: Whose, as typed.
+            undo: Whether it was to end: a termination that has not ended is cancelled.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It is running, or something else is under way for it.
+        """
+        ends = {OperationKind.SCHEDULE_TERMINATION, OperationKind.TERMINATE} if undo else set()
+        async with self._asked(user_text, ResumeIntent, reason, cancels=ends) as instance:
+            self._cancel(ends, instance, reason)
+            moves = bool(self._opener.unfinished(instance, OperationKind.RELOCATE))
+            if instance.status is InstanceStatus.RUNNING and not moves:
+                await self._refuse_running(instance)
+            # Halfway to a new machine the row has a machine again; what is under way ends that.
+            if self._registry.instances.is_machine_wanted(instance.id) and not moves:
+                return self._opener.open(instance, ResumeIntent(user=user_text, reason=reason.strip()))
+            snapshot = self._chosen(instance, "")
+            here = self._machine_placement.here(instance)
+            return self._relocation(instance, user_text, reason, here, snapshot=snapshot, said=None)
+
+    def _cancel(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
+        """Close terminations that have not gone so far that the machine was given up."""
+        for operation in self._opener.unfinished(instance, *ends) if ends else ():
+            if operation.kind is OperationKind.TERMINATE and not self._registry.instances.is_machine_wanted(
+                instance.id
+            ):
+                raise refusals.operation_unfinished(instance, operation)
+            self._registry.operations.finish(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
+
+    async def _refuse_running(self, instance: Instance) -> None:
+        if self._opener.unfinished(instance, OperationKind.RESUME):
+            return
+        node = (await self._client.observe(instance.id)).node
+        if node is None or not node.fenced:
+            raise RefusedError(
+                f"the agent of {instance.title} is running", hint=f"hermesops instance show {instance.title}"
+            )
+
+    async def resize(self, user_text: str, plan: Plan, *, onto_new_machine: bool, reason: str) -> Operation:
+        """Record that an agent shall have another plan.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It is suspended or has ended, has that plan, its data does not fit, JustAVPS does not sell it
+                there, or something else is under way for it.
+            UnavailableError: Its machine does not say how much data it holds.
+        """
+        kind: type[InstanceIntent] = RelocateIntent if onto_new_machine else ResizeIntent
+        async with self._asked(user_text, kind, reason, while_running=True) as instance:
+            if instance.plan is plan and not self._opener.unfinished(instance, kind.kind):
+                raise RefusedError(f"{instance.title} has plan {plan} already")
+            await self._refuse_too_small(instance, plan)
+            place, size = self._machine_placement.here(instance, plan), self._policy.server_types[plan]
+            await self._machine_placement.refuse_unsold(size, place.region)
+            if onto_new_machine:
+                return self._relocation(instance, user_text, reason, place, plan=plan)
+            wanted = ResizeIntent(
+                user=user_text,
+                reason=reason.strip(),
+                before=PlanSize(instance.plan, self._policy.server_types[instance.plan]),
+                after=PlanSize(plan, size),
+                approved=self._admit(OperationKind.RESIZE, instance.id),
+            )
+            return self._opener.open(instance, wanted, lambda begun: begun.after.plan is plan)
+
+    async def _refuse_too_small(self, instance: Instance, plan: Plan) -> None:
+        room, observation = self._policy.data_gb[plan], await self._client.observe(instance.id)
+        if self._policy.data_gb[instance.plan] <= room:
+            return
+        answers = observation.machine is not None and observation.node is not None
+        held = await self._client.bytes_in_use(observation.machine.id) if answers and observation.machine else None
+        if held is None:
+            raise refusals.machine_silent(instance)
+        if held > room * GB:
+            raise RefusedError(
+                f"{instance.title} has {held / GB:.1f} GB of data; plan {plan} has room for {room} GB",
+                hint="the user has to delete some first",
+            )
+
+    async def move(self, user_text: str, *, cell: str, region: str, reason: str) -> Operation:
+        """Record that an instance shall be on a machine of another cell or region.
+
+        Raises:
+            UsageError: No reason was given, neither cell nor region, or there is no such cell.
+            RefusedError: It is suspended or has ended, is there already, JustAVPS sells no machine of its plan there,
+                or something else is under way for it.
+        """
+        if bool(cell) == bool(region):
+            raise UsageError("say where to: either --cell or --region")
+        async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
+            here = self._machine_placement.cell(instance.cell)
+            moves = self._opener.unfinished(instance, OperationKind.RELOCATE)
+            if (cell or region) in {here.cell, here.region} and not moves:
+                raise RefusedError(
+                    f"{instance.title} is in {cell or region} already", hint="hermesops cell list shows others"
+                )
+            place = self._machine_placement.cell(cell) if cell else self._machine_placement.region(region, instance)
+            await self._machine_placement.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            return self._relocation(instance, user_text, reason, place, said=("cell",) if cell else ())
+
+    async def renew(self, user_text: str, image_id: ImageId, *, reason: str) -> Operation:
+        """Record that an instance shall be on a new machine of an image, in the region where it is.
+
+        Raises:
+            UsageError: No reason was given.
+            RefusedError: It is suspended or has ended, JustAVPS sells no machine of its plan there, or something else
+                is under way for it.
+        """
+        async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
+            place = self._machine_placement.here(instance)
+            await self._machine_placement.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            return self._relocation(instance, user_text, reason, place, image_id=image_id, said=("image_id",))
+
+    async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
+        """Record that a backup of an instance shall run on a new machine, in place of what it has now.
+
+        Args:
+            user_text: Whose, as typed.
+            snapshot: Which backup; empty: the newest.
+            reason: Why; goes into the audit.
+
+        Raises:
+            UsageError: No reason was given, or there is no such backup.
+            RefusedError: It has ended, has no backup, or something else is under way for it.
+        """
+        async with self._asked(user_text, RelocateIntent, reason) as instance:
+            chosen, place = self._chosen(instance, snapshot), self._machine_placement.here(instance)
+            return self._relocation(instance, user_text, reason, place, snapshot=chosen)
+
+    def _chosen(self, instance: Instance, snapshot: str) -> str:
+        if snapshot:
+            return self._backups.get(instance.id, snapshot).id
+        newest = self._backups.newest(instance.id)
+        if newest is None:
+            raise refusals.no_backup(instance)
+        return newest.id
+
+    def _relocation(
+        self,
+        instance: Instance,
+        user_text: str,
+        reason: str,
+        place: Placement,
+        *,
+        plan: Plan | None = None,
+        snapshot: str = "",
+        image_id: ImageId | None = None,
+        said: Sequence[str] | None = (),
+    ) -> Operation:
+        """Open a relocation, or find the one that is under way; ``said`` is as in ``RelocateIntent.asks_the_same``.
+
+        With ``None`` for it whatever is under way is continued.
+        """
+        size = plan or instance.plan
+        wanted = RelocateIntent(
+            user=user_text,
+            reason=reason.strip(),
+            origin=instance.machine_name,
+            cell=place.cell,
+            region=place.region,
+            plan=size,
+            server_type=self._policy.server_types[size],
+            image_id=image_id or self._machine_placement.image(),
+            only_plan=place.only_plan,
+            snapshot=snapshot,
+            keeps_former=self._policy.keeps_former,
+            changes_plan=plan is not None,
+            approved=self._admit(OperationKind.RELOCATE, instance.id) if plan else None,
+        )
+        if not self._opener.unfinished(instance, OperationKind.RELOCATE):
+            self._drop_leftovers(instance, wanted)
+        is_the_same = None if said is None else (lambda begun: wanted.asks_the_same(begun, *said))
+        return self._opener.open(instance, wanted, is_the_same)
+
+    def _drop_leftovers(self, instance: Instance, wanted: RelocateIntent) -> None:
+        """A machine that a relocation ordered before it was given up may be of another size or place."""
+        for spare in self._registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id):
+            if not wanted.fits(spare):
+                self._registry.spares.retire(spare.name, why="its relocation was given up")
+
+    def _asked(
+        self,
+        user_text: str,
+        wanted: type[InstanceIntent],
+        reason: str,
+        *,
+        cancels: AbstractSet[OperationKind] = frozenset(),
+        while_running: bool = False,
+    ) -> AbstractAsyncContextManager[Instance]:
+        """As ``OperationOpener.eligible``, for requests that need a reason."""
+        if not reason.strip():
+            raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
+        return self._opener.eligible(user_text, wanted, cancels=cancels, while_running=while_running)

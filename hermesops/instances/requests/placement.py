@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
-from hermesops.errors import RefusedError
-from hermesops.instances.requests.provision import ChooseCell
+from hermesops.instances import refusals
+from hermesops.instances.ports import ChooseCell
+from hermesops.instances.remote.instance_client import InstanceClient
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId
 from hermesops.model.instance import Instance
@@ -15,20 +15,13 @@ from hermesops.model.unknown_name import unknown_name
 from hermesops.registry import Registry
 
 
-class Vendor(Protocol):
-    """What is for sale."""
-
-    async def sells(self, server_type: str, region: str) -> bool:
-        """Whether machines of that type can be rented there now."""
-
-
 @dataclass(frozen=True)
 class MachinePlacement:
     """Chooses places.
 
     Attributes:
         registry: The registry.
-        vendor: JustAVPS.
+        client: Asks JustAVPS.
         choose_cell: Placement.
         image_name: What new machines boot from.
         cell_size: Machines a cell holds at most.
@@ -36,7 +29,7 @@ class MachinePlacement:
     """
 
     registry: Registry
-    vendor: Vendor
+    client: InstanceClient
     choose_cell: ChooseCell
     image_name: str
     cell_size: int
@@ -72,9 +65,7 @@ class MachinePlacement:
         """
         image = self.registry.images.latest(self.image_name)
         if image is None:
-            raise RefusedError(
-                f"no image {self.image_name} has been built", hint=f"hermesops image build {self.image_name}"
-            )
+            raise refusals.no_image(self.image_name)
         return image.id
 
     async def refuse_unsold(self, server_type: str, region: str) -> None:
@@ -83,12 +74,14 @@ class MachinePlacement:
         Raises:
             RefusedError: They cannot.
         """
-        if not await self.vendor.sells(server_type, region):
-            raise RefusedError(
-                f"JustAVPS sells no {server_type} in {region} now",
-                hint="hermesops settings show lists region, plan_regions and server_types",
-            )
+        await refuse_unsold(self.client, server_type, region)
 
     def _choose(self, cells: Sequence[Cell], plan: Plan, region: str) -> Placement:
         choose = partial(self.choose_cell, plan=plan, region=region, size=self.cell_size, plans_apart=self.plans_apart)
         return choose(cells)
+
+
+async def refuse_unsold(client: InstanceClient, server_type: str, region: str) -> None:
+    """Raise RefusedError when no such machines can be rented there now."""
+    if not await client.sells(server_type, region):
+        raise refusals.not_sold(server_type, region)

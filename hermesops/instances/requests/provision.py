@@ -1,37 +1,160 @@
-"""Takes a request for an agent in: checks everything that can be checked first, then writes the rows that make it real.
+"""Takes in requests for new agents: checks everything that can be checked first, then writes the rows.
 
 Nothing is half-made by a bad request: the first row is written after the last question was answered.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
-from hermesops.errors import UsageError
-from hermesops.instances.requests.preflight import Policy, ProvisionPreflight, refuse_other_plan
-from hermesops.model.cell import Cell, Placement
-from hermesops.model.ids import ImageId, instance_subject
+from hermesops.errors import RefusedError, UsageError
+from hermesops.instances import refusals
+from hermesops.instances.eligibility import refuse_ineligible
+from hermesops.instances.ports import Budget, ChooseCell, Pool
+from hermesops.instances.remote.instance_client import InstanceClient
+from hermesops.instances.requests.placement import refuse_unsold
+from hermesops.model.ids import instance_subject
+from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.user import User
+from hermesops.model.user import User, parse_user
+from hermesops.operations.kinds import ProvisionIntent
 from hermesops.registry import Registry
 
 
-class ChooseCell(Protocol):
-    """Where a new machine goes."""
+@dataclass(frozen=True)
+class Policy:
+    """What the environment's settings say about new instances.
 
-    def __call__(self, cells: Sequence[Cell], *, plan: Plan, region: str, size: int, plans_apart: bool) -> Placement:
-        """Choose a cell."""
+    Attributes:
+        image: Name of the image.
+        region: Where machines are rented.
+        plan_regions: The same for single plans, where they differ.
+        server_types: Of each plan.
+        cell_size: Machines a cell holds at most.
+        plans_apart: Whether a new cell takes one plan only.
+    """
+
+    image: str
+    region: str
+    server_types: Mapping[Plan, str]
+    cell_size: int
+    plan_regions: Mapping[Plan, str] = field(default_factory=dict)
+    plans_apart: bool = False
+
+    def region_of(self, plan: Plan) -> str:
+        """Where a machine of that plan is rented unless somebody says otherwise."""
+        return self.plan_regions.get(plan, self.region)
 
 
-class Pool(Protocol):
-    """Machines that wait for newcomers."""
+@dataclass
+class ProvisionPreflight:
+    """Asks whether a request can come true."""
 
-    async def claim(
-        self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
-    ) -> Instance | None:
-        """Make a ready one the user's, whose row is made then; ``None`` when there is none."""
+    registry: Registry
+    client: InstanceClient
+    budget: Budget
+    policy: Policy
+
+    def known(self, user_text: str, plan: Plan) -> Instance | None:
+        """The agent of an earlier request; ``None`` for a new user.
+
+        Raises:
+            UsageError: ``user_text`` is neither an alias nor an id.
+            RefusedError: It is suspended, is being changed, or is of the other plan.
+        """
+        parse_user(user_text)
+        try:
+            user = self.registry.users.resolve(user_text)
+        except UsageError:
+            return None  # a new one
+        instance = self.registry.instances.of_user(user.id)
+        if instance is not None:
+            unfinished = self.registry.operations.list(unfinished=True, instance_id=instance.id)
+            refuse_ineligible(ProvisionIntent, instance, unfinished)
+            refuse_other_plan(user_text, instance, plan)
+        return instance
+
+    def image(self) -> Image:
+        """What a new machine boots from.
+
+        Raises:
+            RefusedError: None was built.
+        """
+        name = self.policy.image
+        image = self.registry.images.latest(name)
+        if image is None:
+            raise refusals.no_image(name)
+        return image
+
+    async def refuse_unrentable(self, *wanted: tuple[Plan, str]) -> Image:
+        """The image of new machines of these plans and regions, where all of them can be rented.
+
+        Raises:
+            RefusedError: JustAVPS does not sell one of them there, they would pass the budget, or there is no image to
+                boot from.
+            UnavailableError: JustAVPS does not answer.
+        """
+        for plan, region in dict.fromkeys(wanted):
+            await refuse_unsold(self.client, self.policy.server_types[plan], region)
+        await self.budget.refuse_unaffordable(*((self.policy.server_types[plan], region) for plan, region in wanted))
+        image = self.image()
+        if not await self.client.is_bootable(image.id):
+            name = self.policy.image
+            raise RefusedError(
+                f"JustAVPS no longer has image {name} {image.id}", hint=f"hermesops image build {name} makes it again"
+            )
+        return image
+
+
+@dataclass
+class ProvisionAdmission:
+    """Turns requests into rows."""
+
+    registry: Registry
+    preflight: ProvisionPreflight
+    choose_cell: ChooseCell
+    pool: Pool
+    policy: Policy
+
+    async def admit(self, user_text: str, plan: Plan, *, region: str = "") -> tuple[Instance, Operation]:
+        """Write the rows of a requested agent, or find those of an earlier request.
+
+        Args:
+            user_text: Alias or id as typed.
+            plan: What the user bought.
+            region: Where its machine is rented; empty: where the settings say. An earlier request keeps its own.
+
+        Raises:
+            UsageError: ``user_text`` can be neither.
+            RefusedError: The user has an agent of the other plan, there is no image to boot from, JustAVPS does not
+                sell the plan's machine there, or it would pass the budget.
+            UnavailableError: JustAVPS does not answer.
+        """
+        known = self.preflight.known(user_text, plan)
+        if known is None:
+            where = region or self.policy.region_of(plan)
+            new_user = partial(self.registry.users.resolve, user_text, create=True)
+            image = self.preflight.image()
+            # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
+            known = await self.pool.claim(
+                new_user, plan, server_type=self.policy.server_types[plan], image_id=image.id, region=where
+            ) or await self._order(new_user, plan, where)
+            refuse_other_plan(user_text, known, plan)  # another request may have been faster
+        intent = ProvisionIntent(user=user_text, plan=plan, machine_name=known.machine_name).to_json()
+        subject = instance_subject(known.id)
+        operation = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=known.id)
+        return known, operation
+
+    async def _order(self, new_user: Callable[[], User], plan: Plan, region: str) -> Instance:
+        image, policy = await self.preflight.refuse_unrentable((plan, region)), self.policy
+        choose = partial(
+            self.choose_cell, plan=plan, region=region, size=policy.cell_size, plans_apart=policy.plans_apart
+        )
+        return self.registry.placements.place(
+            new_user(), plan=plan, server_type=policy.server_types[plan], image_id=image.id, choose=choose
+        )
 
 
 def parse_plan(text: str) -> Plan:
@@ -46,74 +169,10 @@ def parse_plan(text: str) -> Plan:
         raise UsageError(f"unknown plan {text!r}: plans are {', '.join(Plan)}") from None
 
 
-class ProvisionAdmission:
-    """Turns requests into rows.
-
-    Args:
-        registry: The registry.
-        preflight: What is asked first.
-        choose_cell: Placement.
-        pool: Machines that are ready.
-        policy: Settings.
-    """
-
-    def __init__(
-        self, registry: Registry, questions: ProvisionPreflight, choose_cell: ChooseCell, pool: Pool, policy: Policy
-    ) -> None:
-        self._registry = registry
-        self._preflight = questions
-        self._choose_cell = choose_cell
-        self._pool = pool
-        self._policy = policy
-
-    async def admit(self, user_text: str, plan: Plan, *, region: str = "") -> tuple[Instance, Operation]:
-        """Write the rows of a wished-for agent, or find those of an earlier request.
-
-        Args:
-            user_text: Alias or id as typed.
-            plan: What the user bought.
-            region: Where its machine is rented; empty: where the settings say. An earlier request keeps its own.
-
-        Raises:
-            UsageError: ``user_text`` can be neither.
-            RefusedError: The user has an agent of the other plan, there is no image to boot from, JustAVPS does not
-                sell the plan's machine there, or it would pass the budget.
-            UnavailableError: JustAVPS does not answer.
-        """
-        known = self._preflight.known(user_text, plan)
-        if known is None:
-            where = region or self._policy.region_of(plan)
-            new_user = partial(self._registry.users.resolve, user_text, create=True)
-            image = self._preflight.image()
-            # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
-            known = await self._pool.claim(
-                new_user, plan, server_type=self._policy.server_types[plan], image_id=image.id, region=where
-            ) or await self._order(new_user, plan, where)
-            refuse_other_plan(user_text, known, plan)  # another request may have been faster
-        operation = self._registry.operations.open(
-            OperationKind.PROVISION,
-            instance_subject(known.id),
-            intent={"user": user_text, "plan": plan.value, "machine_name": known.machine_name},
-            instance_id=known.id,
-        )
-        return known, operation
-
-    async def _order(self, new_user: Callable[[], User], plan: Plan, where: str) -> Instance:
-        image = await self._preflight.refuse_unrentable((plan, where))
-        return self._create(new_user(), plan, image.id, where)
-
-    def _create(self, user: User, plan: Plan, image_id: ImageId, region: str) -> Instance:
-        policy = self._policy
-        return self._registry.placements.place(
-            user,
-            plan=plan,
-            server_type=policy.server_types[plan],
-            image_id=image_id,
-            choose=partial(
-                self._choose_cell,
-                plan=plan,
-                region=region,
-                size=policy.cell_size,
-                plans_apart=policy.plans_apart,
-            ),
+def refuse_other_plan(user_text: str, known: Instance, plan: Plan) -> None:
+    """Raise RefusedError when a user's agent is of another plan than the requested one."""
+    if known.plan is not plan:
+        raise RefusedError(
+            f"{user_text} already has an agent of plan {known.plan}",
+            hint=f"hermesops provision {user_text} --plan {known.plan} continues it",
         )

@@ -1,6 +1,6 @@
-"""Reads what an operator wants an instance's settings to be. Pure; hermes-node's own parser says how they may look.
+"""Parses an operator's changes of an instance's settings. Pure; hermes-node's own parser says which are valid.
 
-A request is a function of the settings that are there, so that whoever holds the lease applies it to the latest.
+A patch is a function of the settings that are there, so that whoever holds the lease applies it to the latest.
 """
 
 import json
@@ -14,10 +14,10 @@ from hermesops.model.instance import InstanceSettings
 from hermesops.model.masking import MASK, has_mask
 from hermesops.model.route import ROUTES
 from hermesops.node.errors import BadRequestError
-from hermesops.node.protocol import Settings
+from hermesops.node.instance.settings import Settings
 from hermesops.node.untrusted.strict_json import DEEPEST
 
-Wish = Callable[[InstanceSettings], InstanceSettings]
+SettingsPatch = Callable[[InstanceSettings], InstanceSettings]
 
 _MOST_BYTES = 64 * 1024
 """PyYAML reads some 100 KiB a second; a personality or a list of servers is a few KiB."""
@@ -25,8 +25,8 @@ _MOST_BYTES = 64 * 1024
 _SETTABLE = ("model", "personality", "disabled_tools")
 
 
-def replacing(text: str, *, where: str) -> Wish:
-    """The request for exactly the settings of a YAML or JSON text; what it leaves out becomes the default.
+def replacing(text: str, *, where: str) -> SettingsPatch:
+    """The patch to exactly the settings of a YAML or JSON text; what it leaves out becomes the default.
 
     Args:
         text: What the operator wrote; may hold secrets.
@@ -41,8 +41,8 @@ def replacing(text: str, *, where: str) -> Wish:
     return lambda _: wanted
 
 
-def setting(assignments: Sequence[str]) -> Wish:
-    """The request for some fields to be otherwise and the rest to stay.
+def setting(assignments: Sequence[str]) -> SettingsPatch:
+    """The patch that sets some fields and leaves the rest.
 
     Args:
         assignments: ``model=…``, ``personality=…`` or ``disabled_tools=one,other``; an empty value means the default.

@@ -1,9 +1,10 @@
-"""The machine that an instance will be on: made ready, and on the agent's release, while the one it is on serves."""
+"""Make the machine ready that an instance will be on, with the agent's release, while the one it is on serves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hermesops.errors import UnavailableError
+from hermesops.instances import machine_table
+from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import MachineState, NodeState
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import MachineId
@@ -88,30 +89,20 @@ def next_step(seen: NextMachineState | None, release: ReleaseId | None) -> Step 
     """
     if seen is None:
         return OrderNext()
-    spare, machine = seen.spare, seen.machine
+    spare, machine, node = seen.spare, seen.machine, seen.node
     if machine is None or machine.status is MachineStatus.DELETED:
         return GrowCell()
     if spare.machine_id != machine.id:
         return RecordNext(machine.id)
-    match machine.status:
-        case MachineStatus.STOPPED:
-            return StartNext(machine.id)
-        case MachineStatus.ERROR:
-            return Refused(
-                UnavailableError(
-                    f"JustAVPS says that the new machine {spare.name} is in error; it may recover by itself",
-                    hint="the same again in some minutes",
-                )
-            )
-        case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
-            return AwaitNext(machine.id)
-        case MachineStatus.READY:
-            return _ready_step(seen.node, machine.id, release)
-
-
-def _ready_step(node: NodeState | None, machine_id: MachineId, release: ReleaseId | None) -> Step | None:
+    match machine_table.next_step(machine, spare.name, if_in_error="the same again in some minutes"):
+        case StartMachine(machine_id=machine_id):
+            return StartNext(machine_id)
+        case AwaitMachine(machine_id=machine_id):
+            return AwaitNext(machine_id)
+        case Refused() as refused:
+            return refused
     if node is None:
-        return AwaitNext(machine_id)
+        return AwaitNext(machine.id)
     if release is None or (node.release == release and not node.switching):
         return None
-    return DeployRelease(machine_id, release)
+    return DeployRelease(machine.id, release)

@@ -1,15 +1,14 @@
-"""A gateway that was brought to rest lives again, once its state has been found to be what it was."""
+"""Start a stopped gateway again, once its state has been found to be what it was."""
 
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import assert_never
 
-from hermesops.errors import BrokenInvariantError
+from hermesops.instances import machine_table, refusals
+from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import HandsOver, Rests
-from hermesops.instances.steps import boot, personalise
-from hermesops.instances.steps.boot import AwaitMachine, StartMachine
-from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise, machine_gone, not_its_own
-from hermesops.justavps.wire import MachineStatus
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import personalise
+from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
@@ -30,50 +29,41 @@ Step = StartMachine | AwaitMachine | Release | Personalise | AwaitGateway | Mark
 def next_step(
     seen: Observation, *, payload_digest: str, was: State | None, state: State | None
 ) -> Step | Refused | None:
-    """The next step towards a running agent; ``None`` when it lives.
+    """The next step towards a running agent; ``None`` when it runs.
 
     Args:
         seen: The instance as it is now.
         payload_digest: Digest of what the node should have been given.
-        was: What the state was when the gateway was brought to rest; ``None`` where that was not finished.
-        state: What it is now; looked at only while the gateway rests.
+        was: What the state was when the gateway was stopped; ``None`` where that was not finished.
+        state: What it is now; looked at only while the gateway is stopped.
     """
-    machine = seen.machine
-    if machine is None or machine.status is MachineStatus.DELETED:
-        return Refused(machine_gone(seen))
-    if machine.status is MachineStatus.STOPPED:
-        return StartMachine(machine.id)
-    node = seen.node
-    if machine.status is not MachineStatus.READY or node is None:
+    instance, machine, node = seen.instance, seen.existing_machine, seen.node
+    if machine is None:
+        return Refused(refusals.machine_gone(seen))
+    again = "the same again in some minutes"
+    if (step := machine_table.next_step(machine, instance.machine_name, if_in_error=again)) is not None:
+        return step
+    if node is None:
         return AwaitMachine(machine.id)
-    if node.instance_id != seen.instance.id:
-        return Refused(not_its_own(seen.instance, node.instance_id or "nobody"))
+    if node.instance_id != instance.id:
+        return Refused(refusals.other_instance(instance, node.instance_id))
     if node.fenced:
         if was is None:
             return Release(machine.id)
         if state is None:
             return AwaitMachine(machine.id)
         changes = was.differences(state)
-        return Refused(changed(seen.instance, changes)) if changes else Release(machine.id)
-    if (step := personalise.next_step(seen, machine, node, payload_digest=payload_digest)) is not None:
-        return step
-    return None if seen.instance.status is InstanceStatus.RUNNING else MarkRunning()
-
-
-def changed(instance: Instance, changes: tuple[str, ...]) -> BrokenInvariantError:
-    """What is said of a state that is not what it was although nothing could write to it."""
-    return BrokenInvariantError(
-        f"the state of {instance.title} is not what it was: {'; '.join(changes)}",
-        hint="its gateway stays stopped; once you know why: hermesops operation abandon ID --reason … (operation list "
-        f"shows the ID), then hermesops backup restore {instance.title} --onto-new-machine",
-    )
+        return Refused(refusals.state_changed(instance, changes)) if changes else Release(machine.id)
+    if (handing := personalise.next_step(seen, machine, node, payload_digest=payload_digest)) is not None:
+        return handing
+    return None if instance.status is InstanceStatus.RUNNING else MarkRunning()
 
 
 def describe(step: Step, instance: Instance) -> str:
     """The step in a few words."""
     match step:
         case StartMachine() | AwaitMachine():
-            return boot.describe(step, instance)
+            return machine_table.describe(step, instance)
         case Release():
             return f"starting the gateway of {instance.title}"
         case Personalise():
@@ -81,26 +71,22 @@ def describe(step: Step, instance: Instance) -> str:
         case AwaitGateway():
             return "waiting for the gateway"
         case MarkRunning():
-            return "the agent lives"
+            return "the agent is running"
 
 
-class World(Rests, HandsOver, Protocol):
-    """Machine, node and gateway."""
-
-
-async def do(step: Step, instance: Instance, *, world: World, registry: Registry) -> None:
+async def do(step: Step, instance: Instance, *, client: PowerControl, registry: Registry) -> None:
     """Do one step; harmless when it was done before."""
     match step:
         case StartMachine() | AwaitMachine():
-            await boot.do(step, instance, world)
+            await machine_table.do(step, instance, client)
         case Release(machine_id=machine_id):
-            await world.release(machine_id)
+            await client.release(machine_id)
         case Personalise(machine_id=machine_id, request=request):
-            await world.personalise(instance, machine_id, request)
+            await client.personalise(instance, machine_id, request)
         case AwaitGateway(machine_id=machine_id):
             # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
-            await world.release(machine_id)
-            await world.await_gateway(instance, machine_id)
+            await client.release(machine_id)
+            await client.await_gateway(instance, machine_id)
         case MarkRunning():
             registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
         case _ as never:

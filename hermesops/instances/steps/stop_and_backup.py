@@ -1,18 +1,18 @@
-"""A gateway brought to rest and what it wrote copied, before anything that could cost an instance its state.
+"""Stop a gateway and back up what it wrote, before anything that could cost an instance its state; prove the backup.
 
-First no gateway, then the copy: nothing can be written after it, so the copy is the state.
+First no gateway, then the backup: nothing can be written after it, so the backup is the state.
 """
 
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from hermesops.errors import HermesError, UnavailableError
+from hermesops.errors import BrokenInvariantError, HermesError, UnavailableError
+from hermesops.instances import machine_table, refusals
+from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import Copies, Rests
-from hermesops.instances.steps import boot
-from hermesops.instances.steps.boot import AwaitMachine, StartMachine
-from hermesops.instances.steps.personalise import machine_gone, never_lived, not_its_own, silence
+from hermesops.instances.ports import Backups
+from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId
@@ -30,105 +30,109 @@ class Fence:
 
 @dataclass(frozen=True)
 class BackUp:
-    """Copy the state that the stopped gateway left."""
+    """Back up the state that the stopped gateway left."""
 
     machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class ProveBackup:
+    """Restore the last backup somewhere, once, and hold it against what was backed up."""
+
+    snapshot: str
 
 
 Step = StartMachine | AwaitMachine | Fence | BackUp
 
 
 def next_step(seen: Observation, backup: Backup | None) -> Step | Refused | None:
-    """The next step towards a gateway at rest whose state is copied; ``None`` when it is so.
+    """The next step towards a stopped gateway whose state is backed up; ``None`` when it is so.
 
     Args:
         seen: The instance as it is now.
-        backup: The copy that was made for what is being done; ``None`` while there is none.
+        backup: The one that was made for what is being done; ``None`` while there is none.
     """
-    machine = seen.machine
-    if seen.instance.status is InstanceStatus.PROVISIONING:
-        return Refused(never_lived(seen.instance))
-    if machine is None or machine.status is MachineStatus.DELETED:
-        return Refused(machine_gone(seen))
-    match machine.status:
-        case MachineStatus.ERROR:
-            return Refused(_broken(seen.instance))
-        case MachineStatus.STOPPED:
-            return None if backup else StartMachine(machine.id)
-        case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
-            return AwaitMachine(machine.id)
-        case MachineStatus.READY:
-            return _on_machine(seen, machine.id, backup)
-
-
-def _on_machine(seen: Observation, machine_id: MachineId, backup: Backup | None) -> Step | Refused | None:
-    node = seen.node
-    if node is None:
-        return Refused(silence(seen.instance))
-    if node.instance_id != seen.instance.id:
-        return Refused(not_its_own(seen.instance, node.instance_id or "nobody"))
-    if not node.fenced:
-        return Fence(machine_id)
-    return None if backup else BackUp(machine_id)
-
-
-async def resting_state(seen: Observation, world: Rests) -> State | None:
-    """What is on the machine that was seen, while its gateway rests; ``None`` while it runs, or nobody answers."""
-    if seen.machine is None or seen.node is None or not seen.node.fenced:
+    instance, machine, node = seen.instance, seen.existing_machine, seen.node
+    if instance.status is InstanceStatus.PROVISIONING:
+        return Refused(refusals.never_started(instance))
+    if machine is None:
+        return Refused(refusals.machine_gone(seen))
+    if machine.status is MachineStatus.STOPPED and backup:
         return None
-    return await world.state(seen.machine.id)
+    restore = f"the same again in some minutes, or hermesops backup restore {instance.title} --onto-new-machine"
+    if (step := machine_table.next_step(machine, instance.machine_name, if_in_error=restore)) is not None:
+        return step
+    if node is None:
+        return Refused(refusals.machine_silent(instance))
+    if node.instance_id != instance.id:
+        return Refused(refusals.other_instance(instance, node.instance_id))
+    if not node.fenced:
+        return Fence(machine.id)
+    return None if backup else BackUp(machine.id)
 
 
-def _broken(instance: Instance) -> UnavailableError:
-    return UnavailableError(
-        f"JustAVPS says that machine {instance.machine_name} is in error; it may recover by itself",
-        hint=f"the same again in some minutes, or hermesops backup restore {instance.title} --onto-new-machine",
+def next_proof(instance: Instance, backup: Backup) -> ProveBackup | Refused | None:
+    """The next step towards a backup that is known to restore; ``None`` when it is."""
+    if not backup.checked:
+        return None if backup.is_proved else ProveBackup(backup.id)
+    name = instance.title
+    return Refused(
+        BrokenInvariantError(
+            f"the last backup of {name} does not prove: {backup.checked}",
+            hint=f"nothing was deleted. Look again: hermesops backup check {name}. Keep the agent: hermesops instance "
+            f"terminate {name} --undo. Keep machine and backups, suspended: hermesops instance suspend {name}. End it "
+            f"without a proof: hermesops instance terminate {name} --now --without-backup; its backups stay for "
+            "ended_backups_days",
+        )
     )
 
 
-def describe(step: Step, instance: Instance) -> str:
+async def stopped_state(seen: Observation, client: PowerControl) -> State | None:
+    """What is on the machine that was seen, while its gateway is stopped; ``None`` while it runs, or nobody answers."""
+    if seen.machine is None or seen.node is None or not seen.node.fenced:
+        return None
+    return await client.state(seen.machine.id)
+
+
+def describe(step: Step | ProveBackup, instance: Instance) -> str:
     """The step in a few words."""
     match step:
         case StartMachine() | AwaitMachine():
-            return boot.describe(step, instance)
+            return machine_table.describe(step, instance)
         case Fence():
             return f"stopping the gateway of {instance.title}"
         case BackUp():
             return f"backing up {instance.title}"
+        case ProveBackup():
+            return f"restoring the last backup of {instance.title} once, to compare"
 
 
-async def do(step: Step, instance: Instance, *, world: Rests, copies: Copies, why: str) -> None:
+async def do(step: Step, instance: Instance, *, client: PowerControl, backups: Backups, why: str) -> None:
     """Do one step; harmless when it was done before.
 
     Args:
         step: Which.
         instance: Whose.
-        world: Machine, node and gateway.
-        copies: Backups.
-        why: What the copy is made for.
+        client: Machine, node and gateway.
+        backups: Backups.
+        why: What the backup is made for.
     """
     match step:
         case StartMachine() | AwaitMachine():
-            await boot.do(step, instance, world)
+            await machine_table.do(step, instance, client)
         case Fence(machine_id=machine_id):
-            # Before the gateway stops: where no copy could be made now, the user keeps the agent.
-            await copies.reach()
-            await world.fence(instance, machine_id)
+            # Before the gateway stops: where no backup could be made now, the user keeps the agent.
+            await backups.reach()
+            await client.fence(instance, machine_id)
         case BackUp(machine_id=machine_id):
             try:
-                await copies.make(instance, machine_id, why=why)
+                await backups.make(instance, machine_id, why=why)
             except UnavailableError:
-                await _let_live(instance, machine_id, world=world, copies=copies, why=why)
+                # Nothing was changed yet, and an outage may take hours: the user gets the agent back. What is known to
+                # be backed up stays stopped: whatever was written after it would be lost.
+                if instance.status is InstanceStatus.RUNNING and backups.made(instance.id, why) is None:
+                    with suppress(HermesError):  # what it failed for is the news
+                        await client.release(machine_id)
                 raise
         case _ as never:
             assert_never(never)
-
-
-async def _let_live(instance: Instance, machine_id: MachineId, *, world: Rests, copies: Copies, why: str) -> None:
-    """Give the user the agent back where no copy came about: nothing was changed yet, and an outage may take hours.
-
-    What is known to be copied stays at rest: whatever was written after it would be lost.
-    """
-    if instance.status is InstanceStatus.RUNNING and copies.made(instance.id, why) is None:
-        with suppress(HermesError):  # what it failed for is the news
-            await world.release(machine_id)

@@ -1,1 +1,1 @@
-"""Long work on one instance, a module each: decide (pure) and do."""
+"""Operations of one instance, a module each: ``decide`` is pure and returns a step, ``do`` carries it out."""

@@ -1,15 +1,17 @@
-"""Changed settings to a running agent: the machine is handed them, and its gateway is well with them.
+"""Bring changed settings to a running agent: hand them to its machine, and wait until its gateway is healthy.
 
-The settings are in the registry before the first step; whether a machine has them is told by the digest of its payload.
+The settings are in the registry before the first step; the digest of its payload says whether a machine has them.
 hermes-node restarts the gateway only when what it reads has changed.
 """
 
+from dataclasses import dataclass
 from typing import assert_never
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import HandsOver
-from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step, out_of_reach, terminated
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
@@ -26,32 +28,27 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
     """
     instance = seen.instance
     if instance.status is InstanceStatus.TERMINATED:
-        return Refused(terminated(instance))
+        return Refused(refusals.terminated(instance))
     if seen.machine is None or seen.node is None:
-        return Refused(out_of_reach(instance))
+        return Refused(refusals.unreachable(instance))
     step = next_step(seen, seen.machine, seen.node, payload_digest=payload_digest)
     return step or Done(f"the agent of {instance.title} has these settings and is healthy")
 
 
+@dataclass
 class Configure:
-    """The work of one change of settings, for the operations' loop.
+    """The work of one change of settings, for the operations' loop."""
 
-    Args:
-        instance_id: Whose.
-        world: Machine, node and gateway.
-    """
-
-    def __init__(self, instance_id: InstanceId, world: HandsOver) -> None:
-        self._instance_id = instance_id
-        self._world = world
+    instance_id: InstanceId
+    client: PowerControl
 
     async def observe(self) -> Observation:
         """Look at row, machine, node and gateway."""
-        return await self._world.observe(self._instance_id)
+        return await self.client.observe(self.instance_id)
 
     def decide(self, seen: Observation) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, payload_digest=self._world.payload_digest(seen.instance))
+        return decide(seen, payload_digest=self.client.payload_digest(seen.instance))
 
     def describe(self, step: Step, seen: Observation) -> str:
         """The step in a few words."""
@@ -75,9 +72,9 @@ class Configure:
         try:
             match step:
                 case Personalise(machine_id=machine_id, request=request):
-                    await self._world.personalise(instance, machine_id, request)
+                    await self.client.personalise(instance, machine_id, request)
                 case AwaitGateway(machine_id=machine_id):
-                    await self._world.await_gateway(instance, machine_id)
+                    await self.client.await_gateway(instance, machine_id)
                 case _ as never:
                     assert_never(never)
         except UnavailableError as error:

@@ -1,20 +1,20 @@
-"""An instance's plan changed on the machine it is on: at rest, backed up, resized by its cell, alive again.
+"""Change an instance's plan on the machine it is on: stop and back up, resize by its cell, start again.
 
 Where the vendor cannot resize, the same is done by ``relocate``, on a new machine.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from hermesops.errors import PartlyDoneError, RefusedError
+from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import Cells, Copies
+from hermesops.instances.ports import Backups, Cells
+from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import start_verified, stop_and_backup
-from hermesops.instances.steps.personalise import terminated
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
@@ -52,10 +52,10 @@ class Size:
 
 @dataclass(frozen=True)
 class ResizeState:
-    """What resizing looks at.
+    """What resizing observes.
 
     Attributes:
-        state: What is on the machine, while its gateway rests.
+        state: What is on the machine, while its gateway is stopped.
         backup: Made for this very operation.
     """
 
@@ -74,7 +74,7 @@ def decide(seen: ResizeState, size: Size, *, payload_digest: str) -> Step | Done
     """
     instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
-        return Refused(terminated(instance))
+        return Refused(refusals.terminated(instance))
     if instance.plan is not size.plan:
         return stop_and_backup.next_step(seen.observation, seen.backup) or ChangePlan()
     settled = machine is not None and machine.status in {MachineStatus.READY, MachineStatus.STOPPED}
@@ -101,94 +101,69 @@ def describe(step: Step, instance: Instance, size: Size) -> str:
             return start_verified.describe(step, instance)
 
 
-class World(start_verified.World, Protocol):
-    """The world, for whoever resizes machines."""
-
-    async def want_room(self, machine_id: MachineId, gigabytes: int) -> None:
-        """Have its data volume be that large from the next boot on."""
-
-
+@dataclass
 class Resize:
     """The work of one change of plan in place, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         why: What the backup is made for.
         before: What it was when this was asked for; gone back to where the vendor refuses.
-        size: What it shall be.
-        registry: The registry.
-        world: Machine, node and gateway.
-        copies: Backups.
-        cells: Stacks of cells.
     """
 
-    def __init__(
-        self,
-        instance_id: InstanceId,
-        *,
-        why: str,
-        before: Size,
-        size: Size,
-        registry: Registry,
-        world: World,
-        copies: Copies,
-        cells: Cells,
-    ) -> None:
-        self._instance_id = instance_id
-        self._why = why
-        self._before = before
-        self._size = size
-        self._registry = registry
-        self._world = world
-        self._copies = copies
-        self._cells = cells
-        self._refusal: RefusedError | None = None
+    instance_id: InstanceId
+    why: str
+    before: Size
+    size: Size
+    registry: Registry
+    client: PowerControl
+    backups: Backups
+    cells: Cells
+    _refusal: RefusedError | None = field(default=None, init=False)
 
     async def observe(self) -> ResizeState:
         """Look at row, machine, node, gateway and backups."""
-        observation = await self._world.observe(self._instance_id)
-        state = await stop_and_backup.resting_state(observation, self._world)
-        return ResizeState(observation, state, self._copies.made(self._instance_id, self._why))
+        observation = await self.client.observe(self.instance_id)
+        state = await stop_and_backup.stopped_state(observation, self.client)
+        return ResizeState(observation, state, self.backups.made(self.instance_id, self.why))
 
     def decide(self, seen: ResizeState) -> Step | Done | Refused:
         """The next step for what was seen; where the vendor refused, the way back, and then its words."""
-        digest = self._world.payload_digest(seen.observation.instance)
+        digest = self.client.payload_digest(seen.observation.instance)
         if self._refusal is None:
-            return decide(seen, self._size, payload_digest=digest)
-        back = decide(seen, self._before, payload_digest=digest)
+            return decide(seen, self.size, payload_digest=digest)
+        back = decide(seen, self.before, payload_digest=digest)
         return Refused(self._refusal) if isinstance(back, Done) else back
 
     def describe(self, step: Step, seen: ResizeState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance, self._size if self._refusal is None else self._before)
+        return describe(step, seen.observation.instance, self.size if self._refusal is None else self.before)
 
     async def do(self, step: Step, seen: ResizeState) -> None:
         """Do one step; harmless when it was done before."""
-        instance, size = seen.observation.instance, self._size if self._refusal is None else self._before
+        instance, size = seen.observation.instance, self.size if self._refusal is None else self.before
         match step:
             case ChangePlan():
-                self._registry.instances.change_plan(instance.id, size.plan, size.server_type, why=self._why)
+                self.registry.instances.change_plan(instance.id, size.plan, size.server_type, why=self.why)
             case ApplyCell():
                 await self._apply_cell(seen.observation, size)
             case Fence() | BackUp():
-                await stop_and_backup.do(step, instance, world=self._world, copies=self._copies, why=self._why)
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _:
-                await start_verified.do(step, instance, world=self._world, registry=self._registry)
+                await start_verified.do(step, instance, client=self.client, registry=self.registry)
 
     async def _apply_cell(self, observation: Observation, size: Size) -> None:
         instance = observation.instance
-        await self._want_room(
-            observation, size
-        )  # before: the resize reboots the machine, and a volume grows as it boots
+        # First, because the resize reboots the machine, and a volume grows as it boots.
+        await self._want_room(observation, size)
         try:
-            await self._cells.apply(instance.cell, still_wanted=_always)
+            await self.cells.apply(instance.cell, still_wanted=_always)
         except PartlyDoneError:
             # The run made somebody else's machine, too; what became of this one is seen by looking again.
             return
         except RefusedError as refusal:
             if self._refusal is not None:
                 raise
-            await self._want_room(observation, self._before)
+            await self._want_room(observation, self.before)
             # A plan that cannot be had must not cost the user the agent: back to what it was, then the refusal.
             self._refusal = RefusedError(
                 refusal.message, hint=f"hermesops instance resize {instance.title} --plan … --onto-new-machine"
@@ -196,7 +171,7 @@ class Resize:
 
     async def _want_room(self, observation: Observation, size: Size) -> None:
         if size.data_gb and observation.machine is not None and observation.machine.status is MachineStatus.READY:
-            await self._world.want_room(observation.machine.id, size.data_gb)
+            await self.client.want_room(observation.machine.id, size.data_gb)
 
 
 async def _always() -> bool:

@@ -1,15 +1,16 @@
-"""A gateway started anew: done exactly once a request, however often the command is repeated.
+"""Restart a gateway exactly once a request, however often the command is repeated.
 
-systemd gives each start of a unit an id of its own; a gateway that still has the id from before the
-request has not been restarted yet.
+systemd gives each start of a unit an id of its own; a gateway that still has the id from before the request has not
+been restarted yet.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import assert_never
 
+from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import AwaitsGateways
-from hermesops.instances.steps.personalise import AwaitGateway, out_of_reach
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps.personalise import AwaitGateway
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.operation import Done, Refused
@@ -26,8 +27,8 @@ Step = RestartGateway | AwaitGateway
 
 
 @dataclass(frozen=True)
-class Starting:
-    """What a restart looks at.
+class RestartState:
+    """What a restart observes.
 
     Attributes:
         invocation: The id of the gateway's present start; empty when it is not running.
@@ -37,7 +38,7 @@ class Starting:
     invocation: str
 
 
-def decide(seen: Starting, *, before: str) -> Step | Done | Refused:
+def decide(seen: RestartState, *, before: str) -> Step | Done | Refused:
     """The next step.
 
     Args:
@@ -46,7 +47,7 @@ def decide(seen: Starting, *, before: str) -> Step | Done | Refused:
     """
     machine, instance = seen.observation.machine, seen.observation.instance
     if machine is None or seen.observation.node is None:
-        return Refused(out_of_reach(instance))
+        return Refused(refusals.unreachable(instance))
     if not seen.invocation or seen.invocation == before:
         return RestartGateway(machine.id)
     if seen.observation.gateway is not GatewayHealth.OK:
@@ -54,44 +55,30 @@ def decide(seen: Starting, *, before: str) -> Step | Done | Refused:
     return Done(f"the gateway of {instance.title} was restarted and is healthy")
 
 
-class Gateways(Protocol):
-    """The gateways' units."""
-
-    async def invocation(self, machine_id: MachineId) -> str:
-        """The id of a gateway's present start; empty when it is not running."""
-
-    async def restart(self, machine_id: MachineId) -> None:
-        """Start a gateway anew."""
-
-
+@dataclass
 class Restart:
     """The work of restarting one gateway, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         before: The gateway's start id when the restart was asked for.
-        world: Machine and gateway.
-        gateways: Their units.
     """
 
-    def __init__(self, instance_id: InstanceId, before: str, world: AwaitsGateways, gateways: Gateways) -> None:
-        self._instance_id = instance_id
-        self._before = before
-        self._world = world
-        self._gateways = gateways
+    instance_id: InstanceId
+    before: str
+    client: PowerControl
 
-    async def observe(self) -> Starting:
+    async def observe(self) -> RestartState:
         """Look at machine and gateway."""
-        observation = await self._world.observe(self._instance_id)
+        observation = await self.client.observe(self.instance_id)
         if observation.machine is None or observation.node is None:
-            return Starting(observation, "")
-        return Starting(observation, await self._gateways.invocation(observation.machine.id))
+            return RestartState(observation, "")
+        return RestartState(observation, await self.client.gateways.invocation(observation.machine.id))
 
-    def decide(self, seen: Starting) -> Step | Done | Refused:
+    def decide(self, seen: RestartState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, before=self._before)
+        return decide(seen, before=self.before)
 
-    def describe(self, step: Step, seen: Starting) -> str:
+    def describe(self, step: Step, seen: RestartState) -> str:
         """The step in a few words."""
         match step:
             case RestartGateway():
@@ -101,12 +88,12 @@ class Restart:
             case _ as never:
                 assert_never(never)
 
-    async def do(self, step: Step, seen: Starting) -> None:
+    async def do(self, step: Step, seen: RestartState) -> None:
         """Do one step; harmless when it was done before."""
         match step:
             case RestartGateway(machine_id=machine_id):
-                await self._gateways.restart(machine_id)
+                await self.client.gateways.restart(machine_id)
             case AwaitGateway(machine_id=machine_id):
-                await self._world.await_gateway(seen.observation.instance, machine_id)
+                await self.client.await_gateway(seen.observation.instance, machine_id)
             case _ as never:
                 assert_never(never)

@@ -1,30 +1,26 @@
-"""A backup put in the place of an agent's state, on the machine that it is on.
+"""Put a backup in the place of an agent's state, on the machine that it is on.
 
-First no gateway, then a copy of what is there, then the backup; the gateway lives again only with what was copied then.
+First no gateway, then a backup of what is there, then the restore; the gateway starts only with what was backed up.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.errors import UnavailableError
+from hermesops.instances import refusals
+from hermesops.instances.machine_table import own_machine
 from hermesops.instances.observation import MachineState, NodeState, Observation
-from hermesops.instances.ports import Copies, HandsOver, Rests
-from hermesops.instances.steps.personalise import (
-    AwaitGateway,
-    Personalise,
-    next_step,
-    not_its_own,
-    out_of_reach,
-    terminated,
-)
+from hermesops.instances.ports import Backups
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step
 from hermesops.instances.steps.start_verified import Release
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
-from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import BEFORE_RESTORE, Backup
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.state import State
+from hermesops.operations.kinds import RestoreIntent
 from hermesops.registry import Registry
 
 
@@ -45,12 +41,12 @@ Step = Fence | BackUp | RestoreBackup | Record | Release | Personalise | AwaitGa
 
 @dataclass(frozen=True)
 class RestoreState:
-    """What putting a backup in place looks at.
+    """What a restore observes.
 
     Attributes:
         source: What is put in place.
         before: A copy of what was there, made for this very operation.
-        state: What is there; looked at only while the gateway rests.
+        state: What is there; looked at only while the gateway is stopped.
         is_recorded: Whether this very operation has put it in place.
     """
 
@@ -69,15 +65,15 @@ def decide(seen: RestoreState, *, keeps: bool, payload_digest: str) -> Step | Do
         keeps: Whether what is there is copied first; a state that is damaged cannot be.
         payload_digest: Digest of what the node should have been given, with a token of after the restore.
     """
-    instance, machine, node = seen.observation.instance, seen.observation.machine, seen.observation.node
+    instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
-        return Refused(terminated(instance))
-    if machine is None or machine.status is not MachineStatus.READY or node is None:
-        return Refused(out_of_reach(instance))
-    if node.instance_id != instance.id:
-        return Refused(not_its_own(instance, node.instance_id or "nobody"))
+        return Refused(refusals.terminated(instance))
+    found = own_machine(seen.observation)
+    if isinstance(found, Refused):
+        return found
+    machine, node = found
     if seen.is_recorded:
-        return _wake(seen, machine, node, payload_digest)
+        return _started(seen, machine, node, payload_digest)
     if not node.fenced:
         return Fence(machine.id)
     if keeps and seen.before is None:
@@ -85,7 +81,7 @@ def decide(seen: RestoreState, *, keeps: bool, payload_digest: str) -> Step | Do
     return Record() if seen.state == seen.source.state else RestoreBackup(machine.id)
 
 
-def _wake(seen: RestoreState, machine: MachineState, node: NodeState, payload_digest: str) -> Step | Done | Refused:
+def _started(seen: RestoreState, machine: MachineState, node: NodeState, payload_digest: str) -> Step | Done | Refused:
     if node.fenced:
         return Release(machine.id)
     if (step := next_step(seen.observation, machine, node, payload_digest=payload_digest)) is not None:
@@ -118,91 +114,44 @@ def describe(step: Step, instance: Instance, source: Backup) -> str:
             assert_never(never)
 
 
-class Backups(Copies, Protocol):
-    """Backups, found and put back."""
-
-    def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
-        """One backup of an instance."""
-
-    async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
-        """Put a backup's state on a machine whose gateway is fenced."""
-
-
-class World(Rests, HandsOver, Protocol):
-    """Machine, node and gateway."""
-
-    async def release(self, machine_id: MachineId) -> None:
-        """Take the fence away and start the gateway."""
-
-
-@dataclass(frozen=True)
-class RestoreRequest:
-    """What was asked for.
-
-    Attributes:
-        snapshot: Of the backup, in full.
-        keeps: Whether what is there is copied first.
-        reason: For the audit.
-    """
-
-    snapshot: str
-    keeps: bool
-    reason: str
-
-
+@dataclass
 class Restore:
-    """The work of putting one backup in place, for the operations' loop.
+    """The work of putting one backup in place, for the operations' loop."""
 
-    Args:
-        instance_id: Whose.
-        operation_id: Which operation this is.
-        request: What was asked for.
-        registry: The registry.
-        world: Machine, node and gateway.
-        backups: Backups.
-    """
+    instance_id: InstanceId
+    operation_id: OperationId
+    request: RestoreIntent
+    registry: Registry
+    client: PowerControl
+    backups: Backups
 
-    def __init__(
-        self,
-        instance_id: InstanceId,
-        operation_id: OperationId,
-        request: RestoreRequest,
-        *,
-        registry: Registry,
-        world: World,
-        backups: Backups,
-    ) -> None:
-        self._instance_id = instance_id
-        self._operation_id = operation_id
-        self._request = request
-        self._why = f"{BEFORE_RESTORE} {operation_id}"
-        self._registry = registry
-        self._world = world
-        self._backups = backups
+    @property
+    def _why(self) -> str:
+        return f"{BEFORE_RESTORE} {self.operation_id}"
 
     async def observe(self) -> RestoreState:
         """Look at machine, node, gateway and backups; at the state only while nothing writes to it."""
-        observation = await self._world.observe(self._instance_id)
-        is_recorded = self._registry.backups.restored_by(self._instance_id) == self._operation_id
-        rests = observation.node is not None and observation.node.fenced and not is_recorded
+        observation = await self.client.observe(self.instance_id)
+        is_recorded = self.registry.backups.restored_by(self.instance_id) == self.operation_id
+        is_stopped = observation.node is not None and observation.node.fenced and not is_recorded
         return RestoreState(
             observation,
-            self._backups.get(self._instance_id, self._request.snapshot),
-            self._backups.made(self._instance_id, self._why),
-            await self._state(observation.machine) if rests and observation.machine else None,
+            self.backups.get(self.instance_id, self.request.snapshot),
+            self.backups.made(self.instance_id, self._why),
+            await self._state(observation.machine) if is_stopped and observation.machine else None,
             is_recorded,
         )
 
     async def _state(self, machine: MachineState) -> State | None:
         try:
-            return await self._world.state(machine.id)
+            return await self.client.state(machine.id)
         except UnavailableError:
-            return None  # what is damaged cannot be told, and may be why a backup is wanted back
+            return None  # a damaged state cannot be digested, and may be why a backup is restored
 
     def decide(self, seen: RestoreState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        digest = self._world.payload_digest(seen.observation.instance)
-        return decide(seen, keeps=self._request.keeps, payload_digest=digest)
+        digest = self.client.payload_digest(seen.observation.instance)
+        return decide(seen, keeps=self.request.keeps, payload_digest=digest)
 
     def describe(self, step: Step, seen: RestoreState) -> str:
         """The step in a few words."""
@@ -213,22 +162,22 @@ class Restore:
         instance = seen.observation.instance
         match step:
             case Fence(machine_id=machine_id):
-                await self._world.fence(instance, machine_id)
+                await self.client.fence(instance, machine_id)
             case BackUp(machine_id=machine_id):
-                await self._backups.make(instance, machine_id, why=self._why)
+                await self.backups.make(instance, machine_id, why=self._why)
             case RestoreBackup(machine_id=machine_id):
-                await self._backups.restore(instance, machine_id, seen.source)
+                await self.backups.restore(instance, machine_id, seen.source)
             case Record():
-                self._registry.backups.record_restored(
-                    instance.id, seen.source.id, self._operation_id, why=self._request.reason
+                self.registry.backups.record_restored(
+                    instance.id, seen.source.id, self.operation_id, why=self.request.reason
                 )
             case Release(machine_id=machine_id):
-                await self._world.release(machine_id)
+                await self.client.release(machine_id)
             case Personalise(machine_id=machine_id, request=request):
-                await self._world.personalise(instance, machine_id, request)
+                await self.client.personalise(instance, machine_id, request)
             case AwaitGateway(machine_id=machine_id):
                 # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
-                await self._world.release(machine_id)
-                await self._world.await_gateway(instance, machine_id)
+                await self.client.release(machine_id)
+                await self.client.await_gateway(instance, machine_id)
             case _ as never:
                 assert_never(never)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
+from hermesops.instances import refusals
+from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
-from hermesops.instances.ports import Rests
-from hermesops.instances.steps import boot, stop_and_backup, verify_backup
-from hermesops.instances.steps.personalise import terminated
-from hermesops.instances.steps.verify_backup import Backups, ProveBackup
+from hermesops.instances.ports import Backups
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import stop_and_backup
+from hermesops.instances.steps.stop_and_backup import ProveBackup
 from hermesops.instances.workflows.suspend import StopMachine
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
@@ -31,7 +33,7 @@ Step = stop_and_backup.Step | ProveBackup | StopMachine | StartGracePeriod
 
 @dataclass(frozen=True)
 class ScheduleTerminationState:
-    """What a farewell looks at.
+    """What scheduling a termination observes.
 
     Attributes:
         backup: The last one, made for this very operation.
@@ -49,20 +51,20 @@ def decide(seen: ScheduleTerminationState) -> Step | Done | Refused:
     Args:
         seen: The instance as it is now.
     """
-    instance, machine = seen.observation.instance, seen.observation.machine
+    instance, machine = seen.observation.instance, seen.observation.existing_machine
     if instance.status is InstanceStatus.TERMINATED:
-        return Refused(terminated(instance))
-    off = machine is None or machine.status in {MachineStatus.DELETED, MachineStatus.STOPPED}
-    sleeps = off and instance.status is InstanceStatus.SUSPENDED
-    if sleeps and instance.grace_until is not None:
+        return Refused(refusals.terminated(instance))
+    off = machine is None or machine.status is MachineStatus.STOPPED
+    is_suspended = off and instance.status is InstanceStatus.SUSPENDED
+    if is_suspended and instance.grace_until is not None:
         return _ends(instance, instance.grace_until)
     # A suspended agent was backed up when it was suspended, and is not resumed to be backed up again.
-    last = seen.backup or (seen.newest if sleeps else None)
-    if not (sleeps and last) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
+    last = seen.backup or (seen.newest if is_suspended else None)
+    if not (is_suspended and last) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
         return step
     if last is None:
-        raise ValueError("at rest without a backup")
-    if (proving := verify_backup.next_step(instance, last)) is not None:
+        raise ValueError("stopped without a backup")
+    if (proving := stop_and_backup.next_proof(instance, last)) is not None:
         return proving
     return StartGracePeriod() if machine is None or off else StopMachine(machine.id)
 
@@ -77,8 +79,6 @@ def _ends(instance: Instance, until: datetime) -> Done:
 def describe(step: Step, instance: Instance) -> str:
     """The step in a few words."""
     match step:
-        case ProveBackup():
-            return verify_backup.describe(instance)
         case StopMachine():
             return f"switching machine {instance.machine_name} off"
         case StartGracePeriod():
@@ -87,33 +87,27 @@ def describe(step: Step, instance: Instance) -> str:
             return stop_and_backup.describe(step, instance)
 
 
+@dataclass
 class ScheduleTermination:
-    """The work of one farewell, for the operations' loop.
+    """The work of scheduling one termination, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
+    Attributes:
         why: What the last backup is made for.
         until: When the agent is terminated; one scheduled before keeps its time.
-        registry: The registry.
-        world: Machine, node and gateway.
-        backups: Backups.
     """
 
-    def __init__(
-        self, instance_id: InstanceId, *, why: str, until: datetime, registry: Registry, world: Rests, backups: Backups
-    ) -> None:
-        self._instance_id = instance_id
-        self._why = why
-        self._until = until
-        self._registry = registry
-        self._world = world
-        self._backups = backups
+    instance_id: InstanceId
+    why: str
+    until: datetime
+    registry: Registry
+    client: PowerControl
+    backups: Backups
 
     async def observe(self) -> ScheduleTerminationState:
         """Look at row, machine, node and the last backup."""
-        observation = await self._world.observe(self._instance_id)
+        observation = await self.client.observe(self.instance_id)
         return ScheduleTerminationState(
-            observation, self._backups.made(self._instance_id, self._why), self._backups.newest(self._instance_id)
+            observation, self.backups.made(self.instance_id, self.why), self.backups.newest(self.instance_id)
         )
 
     def decide(self, seen: ScheduleTerminationState) -> Step | Done | Refused:
@@ -130,12 +124,12 @@ class ScheduleTermination:
         match step:
             case ProveBackup():
                 if (last := seen.backup or seen.newest) is not None:
-                    await self._backups.prove(instance, last)
+                    await self.backups.prove(instance, last)
             case StopMachine(machine_id=machine_id):
-                await self._world.stop_machine(instance, machine_id)
+                await self.client.stop_machine(instance, machine_id)
             case StartGracePeriod():
-                self._registry.instances.begin_grace(instance.id, self._until, why=self._why)
-            case boot.StartMachine() | boot.AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
-                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._why)
+                self.registry.instances.begin_grace(instance.id, self.until, why=self.why)
+            case StartMachine() | AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _ as never:
                 assert_never(never)

@@ -1,22 +1,22 @@
-"""The end of an instance: its last backup proved, machine and snapshots destroyed, its secrets forgotten.
+"""End an instance: prove its last backup, destroy machine and snapshots, forget its secrets.
 
-The row says that the machine shall go (so every run of the cell agrees) before anything is destroyed, and last that it
-is gone. Without a backup that was restored once and compared nothing goes, unless that was named.
+The row says that the machine is to go (so every run of the cell agrees) before anything is destroyed, and last that it
+is gone. Without a backup that was restored once and compared nothing is destroyed, unless the operator said so.
 """
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from hermesops.errors import RefusedError
-from hermesops.instances.observation import MachineState, Observation
-from hermesops.instances.ports import Cells, Rests
-from hermesops.instances.steps import boot, stop_and_backup, verify_backup
-from hermesops.instances.steps.stop_and_backup import Fence
-from hermesops.instances.steps.verify_backup import Backups, ProveBackup
-from hermesops.justavps.wire import MachineStatus
+from hermesops.instances.machine_table import AwaitMachine, StartMachine
+from hermesops.instances.observation import Observation
+from hermesops.instances.ports import Backups, Cells, SnapshotImages
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import stop_and_backup
+from hermesops.instances.steps.stop_and_backup import Fence, ProveBackup
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.registry import Registry
@@ -42,7 +42,7 @@ Step = stop_and_backup.Step | ProveBackup | MarkForDeletion | Fence | ShrinkCell
 
 @dataclass(frozen=True)
 class TerminationState:
-    """What ending an instance looks at.
+    """What ending an instance observes.
 
     Attributes:
         in_stack: Whether the cell's state still holds the machine.
@@ -72,12 +72,12 @@ def decide(seen: TerminationState, *, keeps_backup: bool = False) -> Step | Done
     instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Done(f"the instance of {instance.title} is terminated")
-    machine = seen.observation.machine
-    gone = machine is None or machine.status is MachineStatus.DELETED
+    machine = seen.observation.existing_machine
+    gone = machine is None
     if seen.wanted:
         proving = _kept(seen, gone=gone) if keeps_backup else None
         return proving or MarkForDeletion()
-    if machine is not None and not gone and seen.reachable and not seen.fenced:
+    if machine is not None and seen.reachable and not seen.fenced:
         return Fence(machine.id)
     if not gone or seen.in_stack:
         return ShrinkCell()
@@ -92,7 +92,7 @@ def _kept(seen: TerminationState, *, gone: bool) -> stop_and_backup.Step | Prove
         if (resting := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
             return resting
         last = seen.backup
-    return Refused(_no_backup(instance)) if last is None else verify_backup.next_step(instance, last)
+    return Refused(_no_backup(instance)) if last is None else stop_and_backup.next_proof(instance, last)
 
 
 def _no_backup(instance: Instance) -> RefusedError:
@@ -105,8 +105,6 @@ def _no_backup(instance: Instance) -> RefusedError:
 def describe(step: Step, instance: Instance) -> str:
     """The step in a few words."""
     match step:
-        case ProveBackup():
-            return verify_backup.describe(instance)
         case MarkForDeletion():
             return f"giving machine {instance.machine_name} up"
         case ShrinkCell():
@@ -117,88 +115,42 @@ def describe(step: Step, instance: Instance) -> str:
             return stop_and_backup.describe(step, instance)
 
 
-@dataclass(frozen=True)
-class TerminationRequest:
-    """What was asked.
+@dataclass
+class Terminate:
+    """The work of ending one instance, for the operations' loop.
 
     Attributes:
         why: What the last backup is made for, and why the machine goes.
         keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
+        snapshots: What JustAVPS keeps of its disk, in clear.
     """
 
+    instance_id: InstanceId
     why: str
     keeps_backup: bool
-
-
-class Gateways(Protocol):
-    """The gateways' units."""
-
-    async def is_stopped(self, machine: MachineState | None) -> bool | None:
-        """Whether a gateway is stopped and cannot start; ``None`` when the machine does not answer."""
-
-    async def fence(self, machine_id: MachineId) -> None:
-        """Stop a gateway so that it does not start again."""
-
-
-class Snapshots(Protocol):
-    """The vendor's images of single instances."""
-
-    async def drop(self, instance_id: InstanceId, *, why: str) -> None:
-        """Delete an instance's."""
-
-
-class Terminate:
-    """The work of ending one instance, for the operations' loop.
-
-    Args:
-        instance_id: Whose.
-        request: What was asked.
-        registry: The registry.
-        world: Machines and nodes.
-        gateways: Their units.
-        backups: Backups.
-        snapshots: What JustAVPS keeps of its disk, in clear.
-        cells: Stacks of cells.
-    """
-
-    def __init__(
-        self,
-        instance_id: InstanceId,
-        request: TerminationRequest,
-        *,
-        registry: Registry,
-        world: Rests,
-        gateways: Gateways,
-        backups: Backups,
-        snapshots: Snapshots,
-        cells: Cells,
-    ) -> None:
-        self._instance_id = instance_id
-        self._request = request
-        self._registry = registry
-        self._world = world
-        self._gateways = gateways
-        self._backups = backups
-        self._snapshots = snapshots
-        self._cells = cells
+    registry: Registry
+    client: PowerControl
+    backups: Backups
+    snapshots: SnapshotImages
+    cells: Cells
 
     async def observe(self) -> TerminationState:
         """Look at row, machine, gateway, backups and the cell's state."""
-        observation = await self._world.observe(self._instance_id)
-        stopped = await self._gateways.is_stopped(observation.machine)
+        observation = await self.client.observe(self.instance_id)
+        stopped = await self.client.gateways.is_stopped(observation.machine)
         return TerminationState(
             observation,
             in_stack=await self._holds(observation.instance),
             fenced=stopped is True,
             reachable=stopped is not None,
-            wanted=self._registry.instances.is_machine_wanted(self._instance_id),
-            backup=self._backups.made(self._instance_id, self._request.why),
-            newest=self._backups.newest(self._instance_id),
+            wanted=self.registry.instances.is_machine_wanted(self.instance_id),
+            backup=self.backups.made(self.instance_id, self.why),
+            newest=self.backups.newest(self.instance_id),
         )
 
     def decide(self, seen: TerminationState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, keeps_backup=self._request.keeps_backup)
+        return decide(seen, keeps_backup=self.keeps_backup)
 
     def describe(self, step: Step, seen: TerminationState) -> str:
         """The step in a few words."""
@@ -210,23 +162,23 @@ class Terminate:
         match step:
             case ProveBackup():
                 if (last := seen.backup or seen.newest) is not None:
-                    await self._backups.prove(instance, last)
+                    await self.backups.prove(instance, last)
             case MarkForDeletion():
-                self._registry.instances.mark_for_deletion(instance.id, why=self._request.why)
+                self.registry.instances.mark_for_deletion(instance.id, why=self.why)
             case Fence(machine_id=machine_id) if not seen.wanted:
                 # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
-                await self._gateways.fence(machine_id)
+                await self.client.gateways.fence(machine_id)
             case ShrinkCell():
-                await self._cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
+                await self.cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkTerminated():
                 # First: nobody looks after what an ended instance still opens, or has lying about.
-                await self._backups.revoke(self._instance_id)
-                await self._snapshots.drop(self._instance_id, why=self._request.why)
-                self._registry.terminations.terminate(self._instance_id)
-            case boot.StartMachine() | boot.AwaitMachine() | Fence() | stop_and_backup.BackUp():
-                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._request.why)
+                await self.backups.revoke(self.instance_id)
+                await self.snapshots.drop(self.instance_id, why=self.why)
+                self.registry.terminations.terminate(self.instance_id)
+            case StartMachine() | AwaitMachine() | Fence() | stop_and_backup.BackUp():
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _ as never:
                 assert_never(never)
 
     async def _holds(self, instance: Instance) -> bool:
-        return await self._cells.holds(instance.cell, instance.machine_name)
+        return await self.cells.holds(instance.cell, instance.machine_name)

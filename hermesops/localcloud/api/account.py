@@ -1,5 +1,7 @@
 """Handlers about the account, its bill and what is sold: no machine is touched, and nothing costs anything."""
 
+from collections.abc import Awaitable, Callable
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -9,35 +11,30 @@ from hermesops.localcloud.api.wire import shown_status
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.fleet.catalog import PROVIDER, REGIONS, SERVER_TYPES
-from hermesops.localcloud.store.clock import EPOCH
 from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.store.rows import EPOCH
 
 _ACCOUNT_ID = "00000000-0000-4000-8000-000000000001"
 _PORTAL = "https://billing.invalid/portal"
 
 
 class Account:
-    """The one account of a local world.
-
-    Args:
-        store: Whose machines are counted.
-        faults: What the vendor pretends to lack.
-    """
+    """Handlers of the one account of a local world; no machine is touched, and nothing costs anything."""
 
     def __init__(self, store: Store, faults: Faults) -> None:
         self._store = store
         self._faults = faults
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         return [
             Route("/account", self._account),
             Route("/account/usage", self._usage),
             Route("/account/billing", self._billing),
-            Route("/account/billing/setup", self._setup, methods=["POST"]),
+            Route("/account/billing/setup", _answering({"checkout_url": CHECKOUT}), methods=["POST"]),
             Route("/server-types", self._server_types),
-            Route("/server-types/providers", self._providers),
-            Route("/server-types/regions", self._regions),
+            Route("/server-types/providers", _answering({"providers": [{"name": PROVIDER, "display_name": "Cloud"}]})),
+            Route("/server-types/regions", _answering({"provider": PROVIDER, "regions": list(REGIONS.values())})),
         ]
 
     async def _account(self, _: Request) -> Response:
@@ -69,9 +66,6 @@ class Account:
             )
         return JSONResponse({"portal_url": _PORTAL, "has_payment_method": True})
 
-    async def _setup(self, _: Request) -> Response:
-        return JSONResponse({"checkout_url": CHECKOUT})
-
     async def _server_types(self, request: Request) -> Response:
         region = request.query_params.get("region", "")
         if not region:
@@ -87,8 +81,11 @@ class Account:
             }
         )
 
-    async def _providers(self, _: Request) -> Response:
-        return JSONResponse({"providers": [{"name": PROVIDER, "display_name": "Cloud"}]})
 
-    async def _regions(self, _: Request) -> Response:
-        return JSONResponse({"provider": PROVIDER, "regions": list(REGIONS.values())})
+def _answering(value: dict[str, object]) -> Callable[[Request], Awaitable[Response]]:
+    """A handler that always answers the same."""
+
+    async def answer(_: Request) -> Response:
+        return JSONResponse(value)
+
+    return answer

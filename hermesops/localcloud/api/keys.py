@@ -1,37 +1,73 @@
-"""Handlers of ``/api-keys`` and ``/ssh-keys``."""
+"""Keys and tokens: who may call the API and the proxy, public keys for machines, each machine's own root key pair.
+
+Only hashes of API keys and proxy tokens are stored. The world's own key, in ``api.key``, is listed with the others and
+cannot be deleted, since the world's operator would lock themselves out.
+"""
 
 import base64
 import hashlib
+import hmac
+import secrets
 from uuid import uuid4
 
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_ssh_public_key,
+)
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hermesops.localcloud.api.problem import Problem, not_found
-from hermesops.localcloud.api.requests import object_of, text
-from hermesops.localcloud.store.api_keys import OWN_ID, Keys
-from hermesops.localcloud.store.clock import now
+from hermesops.localcloud.api.problem import Problem, found, unauthorised
+from hermesops.localcloud.api.requests import object_of, text, token_order
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import ApiKeyRow, SshKeyRow
+from hermesops.localcloud.store.rows import EPOCH, ApiKeyRow, MachineRow, SshKeyRow, TokenRow, Wanted, now
+
+PREFIX = "/api/v1"
+"""Path of the vendor's API."""
+
+_OWN_ID = "00000000-0000-4000-8000-000000000002"
+"""Id of the world's own key."""
+
+_LONGEST_S = 7 * 24 * 3600
+"""The vendor shortens any longer life. Source: comment in a public client, 2026-04."""
+
+_PREFIX_LENGTH = 12
+_NOTED_EVERY_S = 60.0
 
 
-class KeysApi:
-    """What the API says and does about keys.
+_FREE = frozenset({f"{PREFIX}/server-types", f"{PREFIX}/openapi.json"})
+_FREE_BELOW = f"{PREFIX}/server-types/"
 
-    Args:
-        store: What there is.
-        keys: Who gets in.
-    """
 
-    def __init__(self, store: Store, keys: Keys) -> None:
+def _sha256(secret: str) -> str:
+    """The hash under which a key or token is stored."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def new_key_pair(comment: str) -> tuple[str, str]:
+    """A private key in OpenSSH's format and its public line."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    return private, f"{public} {comment}"
+
+
+class Keys:
+    """Handlers of ``/api-keys`` and ``/ssh-keys``, and the check of API keys; ``own`` is the world's own key."""
+
+    def __init__(self, store: Store, own: str) -> None:
         self._store = store
-        self._keys = keys
+        self._own = own
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         return [
             Route("/api-keys", self._list_api_keys, methods=["GET"]),
             Route("/api-keys", self._create_api_key, methods=["POST"]),
@@ -41,19 +77,34 @@ class KeysApi:
             Route("/ssh-keys/{key_id}", self._delete_ssh_key, methods=["DELETE"]),
         ]
 
+    def admit(self, authorization: str) -> bool:
+        """Whether an ``Authorization`` header carries a key that is good now."""
+        kind, _, key = authorization.partition(" ")
+        if kind != "Bearer":
+            return False
+        if hmac.compare_digest(key.encode("latin-1", "replace"), self._own.encode()):
+            return True
+        rows = self._store.find(ApiKeyRow, sha256=_sha256(key))
+        if rows and (rows[0].last_used or "") < now(plus_s=-_NOTED_EVERY_S):  # not at each call: reads stay reads
+            self._store.update(ApiKeyRow, rows[0].id, last_used=now())
+        return bool(rows)
+
     async def _list_api_keys(self, _: Request) -> Response:
-        return JSONResponse({"api_keys": [_api_key_to_wire(row) for row in self._keys.rows()]})
+        own = ApiKeyRow(_OWN_ID, "local world", self._own[:_PREFIX_LENGTH], "", EPOCH)
+        return JSONResponse({"api_keys": [_api_key_to_wire(row) for row in [own, *self._store.find(ApiKeyRow)]]})
 
     async def _create_api_key(self, request: Request) -> Response:
-        row, key = self._keys.make(text(object_of(await request.body()), "name"))
+        """Make a key; its clear text exists in the answer only."""
+        name, key = text(object_of(await request.body()), "name"), f"sk_live_{secrets.token_urlsafe(32)}"
+        row = ApiKeyRow(str(uuid4()), name, key[:_PREFIX_LENGTH], _sha256(key), now())
+        self._store.add(row)
         return JSONResponse({**_api_key_to_wire(row), "key": key}, status_code=201)
 
     async def _delete_api_key(self, request: Request) -> Response:
         key_id = request.path_params["key_id"]
-        if key_id == OWN_ID:
+        if key_id == _OWN_ID:
             raise Problem(403, "This key is the local world's own; it ends with the world")
-        if not self._keys.remove(key_id):
-            raise not_found("API key")
+        self._store.remove(ApiKeyRow, found(self._store.get(ApiKeyRow, key_id), "API key").id)
         return Response(status_code=204)
 
     async def _list_ssh_keys(self, _: Request) -> Response:
@@ -69,10 +120,25 @@ class KeysApi:
     async def _delete_ssh_key(self, request: Request) -> Response:
         """Machines that were ordered with it keep it: no call changes the keys of one that exists."""
         key_id = request.path_params["key_id"]
-        if self._store.get(SshKeyRow, key_id) is None:
-            raise not_found("SSH key")
-        self._store.remove(SshKeyRow, key_id)
+        self._store.remove(SshKeyRow, found(self._store.get(SshKeyRow, key_id), "SSH key").id)
         return Response(status_code=204)
+
+
+class KeyCheck:
+    """Lets only callers with a good API key through, except to what the vendor shows everybody."""
+
+    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or answer 401."""
+        path: str = scope["path"]
+        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        if path not in _FREE and not path.startswith(_FREE_BELOW) and not self._keys.admit(given):
+            await unauthorised().response()(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
 
 
 def _fingerprint(public_key: str) -> str:
@@ -96,3 +162,48 @@ def _api_key_to_wire(row: ApiKeyRow) -> dict[str, object]:
 
 def _ssh_key_to_wire(row: SshKeyRow) -> dict[str, object]:
     return {"id": row.id, "name": row.name, "fingerprint": row.fingerprint, "created_at": row.created_at}
+
+
+def check_proxy_token(store: Store, machine_id: str, token: str) -> None:
+    """Let a request through to a machine.
+
+    Raises:
+        Problem: 401 without a live token, 403 with one of another machine.
+    """
+    rows = store.find(TokenRow, sha256=_sha256(token)) if token else []
+    if not rows or rows[0].expires_at <= now():
+        raise Problem(401, "Missing, expired or revoked proxy token")
+    if rows[0].machine_id != machine_id:
+        raise Problem(403, "This proxy token is for another machine")
+
+
+class ProxyTokens:
+    """Handlers of ``/proxy-tokens``."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def routes(self) -> list[Route]:
+        """Its routes."""
+        return [
+            Route("/proxy-tokens", self._create, methods=["POST"]),
+            Route("/proxy-tokens/{token_id}", self._delete, methods=["DELETE"]),
+        ]
+
+    async def _create(self, request: Request) -> Response:
+        """Make a token for every port of one machine; its clear text exists in the answer only."""
+        machine_id, label, seconds = token_order(object_of(await request.body()))
+        machine = self._store.get(MachineRow, machine_id)
+        machine = found(machine if machine and machine.wanted != Wanted.DELETED else None, "Machine")
+        request.scope["localcloud"]["machine"] = machine.names
+        self._store.remove_expired_tokens(now())
+        token = f"pt_{secrets.token_urlsafe(32)}"
+        expires = now(plus_s=min(seconds, _LONGEST_S))
+        row = TokenRow(str(uuid4()), machine_id, label, _sha256(token), expires)
+        self._store.add(row)
+        return JSONResponse({"id": row.id, "token": token, "expires_at": row.expires_at}, status_code=201)
+
+    async def _delete(self, request: Request) -> Response:
+        token_id = request.path_params["token_id"]
+        self._store.remove(TokenRow, found(self._store.get(TokenRow, token_id), "Proxy token").id)
+        return Response(status_code=204)

@@ -3,22 +3,25 @@
 It must not decide when something is an error; handlers raise a ``Problem`` and this module gives it the vendor's shape.
 """
 
+from functools import partial
 from http import HTTPStatus
+from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
+T = TypeVar("T")
+
 CHECKOUT = "https://checkout.invalid/session"
-"""Where a payment method would be added."""
+"""The page where a payment method would be added."""
 
 
 class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of ours
-    """An answer that says no.
+    """An error answer.
 
     Args:
-        status: HTTP status.
         message: For the caller, without secrets.
         body: Replaces the usual shape, for the one answer (402) that has its own.
     """
@@ -39,43 +42,36 @@ class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of
 
 
 def not_found(what: str) -> Problem:
-    """404 about one thing; also for what belongs to somebody else."""
+    """404 about one thing; also for what belongs to another account."""
     return Problem(404, f"{what} not found")
 
 
-def unauthorised() -> Problem:
-    """401 about the API key."""
-    return Problem(401, "Missing or invalid API key")
+def found(row: T | None, what: str) -> T:
+    """A row that must be there.
 
-
-def locked() -> Problem:
-    """409 about a machine to which something else is being done."""
-    return Problem(409, "Machine is locked: another action is running")
+    Raises:
+        Problem: 404.
+    """
+    if row is None:
+        raise not_found(what)
+    return row
 
 
 def payment_required() -> Problem:
     """402 as an account without a payment method gets it."""
     message = "No payment method on file"
-    return Problem(
-        402,
-        message,
-        {"requires_checkout": True, "checkout_url": CHECKOUT, "message": message},
-    )
+    return Problem(402, message, {"requires_checkout": True, "checkout_url": CHECKOUT, "message": message})
 
 
-def disk_too_small() -> Problem:
-    """422 as the vendor passes it on from the data centre underneath."""
-    return Problem(422, "invalid input in field 'image': image disk is bigger than server type disk")
+unauthorised = partial(Problem, 401, "Missing or invalid API key")
+locked = partial(Problem, 409, "Machine is locked: another action is running")
 
+# As the vendor passes them on from the data centre underneath.
+disk_too_small = partial(Problem, 422, "invalid input in field 'image': image disk is bigger than server type disk")
+sold_out = partial(Problem, 422, "server type is currently not available in this location")
 
-def location_disabled() -> Problem:
-    """422 about a region. Source: the words seen by the vendor's public client, 2026."""
-    return Problem(422, "server location disabled")
-
-
-def sold_out() -> Problem:
-    """422 about a size that is sold, but not to be had now."""
-    return Problem(422, "server type is currently not available in this location")
+location_disabled = partial(Problem, 422, "server location disabled")
+"""Source: the words seen by the vendor's public client, 2026."""
 
 
 async def answer_problem(_request: Request, problem: Exception) -> Response:
@@ -91,13 +87,10 @@ async def answer_http_exception(request: Request, problem: Exception) -> Respons
         raise problem
     answer = Problem(problem.status_code, problem.detail).response()
     if problem.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        answer.headers["allow"] = ", ".join(sorted(_methods_of(request)))
+        # Starlette names the methods of the first fitting route only, but a path has several routes. Fixed paths stand
+        # before those that would take the same word for an id, so the first fitting path is the right one.
+        routes = [route for route in request.app.routes if isinstance(route, Route)]
+        fitting = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = {name for route in fitting if route.path == fitting[0].path for name in route.methods or ()}
+        answer.headers["allow"] = ", ".join(sorted(methods))
     return answer
-
-
-def _methods_of(request: Request) -> set[str]:
-    """What may be asked of a path. Starlette's own answer names the first fitting route only, one path has several."""
-    scope, routes = request.scope, request.app.routes
-    fitting = [route for route in routes if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE]
-    # The first is the closest: fixed paths stand before those that would take the same word for an id.
-    return {method for route in fitting if route.path == fitting[0].path for method in route.methods or ()}

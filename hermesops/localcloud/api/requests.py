@@ -64,9 +64,9 @@ def machine_order(body: Mapping[str, object]) -> MachineOrder:
         server_type=SERVER_TYPES[server_type],
         region=region,
         name=text(body, "name", ""),
-        image_id=_optional_uuid(body, "image_id"),
+        image_id=None if body.get("image_id") is None else _uuid("image_id", body["image_id"]),
         env=env,
-        # Both names are in use among callers, and nobody outside knows which one the vendor reads.
+        # Both names are in use among callers, and it is not known which one the vendor reads.
         init_script=text(body, "cloud_init_script", "") or text(body, "startup_script", ""),
         backups=_flag(body, "enable_backups"),
         ssh_key_ids=_uuids(body, "ssh_key_ids"),
@@ -100,11 +100,6 @@ def _flag(body: Mapping[str, object], name: str) -> bool:
     if value is not None and not isinstance(value, bool):
         raise Problem(400, f"{name}: true or false is expected")
     return value is True
-
-
-def _optional_uuid(body: Mapping[str, object], name: str) -> str | None:
-    value = body.get(name)
-    return None if value is None else _uuid(name, value)
 
 
 def _uuids(body: Mapping[str, object], name: str) -> tuple[str, ...]:

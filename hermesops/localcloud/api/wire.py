@@ -1,21 +1,20 @@
 """Rows as the vendor writes them in JSON. Pure.
 
 Every machine answer carries the machine's root private key in clear, lists too: that is the vendor's habit, and
-whoever reads these answers must cope with it. The key opens nothing but the one throw-away machine.
+clients must cope with it. The key opens nothing but the one throw-away machine.
 """
 
 from ipaddress import IPv4Address
 
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.fleet.catalog import PROVIDER, SERVER_TYPES
-from hermesops.localcloud.store.clock import now
-from hermesops.localcloud.store.rows import BackupRow, BackupStatus, ImageRow, MachineRow, MachineStatus
+from hermesops.localcloud.store.rows import BackupRow, BackupStatus, ImageRow, MachineRow, MachineStatus, now
 
 _SAID_CREATING_S = 5.0
 
 
 def shown_status(row: MachineRow) -> str:
-    """The status the API tells, lies of a fault included."""
+    """The status that the API shows, which a fault may falsify."""
     if row.status == MachineStatus.PROVISIONING and row.pretends == FaultKind.READY_EARLY:
         return MachineStatus.READY
     if row.status == MachineStatus.PROVISIONING and row.pretends == FaultKind.ERROR_THEN_READY:

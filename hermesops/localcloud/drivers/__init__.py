@@ -1,1 +1,1 @@
-"""What runs the machines: the interface, and one package for each driver."""
+"""The drivers that run machines: their interface, and one package for each."""

@@ -1,7 +1,7 @@
-"""What the API server needs from whoever runs the machines.
+"""The interface between the server and the driver that runs the machines on this computer.
 
 A driver knows processes, disks and networks; the server knows the vendor's API, names, statuses and faults.
-Every call is idempotent and may be killed at any moment: a driver looks at the computer, it does not remember.
+Every call is idempotent and may be killed at any moment: a driver observes the computer, it does not remember.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,18 @@ from hermesops.model.ids import ImageId, MachineId
 DAEMON_PORT = 7070
 """TCP port on which the vendor's stand-in daemon listens on a machine's own address."""
 
+MODEL_PORT = 18080
+"""TCP port of the model router on this computer, as machines reach it."""
+
+OBJECT_STORE_PORT = 18081
+"""TCP port of the object store, as machines reach it."""
+
+PLATFORM_PORT = 18082
+"""TCP port of the platform's service, as machines reach it; their links let nothing through but these three."""
+
 
 class MachinePower(StrEnum):
-    """What a look at the computer says about a machine."""
+    """The power state of a machine, as observed on the computer."""
 
     ABSENT = "absent"
     STOPPED = "stopped"
@@ -51,7 +60,7 @@ class MachinePlan:
 
 @dataclass(frozen=True)
 class MachineSize:
-    """What a server type gives a machine."""
+    """The size of a machine of a server type."""
 
     vcpu: int
     memory_mib: int
@@ -66,50 +75,111 @@ class SavedImage:
     bytes_used: int
 
 
+@dataclass(frozen=True)
+class Capacity:
+    """Free capacity for machines.
+
+    Attributes:
+        machines: How many more machines would boot.
+        figures: What that is counted from, for people.
+    """
+
+    machines: int
+    figures: str
+
+
 class Driver(Protocol):
     """Runs machines. Raises ``UnavailableError`` or ``RefusedError`` with what a person can do about it."""
 
+    @property
+    def gateway(self) -> IPv4Address:
+        """The one address of this computer that machines reach; known once the world is open."""
+
+    @property
+    def subnet(self) -> str:
+        """Addresses of the machines' links, in CIDR notation; empty when there are none of its own."""
+
+    @property
+    def unlimited(self) -> tuple[str, ...]:
+        """Limits of a server type that this computer cannot enforce: of ``memory``, ``cpu``, ``disk``."""
+
     async def open(self) -> None:
-        """Take the world over: find running machines again, clear what a crash left half-made."""
+        """Take the world over: find running machines again, remove what a crash left half-made.
+
+        Raises:
+            RefusedError: Another process drives it.
+        """
+
+    async def close(self, *, purge: bool) -> None:
+        """Leave the machines alone, or with ``purge`` remove every trace of this world, which need not be open."""
+
+    async def capacity(self) -> Capacity:
+        """Count what is free for machines."""
 
     async def create(self, plan: MachinePlan) -> None:
-        """Make the disk and network of a machine and boot it; returns once it is on its way."""
+        """Make the disk and network of a machine and boot it; returns once it is on its way.
+
+        A machine of that id that exists already is left as it is.
+
+        Raises:
+            RefusedError: It would not boot here (the figures are in the message), its number is taken, or its image is
+                not here.
+        """
 
     async def start(self, machine_id: MachineId) -> None:
-        """Boot a stopped machine again."""
+        """Boot a stopped machine again; a running one is left alone."""
 
     async def stop(self, machine_id: MachineId) -> None:
         """Shut a machine down cleanly, by force after ten seconds."""
 
     async def reboot(self, machine_id: MachineId) -> None:
-        """Reboot hard, as the vendor does."""
+        """Reboot hard, as the vendor does; a stopped machine is booted."""
 
     async def delete(self, machine_id: MachineId) -> None:
         """Remove a machine and everything of it. Absent is success."""
-
-    async def power(self, machine_id: MachineId) -> MachinePower:
-        """Look at one machine."""
-
-    async def powered(self) -> frozenset[MachineId]:
-        """Look at all machines at once: those that are not off. Cheap enough for every second."""
-
-    def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
-        """Where the broker reaches the machine's daemon."""
-
-    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
-        """Copy a machine's disk into the image store, as of one instant."""
 
     async def resize(self, machine_id: MachineId, size: MachineSize) -> None:
         """Give a machine another size; one that is on is rebooted, one that is off stays off.
 
         The disk grows with everything on it and never shrinks.
+
+        Raises:
+            UnavailableError: The disk could not be grown; the machine is off, and the call may be repeated.
+        """
+
+    async def power(self, machine_id: MachineId) -> MachinePower:
+        """Observe one machine; ``RUNNING`` once its daemon accepts connections."""
+
+    async def powered(self) -> frozenset[MachineId]:
+        """Observe all machines at once: those that are not off. Cheap enough for every second."""
+
+    def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
+        """The address at which the broker reaches the machine's daemon.
+
+        Raises:
+            RefusedError: There is no such machine.
+        """
+
+    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
+        """Copy a machine's disk into the image store, as of one instant; a running machine is frozen meanwhile.
+
+        An image of that id that exists already is returned as it is.
+
+        Raises:
+            UnavailableError: The copy failed, for instance for want of space; nothing is left of it.
         """
 
     async def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
-        """Put a machine's disk back to an image of that same machine; one that is on is rebooted, one off stays off."""
+        """Replace a machine's disk by an image of that same machine; one that is on is rebooted, one off stays off.
+
+        Raises:
+            RefusedError: The image is another machine's, or there is none.
+            UnavailableError: The copy failed, for instance for want of space; the disk is as it was.
+        """
 
     async def delete_image(self, image_id: ImageId) -> None:
-        """Remove an image that no machine uses; refused while one does."""
+        """Remove an image; absent is success.
 
-    async def close(self, *, purge: bool) -> None:
-        """Leave the machines alone, or with ``purge`` stop and remove every trace of this world."""
+        Raises:
+            RefusedError: A machine uses it.
+        """

@@ -1,11 +1,10 @@
-"""What can go wrong at the vendor's, as far as others have met it. Pure.
+"""The kinds of faults of the vendor that others have met. Pure.
 
 Source: what the vendor's one public client works around, March to May 2026, and what its schema leaves open.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from hermesops.errors import UsageError
 from hermesops.model.unknown_name import unknown_name
@@ -17,59 +16,69 @@ Source: Cloudflare's error 524; the vendor's public client starts long work deta
 """
 
 
+_NONE = range(0)
+_SERVER_ERRORS = range(500, 600)
+
+
 class FaultKind(StrEnum):
-    """What can go wrong."""
+    """What can go wrong.
+
+    Attributes:
+        meaning: One line for people.
+        statuses: Those it can answer, the usual one first; empty where its kind has no choice.
+        seconds: Seconds it is about unless ordered otherwise; 0 where it is not about any.
+    """
+
+    meaning: str
+    statuses: range
+    seconds: int
 
     # Orders
-    CREATED_BUT_5XX = "create-5xx-but-created"
-    PAYMENT_REQUIRED = "payment-required"
-    UNPROCESSABLE = "unprocessable"
-    LOCATION_DISABLED = "location-disabled"
-    SOLD_OUT = "sold-out"
-    # What is said of machines, images and backups
-    NOT_FOUND = "not-found-for-a-while"
-    READY_EARLY = "ready-before-bootstrapped"
-    ERROR_THEN_READY = "error-then-ready"
-    STALE_STATUS = "stale-status"
-    STALE_LIST = "stale-list"
-    OLDER_SHAPE = "older-shape"
-    IMAGE_FAILS = "image-fails"
-    IMAGE_EARLY = "image-ready-too-early"
-    BACKUP_FAILS = "backup-fails"
+    CREATED_BUT_5XX = "create-5xx-but-created", "a new machine is made, and the answer is 500"
+    PAYMENT_REQUIRED = "payment-required", "a new machine is refused with 402"
+    UNPROCESSABLE = "unprocessable", "a new machine is refused with 422 about its disk"
+    LOCATION_DISABLED = "location-disabled", "a new machine is refused with 422 about its region"
+    SOLD_OUT = "sold-out", "a new machine is refused with 422, its size is not to be had now"
+    # Answers about machines, images and backups
+    NOT_FOUND = "not-found-for-a-while", "a machine that exists answers 404"
+    READY_EARLY = "ready-before-bootstrapped", "a new machine is called ready before anything on it runs"
+    ERROR_THEN_READY = "error-then-ready", "a new machine is called broken until it turns out well"
+    STALE_STATUS = "stale-status", "a machine's answer tells the status of before its last change"
+    STALE_LIST = "stale-list", "the list of machines is the one of before the last order or deletion"
+    OLDER_SHAPE = "older-shape", "a machine's answer has the shape of March 2026: ssh as text, fewer urls, no health"
+    IMAGE_FAILS = "image-fails", "an image fails"
+    IMAGE_EARLY = "image-ready-too-early", "an image is called ready --seconds before it can be booted", _NONE, 5
+    BACKUP_FAILS = "backup-fails", "a backup fails"
     # Any call
-    LOST_ANSWER = "lost-answer"
-    SERVER_ERROR = "server-error"
-    EDGE_ERROR = "edge-error"
-    EDGE_ERROR_BUT_DONE = "edge-error-but-done"
-    RATE_LIMITED = "rate-limited"
-    SLOW_ANSWER = "slow-answer"
-    KEY_REFUSED = "key-refused"
-    BUSY = "busy"
-    IGNORED = "accepted-and-ignored"
-    SILENCE_CUT = "silence-cut"
+    LOST_ANSWER = "lost-answer", "the call is carried out, and the connection drops instead of an answer"
+    SERVER_ERROR = "server-error", "the call is refused with a 5xx, and nothing happened", _SERVER_ERRORS
+    EDGE_ERROR = "edge-error", "the edge answers a page of HTML, and nothing happened", range(502, 600)
+    EDGE_ERROR_BUT_DONE = "edge-error-but-done", "the call is carried out, and the edge answers HTML", range(502, 600)
+    RATE_LIMITED = "rate-limited", "the call is refused with 429, to be repeated after --seconds", _NONE, 1
+    SLOW_ANSWER = "slow-answer", "the call is carried out at once and answered --seconds later", _NONE, 6
+    KEY_REFUSED = "key-refused", "a good API key is refused with 401"
+    BUSY = "busy", "a change of a machine is refused with 409, something else is being done to it"
+    IGNORED = "accepted-and-ignored", "start, stop, reboot, resize or restore is accepted and never done"
+    SILENCE_CUT = (
+        "silence-cut",
+        "a toolbox or proxy request that is silent for --seconds is cut; what it began goes on",
+        _NONE,
+        EDGE_S,
+    )
     # The proxy
-    PROXY_UNAUTHORISED = "proxy-unauthorised"
+    PROXY_UNAUTHORISED = "proxy-unauthorised", "the proxy refuses a good token with 401, or 403", range(401, 404, 2)
     # Webhooks
-    WEBHOOK_LOST = "webhook-lost"
-    WEBHOOK_TWICE = "webhook-twice"
-    WEBHOOK_LATE = "webhook-late"
-    WEBHOOK_UNSIGNED = "webhook-unsigned"
+    WEBHOOK_LOST = "webhook-lost", "an event is never sent"
+    WEBHOOK_TWICE = "webhook-twice", "an event is sent twice"
+    WEBHOOK_LATE = "webhook-late", "an event is sent --seconds late, after those that follow it", _NONE, 5
+    WEBHOOK_UNSIGNED = "webhook-unsigned", "an event is sent without signature"
 
-    @property
-    def meaning(self) -> str:
-        """One line for people."""
-        return _KINDS[self].meaning
-
-    @property
-    def status(self) -> int:
-        """Status it answers unless told otherwise; 0 where its kind does not leave that open."""
-        statuses = _KINDS[self].statuses
-        return statuses.start if statuses else 0
-
-    @property
-    def seconds(self) -> int:
-        """Seconds it is about unless told otherwise; 0 where it is not about any."""
-        return _KINDS[self].seconds
+    def __new__(cls, value: str, meaning: str = "", statuses: range = _NONE, seconds: int = 0) -> Self:
+        """Make a kind of its name and its attributes."""
+        kind = str.__new__(cls, value)
+        kind._value_ = value
+        kind.meaning, kind.statuses, kind.seconds = meaning, statuses, seconds
+        return kind
 
     def check_status(self, status: int) -> None:
         """Refuse a status that this kind cannot answer.
@@ -77,53 +86,9 @@ class FaultKind(StrEnum):
         Raises:
             UsageError: It cannot.
         """
-        allowed = _KINDS[self].statuses
-        if status not in allowed:
-            said = f"{allowed[0]} to {allowed[-1]}" if allowed else "it has none to choose"
-            raise UsageError(f"{status} is not a status of {self} ({said})")
-
-
-@dataclass(frozen=True)
-class _Kind:
-    meaning: str
-    statuses: range = range(0)
-    seconds: int = 0
-
-
-_SERVER_ERRORS = range(500, 600)
-_KINDS: Mapping[FaultKind, _Kind] = {
-    FaultKind.CREATED_BUT_5XX: _Kind("a new machine is made, and the answer is 500"),
-    FaultKind.PAYMENT_REQUIRED: _Kind("a new machine is refused with 402"),
-    FaultKind.UNPROCESSABLE: _Kind("a new machine is refused with 422 about its disk"),
-    FaultKind.LOCATION_DISABLED: _Kind("a new machine is refused with 422 about its region"),
-    FaultKind.SOLD_OUT: _Kind("a new machine is refused with 422, its size is not to be had now"),
-    FaultKind.NOT_FOUND: _Kind("a machine that exists answers 404"),
-    FaultKind.READY_EARLY: _Kind("a new machine is called ready before anything on it runs"),
-    FaultKind.ERROR_THEN_READY: _Kind("a new machine is called broken until it turns out well"),
-    FaultKind.STALE_STATUS: _Kind("a machine's answer tells the status of before its last change"),
-    FaultKind.STALE_LIST: _Kind("the list of machines is the one of before the last order or deletion"),
-    FaultKind.OLDER_SHAPE: _Kind("a machine's answer has the shape of March 2026: ssh as text, fewer urls, no health"),
-    FaultKind.IMAGE_FAILS: _Kind("an image fails"),
-    FaultKind.IMAGE_EARLY: _Kind("an image is called ready --seconds before it can be booted", seconds=5),
-    FaultKind.BACKUP_FAILS: _Kind("a backup fails"),
-    FaultKind.LOST_ANSWER: _Kind("the call is carried out, and the connection drops instead of an answer"),
-    FaultKind.SERVER_ERROR: _Kind("the call is refused with a 5xx, and nothing happened", _SERVER_ERRORS),
-    FaultKind.EDGE_ERROR: _Kind("the edge answers a page of HTML, and nothing happened", range(502, 600)),
-    FaultKind.EDGE_ERROR_BUT_DONE: _Kind("the call is carried out, and the edge answers HTML", range(502, 600)),
-    FaultKind.RATE_LIMITED: _Kind("the call is refused with 429, to be repeated after --seconds", seconds=1),
-    FaultKind.SLOW_ANSWER: _Kind("the call is carried out at once and answered --seconds later", seconds=6),
-    FaultKind.KEY_REFUSED: _Kind("a good API key is refused with 401"),
-    FaultKind.BUSY: _Kind("a change of a machine is refused with 409, something else is being done to it"),
-    FaultKind.IGNORED: _Kind("start, stop, reboot, resize or restore is accepted and never done"),
-    FaultKind.SILENCE_CUT: _Kind(
-        "a toolbox or proxy request that is silent for --seconds is cut; what it began goes on", seconds=EDGE_S
-    ),
-    FaultKind.PROXY_UNAUTHORISED: _Kind("the proxy refuses a good token with 401, or 403", range(401, 404, 2)),
-    FaultKind.WEBHOOK_LOST: _Kind("an event is never sent"),
-    FaultKind.WEBHOOK_TWICE: _Kind("an event is sent twice"),
-    FaultKind.WEBHOOK_LATE: _Kind("an event is sent --seconds late, after those that follow it", seconds=5),
-    FaultKind.WEBHOOK_UNSIGNED: _Kind("an event is sent without signature"),
-}
+        if status not in self.statuses:
+            allowed = f"{self.statuses[0]} to {self.statuses[-1]}" if self.statuses else "it has none to choose"
+            raise UsageError(f"{status} is not a status of {self} ({allowed})")
 
 
 def known(kind: str) -> FaultKind:

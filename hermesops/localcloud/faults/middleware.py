@@ -1,8 +1,12 @@
-"""Wraps the API so that ordered faults strike whole calls: refused, answered wrongly, late, or never answered."""
+"""The middlewares that make faults strike: calls refused, answered wrongly, late or never, and silent requests cut."""
 
+import asyncio
+import contextlib
+import functools
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Protocol, TypedDict
+from typing import Any, TypedDict
 
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -10,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hermesops.localcloud.api.problem import Problem, locked, unauthorised
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import Faults
+from hermesops.localcloud.proxy.vendor_proxy import target_of
 from hermesops.localcloud.server.listener import hang_up
 from hermesops.localcloud.store.rows import FaultRow
 from hermesops.waiting import pause
@@ -18,8 +23,12 @@ _ACCEPTED = 202
 _TITLES = {502: "Bad gateway", 503: "Service unavailable", 504: "Gateway time-out", 524: "A timeout occurred"}
 
 
+_TOOLBOX = re.compile(r"/api/v1(?P<path>/machines/[^/]+/(toolbox/.*|exec))")
+_TIMED_OUT = 524
+
+
 class Call(TypedDict):
-    """What a call is known by to rules that are for some calls only."""
+    """The call that a fault rule is compared with."""
 
     method: str
     path: str
@@ -28,13 +37,6 @@ class Call(TypedDict):
 def call_of(scope: Scope) -> Call:
     """The call of a request: its method, and its path below ``/api/v1``."""
     return {"method": scope["method"], "path": scope["path"].removeprefix("/api/v1")}
-
-
-class Directory(Protocol):
-    """Knows what machines are called."""
-
-    def names_of(self, machine_id: str) -> tuple[str, ...]:
-        """Id, name and slug of a machine; only what was given when there is none."""
 
 
 def edge_page(status: int) -> Response:
@@ -47,37 +49,69 @@ def edge_page(status: int) -> Response:
     return HTMLResponse(page, status, {"cf-ray": f"{secrets.token_hex(8)}-HEL"})
 
 
-class Misbehaviour:
-    """Carries out what ``Faults`` has waiting.
+class FaultMiddleware:
+    """Wraps the API so that waiting faults strike whole calls.
 
     Args:
         app: The API, mounted at its prefix.
-        faults: What waits.
-        directory: What machines are called.
+        names_of: Id, name and slug of a machine, by any of them.
     """
 
-    def __init__(self, app: ASGIApp, faults: Faults, directory: Directory) -> None:
+    def __init__(self, app: ASGIApp, faults: Faults, names_of: Callable[[str], tuple[str, ...]]) -> None:
         self._app = app
         self._faults = faults
-        self._directory = directory
+        self._names_of = names_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, rightly or wrongly."""
+        """Serve one request, or make a fault of it."""
         call = call_of(scope)
-        machine = self._directory.names_of(_machine_in(call["path"])) if self._faults.waiting() else ()
+        parts = call["path"].split("/")
+        is_of_machine = len(parts) > 2 and parts[1] == "machines"  # noqa: PLR2004 - "", "machines", id
+        machine = self._names_of(parts[2]) if is_of_machine and self._faults.waiting() else ()
         scope["localcloud"] = {"machine": machine} if machine else {}
         if refusal := self._refusal(machine, call):
             await refusal(scope, receive, send)
-            return
-        await _Exchange(scope, receive, send, self._faults).serve(self._app, call)
+        else:
+            await self._serve(scope, receive, send, call)
 
     def _refusal(self, machine: Collection[str], call: Call) -> Response | None:
-        """What is answered instead of doing anything."""
+        """The answer of a fault that has the call refused."""
         for kind, response in _REFUSALS.items():
             if kind is FaultKind.BUSY and (call["method"] == "GET" or not call["path"].startswith("/machines/")):
                 continue
             if fault := self._faults.take(kind, machine, **call):
                 return response(fault)
+        return None
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, call: Call) -> None:
+        """Have the call carried out; its answer may go wrong."""
+        instead: Callable[[], Awaitable[None]] | None = None
+
+        async def answer(message: Message) -> None:
+            nonlocal instead
+            if message["type"] == "http.response.start":
+                # Asked now, because only the handler that makes a new machine knows its three names.
+                machine = scope["localcloud"].get("machine", ())
+                if slow := self._faults.take(FaultKind.SLOW_ANSWER, machine, **call):
+                    await pause(slow.seconds)
+                if self._faults.take(FaultKind.LOST_ANSWER, machine, **call):
+                    instead = functools.partial(hang_up, scope)
+                elif wrong := self._wrong_answer(machine, call, message["status"]):
+                    instead = functools.partial(wrong, scope, receive, send)
+            if instead is None:
+                await send(message)
+
+        await self._app(scope, receive, answer)
+        if instead:
+            await instead()
+
+    def _wrong_answer(self, machine: Collection[str], call: Call, status: int) -> Response | None:
+        """The wrong answer of a fault to a call that was carried out."""
+        if fault := self._faults.take(FaultKind.EDGE_ERROR_BUT_DONE, machine, **call):
+            return edge_page(fault.status)
+        created = (call["method"], call["path"].rstrip("/"), status) == ("POST", "/machines", _ACCEPTED)
+        if created and self._faults.take(FaultKind.CREATED_BUT_5XX, machine, **call):
+            return Problem(500, "Internal server error").response()
         return None
 
 
@@ -96,48 +130,81 @@ _REFUSALS: Mapping[FaultKind, Callable[[FaultRow], Response]] = {
 }
 
 
-class _Exchange:
-    """One call that is carried out, and whose answer may go wrong."""
+class SilenceLimit:
+    """Wraps API and proxy: on order, it cuts a toolbox or proxy request that is silent for too long.
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, faults: Faults) -> None:
-        self._scope = scope
+    What the request began goes on: the machine is not told that the caller is gone.
+    """
+
+    def __init__(self, app: ASGIApp, faults: Faults) -> None:
+        self._app = app
+        self._faults = faults
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or cut it."""
+        path, tick_s = _path_of(scope), self._faults.shortest_silence()
+        if path is None or tick_s is None:
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(receive, send)
+        serving = asyncio.ensure_future(self._app(scope, exchange.receive, exchange.send))
+        silent_s = 0
+        try:
+            while not await exchange.ended(serving, tick_s):
+                silent_s = 0 if exchange.has_moved else silent_s + tick_s
+                machine = scope.get("localcloud", {}).get("machine", ())
+                if silent_s and self._faults.take(
+                    FaultKind.SILENCE_CUT, machine, method=scope["method"], path=path, silent_s=silent_s
+                ):
+                    break
+            else:
+                await serving
+                return
+        finally:
+            serving.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await serving
+        if exchange.is_answered:
+            await hang_up(scope)
+        else:
+            await edge_page(_TIMED_OUT)(scope, receive, send)
+
+
+class _Exchange:
+    """The two directions of a request, and whether anything moved in them."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
-        self._faults = faults
-        self._instead: Callable[[], Awaitable[None]] | None = None
+        self._moved = asyncio.Event()
+        self.has_moved = False
+        self.is_answered = False
 
-    async def serve(self, app: ASGIApp, call: Call) -> None:
-        # A new machine is known by three names, and only who makes it knows them all: so ask when it answers.
-        async def answer(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                await self._begin(call, message["status"])
-            if self._instead is None:
-                await self._send(message)
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._moved.set()
+        return message
 
-        await app(self._scope, self._receive, answer)
-        if self._instead:
-            await self._instead()
+    async def send(self, message: Message) -> None:
+        self.is_answered = True
+        self._moved.set()
+        await self._send(message)
 
-    async def _begin(self, call: Call, status: int) -> None:
-        concerned = self._scope["localcloud"].get("machine", ())
-        if slow := self._faults.take(FaultKind.SLOW_ANSWER, concerned, **call):
-            await pause(slow.seconds)
-        if self._faults.take(FaultKind.LOST_ANSWER, concerned, **call):
-            self._instead = self._hang_up
-            return
-        if fault := self._faults.take(FaultKind.EDGE_ERROR_BUT_DONE, concerned, **call):
-            self._instead = self._answering(edge_page(fault.status))
-            return
-        created = (call["method"], call["path"].rstrip("/"), status) == ("POST", "/machines", _ACCEPTED)
-        if created and self._faults.take(FaultKind.CREATED_BUT_5XX, concerned, **call):
-            self._instead = self._answering(Problem(500, "Internal server error").response())
-
-    async def _hang_up(self) -> None:
-        await hang_up(self._scope)
-
-    def _answering(self, response: Response) -> Callable[[], Awaitable[None]]:
-        return lambda: response(self._scope, self._receive, self._send)
+    async def ended(self, serving: asyncio.Future[None], wait_s: float) -> bool:
+        """Wait for the end, for a sign of life or for so long; ``has_moved`` says whether there was one."""
+        self._moved.clear()
+        listening = asyncio.ensure_future(self._moved.wait())
+        either: set[asyncio.Future[Any]] = {serving, listening}
+        await asyncio.wait(either, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        listening.cancel()
+        self.has_moved = self._moved.is_set()
+        return serving.done()
 
 
-def _machine_in(path: str) -> str:
-    return path.split("/")[2] if path.startswith("/machines/") else ""
+def _path_of(scope: Scope) -> str | None:
+    """The path below the API of a toolbox call, nothing of a proxied request; ``None`` for all others."""
+    if target_of(dict(scope["headers"]).get(b"host", b"").decode("latin-1")):
+        return ""
+    called = _TOOLBOX.fullmatch(scope["path"])
+    return called["path"] if called else None

@@ -1,6 +1,6 @@
-"""The vendor's documented misbehaviour, on order: each rule strikes as often as it says and is gone.
+"""Faults on order: each rule strikes as often as it says and is gone.
 
-A rule says only that something goes wrong; the places where it goes wrong ask ``take`` at that very moment.
+A rule says only that something goes wrong; the code that can go wrong asks ``take`` at that very moment.
 """
 
 import functools
@@ -13,14 +13,13 @@ from uuid import uuid4
 
 from hermesops.errors import UsageError
 from hermesops.localcloud.faults.kinds import FaultKind, known
-from hermesops.localcloud.store.clock import now
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import FaultRow
+from hermesops.localcloud.store.rows import FaultRow, now
 
 
 @dataclass(frozen=True)
 class FaultOrder:
-    """What shall go wrong, to whom and how often.
+    """An order for a fault: its kind, for which calls, and how often.
 
     Attributes:
         kind: One of ``FaultKind``.
@@ -71,7 +70,7 @@ class FaultOrder:
             times=self.times if self.times is not None else 0 if bounded else 1,
             method=self.method.upper(),
             path=self.path,
-            status=kind.status if self.status is None else self.status,
+            status=next(iter(kind.statuses), 0) if self.status is None else self.status,
             seconds=kind.seconds if self.seconds is None else self.seconds,
             probability=self.probability,
             seed=self.seed,
@@ -131,11 +130,11 @@ class Faults:
         path: str = "",
         silent_s: float = math.inf,
     ) -> FaultRow | None:
-        """Let a fault happen now if one is waiting, and count it.
+        """Let a fault strike now if one is waiting, and count it.
 
         Args:
             kind: Which.
-            machine: What the machine concerned is called: its id, name and slug; empty when none is.
+            machine: The machine's id, name and slug; empty when the call is about none.
             method: HTTP method of the call.
             path: Its path below ``/api/v1``.
             silent_s: How long it has been silent.

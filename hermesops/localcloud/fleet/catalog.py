@@ -1,6 +1,6 @@
-"""What the vendor sells: server types, regions, prices. Pure data.
+"""The vendor's catalog: server types, regions, prices. Pure data.
 
-Prices are the vendor's published ones and cost nobody anything here.
+Prices are the vendor's published ones and nothing is charged here.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class ServerType:
 
     @property
     def backup_price_monthly(self) -> float:
-        """What backups cost besides: a fifth. Source: published SDK 2026.3.6, field descriptions."""
+        """The surcharge for backups: a fifth. Source: published SDK 2026.3.6, field descriptions."""
         return round(self.price_monthly * 0.2, 2)
 
     def price_with(self, *, backups: bool) -> float:

@@ -1,32 +1,29 @@
-"""The machines: orders are written down, then one task per machine brings the computer to what is wanted.
+"""The machines' tasks: orders are written down, then one task per machine brings the computer to what is wanted.
 
-A task looks, decides (``steps``), does one thing, and looks again, so it may be killed anywhere.
-It must not answer requests; handlers write what is wanted and ``poke``.
+A task observes, decides (``steps``), does one thing, and observes again, so it may be killed anywhere.
+It must not answer requests; handlers write what is wanted and ``wake``.
 """
 
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
 from ipaddress import IPv4Address
-from typing import Protocol
 
 import structlog
 
 from hermesops.errors import HermesError, RefusedError
-from hermesops.localcloud.drivers.host_driver import HostDriver
-from hermesops.localcloud.drivers.interface import MachinePower
-from hermesops.localcloud.fleet.machine_specs import plan_of, size_of
-from hermesops.localcloud.fleet.steps import Step, next_step
+from hermesops.localcloud.drivers.interface import Capacity, Driver, MachinePower
+from hermesops.localcloud.fleet.steps import Step, next_step, plan_of, size_of
 from hermesops.localcloud.proxy.broker import Broker, MachineDownError
-from hermesops.localcloud.store.clock import now
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import BackupRow, MachineRow, MachineStatus, Wanted
+from hermesops.localcloud.store.rows import BackupRow, MachineRow, MachineStatus, Wanted, now
+from hermesops.localcloud.webhooks import Webhooks
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import pause
 
-_LOOK_EVERY_S = 0.05
-_LOOK_AGAIN_S = 1.0
-_BOOT_PATIENCE_LOOKS = 1200
+_BOOT_POLL_S = 0.05
+_LATE_POLL_S = 1.0
+_BOOT_TRIES = 1200
 _RETRY_S = 2.0
 _WATCH_EVERY_S = 1.0
 _LAST_STAGES = ("cloud_init_done", "services_starting", "services_ready")
@@ -34,7 +31,7 @@ _LAST_STAGES = ("cloud_init_done", "services_starting", "services_ready")
 log = structlog.get_logger()
 
 
-def address_of(driver: HostDriver, row: MachineRow) -> IPv4Address | None:
+def address_of(driver: Driver, row: MachineRow) -> IPv4Address | None:
     """A machine's own address, once it is made."""
     try:
         return driver.daemon_address(MachineId(row.id))[0] if row.made else None
@@ -42,40 +39,23 @@ def address_of(driver: HostDriver, row: MachineRow) -> IPv4Address | None:
         return None
 
 
-class Audience(Protocol):
-    """Is told what becomes of machines."""
-
-    def machine_changed(self, before: MachineRow | None, after: MachineRow) -> None:
-        """A machine's row was made or changed."""
-
-    def machine_gone(self, row: MachineRow) -> None:
-        """Nothing is left of a machine."""
-
-
 class Fleet:
-    """Brings every machine to what its owner wants.
+    """Brings every machine to what its owner wants, and sends an event for every change.
 
-    Args:
-        store: What is wanted.
-        driver: Runs the machines.
-        audience: Is told of every change.
+    Attributes:
+        broker: The connections to the machines' daemons.
     """
 
-    def __init__(self, store: Store, driver: HostDriver, audience: Audience) -> None:
+    def __init__(self, store: Store, driver: Driver, webhooks: Webhooks) -> None:
         self._store = store
         self._driver = driver
-        self._audience = audience
-        self._broker = Broker(self)
+        self._webhooks = webhooks
+        self.broker = Broker(self.daemon_of)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._again: set[str] = set()
         self._bearers: dict[str, str] = {}
         self._closing = False
         self._watching: asyncio.Task[None] | None = None
-
-    @property
-    def broker(self) -> Broker:
-        """The way to the machines' daemons."""
-        return self._broker
 
     async def open(self) -> None:
         """Take the world over and go on with everything that was begun."""
@@ -87,20 +67,20 @@ class Fleet:
                 self._write(row, status=MachineStatus.STOPPED)
             elif _is_at_rest(row):
                 continue  # of thousands of machines most are; the watch sees those that go off later
-            self.poke(row.id)
+            self.wake(row.id)
         self._watching = asyncio.create_task(self._watch(), name="watch-machines")
 
     async def close(self) -> None:
-        """Stop bringing about; the machines stay as they are."""
+        """Stop the tasks; the machines stay as they are."""
         self._closing = True
         tasks = [*self._tasks.values(), *([self._watching] if self._watching else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._broker.close()
+        await self.broker.close()
 
     def daemon_of(self, machine_id: str) -> tuple[IPv4Address, int, str]:
-        """Where a machine's daemon is, and the bearer it takes; see ``DaemonDirectory``.
+        """Address and port of a machine's daemon, and the bearer it takes.
 
         Raises:
             MachineDownError: The driver has no such machine (yet, or any more).
@@ -123,29 +103,29 @@ class Fleet:
         """A machine's own address, once it is made."""
         return address_of(self._driver, row)
 
-    async def room(self) -> tuple[int, str]:
-        """How many more machines can be ordered now, those ordered but not yet made counted; and the figures."""
-        room = await self._driver.room()
-        return max(0, room.machines - self._store.coming()), str(room)
+    async def capacity(self) -> Capacity:
+        """Free capacity for further orders; machines that are ordered but not yet made are counted as made."""
+        free = await self._driver.capacity()
+        return replace(free, machines=max(0, free.machines - self._store.coming()))
 
     @property
     def unlimited(self) -> tuple[str, ...]:
-        """What of a server type machines are not held to here."""
+        """Limits of a server type that this computer cannot enforce."""
         return self._driver.unlimited
 
     def unsettled(self) -> list[str]:
-        """Names of machines that are still being brought to what is wanted, but for those that are in trouble."""
+        """Names of machines that are still being started, stopped or changed, but for those in error."""
         rows = filter(None, (self._store.get(MachineRow, machine_id) for machine_id in self._tasks))
         return [row.name for row in rows if row.wanted != Wanted.DELETED and row.status != MachineStatus.ERROR]
 
     def ordered(self, row: MachineRow) -> None:
-        """A machine has just been ordered: tell it, and have it made."""
+        """Send the event of a new machine, and have it made."""
         log.info("machine_ordered", machine=row.name, id=row.id)
-        self._audience.machine_changed(None, row)
-        self.poke(row.id)
+        self._webhooks.machine_changed(None, row)
+        self.wake(row.id)
 
-    def poke(self, machine_id: str) -> None:
-        """What is wanted of a machine has changed: have it looked at."""
+    def wake(self, machine_id: str) -> None:
+        """Wake a machine's task: what is wanted of it has changed."""
         if machine_id in self._tasks:
             self._again.add(machine_id)
         elif not self._closing:
@@ -154,7 +134,7 @@ class Fleet:
             task.add_done_callback(lambda done: self._settled(machine_id, done))
 
     async def gone(self, machine_id: str, timeout_s: float) -> None:
-        """Wait until nothing is left of a deleted machine; past the timeout that goes on by itself."""
+        """Wait until nothing is left of a deleted machine, or for the timeout; the deletion goes on regardless."""
         if task := self._tasks.get(machine_id):
             await asyncio.wait({task}, timeout=timeout_s)
 
@@ -164,10 +144,10 @@ class Fleet:
             log.error("machine_task_failed", machine=machine_id, exc_info=failure)
         if machine_id in self._again:
             self._again.discard(machine_id)
-            self.poke(machine_id)
+            self.wake(machine_id)
 
     async def _watch(self) -> None:
-        """Have machines looked at that go off by themselves: nobody wants anything of them, so no task would."""
+        """Wake the tasks of machines that go off by themselves: nothing else would."""
         while True:
             await pause(_WATCH_EVERY_S)
             ready = self._store.ready_ids()
@@ -177,14 +157,14 @@ class Fleet:
                 log.warning("machines_not_seen", error=failure.message)
                 continue
             for machine_id in set(ready) - powered - self._tasks.keys():
-                self.poke(machine_id)
+                self.wake(machine_id)
 
     async def _settle(self, machine_id: str) -> None:
-        looks = 0
+        awaited = 0
         while row := self._store.get(MachineRow, machine_id):
             self._again.discard(machine_id)
             try:
-                step = await self._look(row)
+                step = await self._observed_step(row)
                 if step is Step.REST:
                     if machine_id in self._again:
                         continue
@@ -197,26 +177,23 @@ class Fleet:
                 self._fail(row, failure.message)
                 await pause(_RETRY_S)
             if step is Step.AWAIT:
-                looks += 1
-                await self._be_patient(row, looks)
+                awaited += 1
+                if awaited == _BOOT_TRIES:
+                    self._fail(row, "the machine's daemon does not answer")
+                await pause(_BOOT_POLL_S if awaited < _BOOT_TRIES else _LATE_POLL_S)
 
-    async def _look(self, row: MachineRow) -> Step:
+    async def _observed_step(self, row: MachineRow) -> Step:
         if row.wanted == Wanted.DELETED or not row.made:
             return next_step(row, MachinePower.ABSENT, answers=False)
         power = await self._driver.power(MachineId(row.id))
         asked = power is MachinePower.RUNNING and row.wanted == Wanted.RUNNING and not row.reboot
-        return next_step(row, power, answers=asked and await self._broker.answers(row.id))
+        return next_step(row, power, answers=asked and await self.broker.answers(row.id))
 
     async def _do(self, step: Step, row: MachineRow) -> None:
         machine_id = MachineId(row.id)
         match step:
             case Step.REMOVE:
-                await self._driver.delete(machine_id)
-                await self._broker.cut(row.id)
-                await self._forget_backups(row)
-                self._store.remove(MachineRow, row.id)
-                self._bearers.pop(row.id, None)
-                self._audience.machine_gone(row)
+                await self._remove(row)
             case Step.CREATE:
                 await self._driver.create(plan_of(row))
                 self._write(row, made=True, message="", **_stage("server_created"))
@@ -226,25 +203,49 @@ class Fleet:
                 await self._driver.start(machine_id)
             case Step.STOP:
                 await self._driver.stop(machine_id)
-                await self._broker.cut(row.id)
+                await self.broker.cut(row.id)
             case Step.REBOOT:
                 # Written first: a machine that reboots once too few shows; one that reboots for ever does not.
                 self._write(row, reboot=False)
                 await self._driver.reboot(machine_id)
-                await self._broker.cut(row.id)
+                await self.broker.cut(row.id)
             case Step.RESIZE:
                 await self._remake(row, self._driver.resize(machine_id, size_of(row.resize)), server_type=row.resize)
             case Step.RESTORE:
                 await self._remake(row, self._driver.restore(machine_id, ImageId(row.restore)))
-            case Step.CALL_OFF:
+            case Step.RECORD_OFF:
                 if row.id not in self._again:  # else its owner has just asked for something, which goes first
                     self._write(row, status=MachineStatus.STOPPED, wanted=Wanted.STOPPED)
-                await self._broker.cut(row.id)
+                await self.broker.cut(row.id)
             case _:
-                self._call(step, row)
+                self._record(step, row)
+
+    async def _remove(self, row: MachineRow) -> None:
+        await self._driver.delete(MachineId(row.id))
+        await self.broker.cut(row.id)
+        for backup in self._store.find(BackupRow, machine_id=row.id):  # they do not outlive their machine
+            await self._driver.delete_image(ImageId(backup.id))
+            self._store.remove(BackupRow, backup.id)
+        self._store.remove(MachineRow, row.id)
+        self._bearers.pop(row.id, None)
+        self._webhooks.machine_gone(row)
+
+    def _record(self, step: Step, row: MachineRow) -> None:
+        """Write down what was observed, where there is nothing else to do."""
+        match step:
+            case Step.RECORD_READY:
+                for stage in _LAST_STAGES[_LAST_STAGES.index(row.stage) + 1 if row.stage in _LAST_STAGES else 0 :]:
+                    self._write(row, **_stage(stage))
+                self._write(row, status=MachineStatus.READY, ready_at=row.ready_at or now(), message="")
+            case Step.RECORD_STOPPED:
+                self._write(row, status=MachineStatus.STOPPED)
+            case Step.RECORD_LOST:
+                self._fail(row, "the machine's disk is gone from this computer")
+            case Step.AWAIT | Step.REST:
+                pass
 
     async def _remake(self, row: MachineRow, work: Awaitable[None], **done: str) -> None:
-        """Do what turns a machine off and on again; what is refused is given up, what fails is tried again."""
+        """Do what turns a machine off and on again; what is refused is dropped, what fails is tried again."""
         try:
             await work
         except RefusedError as refusal:
@@ -252,39 +253,11 @@ class Fleet:
         if row.wanted == Wanted.RUNNING and await self._driver.power(MachineId(row.id)) is MachinePower.STOPPED:
             # Cut short between off and on: it did not power itself off, and is started again.
             done["status"] = MachineStatus.STOPPED
-        self._write(row, **self._carried_out(row), **done)
-        await self._broker.cut(row.id)
-
-    def _carried_out(self, row: MachineRow) -> dict[str, str]:
-        """The order that ``row`` held, cleared; one that was given while it was carried out stays."""
         order = "restore" if row.restore else "resize"
-        now_wanted = self._store.get(MachineRow, row.id) or row
-        return {order: ""} if getattr(now_wanted, order) == getattr(row, order) else {}
-
-    async def _forget_backups(self, row: MachineRow) -> None:
-        """The vendor's backups do not outlive their machine."""
-        for backup in self._store.find(BackupRow, machine_id=row.id):
-            await self._driver.delete_image(ImageId(backup.id))
-            self._store.remove(BackupRow, backup.id)
-
-    def _call(self, step: Step, row: MachineRow) -> None:
-        """Write down what was seen, where there is nothing else to do."""
-        match step:
-            case Step.CALL_READY:
-                for stage in _LAST_STAGES[_LAST_STAGES.index(row.stage) + 1 if row.stage in _LAST_STAGES else 0 :]:
-                    self._write(row, **_stage(stage))
-                self._write(row, status=MachineStatus.READY, ready_at=row.ready_at or now(), message="")
-            case Step.CALL_STOPPED:
-                self._write(row, status=MachineStatus.STOPPED)
-            case Step.CALL_LOST:
-                self._fail(row, "the machine's disk is gone from this computer")
-            case _:
-                pass
-
-    async def _be_patient(self, row: MachineRow, looks: int) -> None:
-        if looks == _BOOT_PATIENCE_LOOKS:
-            self._fail(row, "the machine's daemon does not answer")
-        await pause(_LOOK_EVERY_S if looks < _BOOT_PATIENCE_LOOKS else _LOOK_AGAIN_S)
+        if getattr(self._store.get(MachineRow, row.id) or row, order) == getattr(row, order):
+            done[order] = ""  # another one that was given meanwhile stays
+        self._write(row, **done)
+        await self.broker.cut(row.id)
 
     def _fail(self, row: MachineRow, why: str) -> None:
         self._write(row, status=MachineStatus.ERROR, message=why)
@@ -296,7 +269,7 @@ class Fleet:
         if changes.get("status", before.status) != before.status:
             changes["status_before"] = before.status
         self._store.update(MachineRow, row.id, **changes)
-        self._audience.machine_changed(before, replace(before, **changes))  # type: ignore[arg-type]
+        self._webhooks.machine_changed(before, replace(before, **changes))  # type: ignore[arg-type]
 
 
 def _is_at_rest(row: MachineRow) -> bool:

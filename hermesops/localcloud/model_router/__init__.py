@@ -1,1 +1,1 @@
-"""The world's model router: whom it serves, and the scripted model behind it."""
+"""The world's model router: token checks, request log, and the scripted model behind it."""

@@ -1,6 +1,6 @@
 """The local world's model router: checks an instance's token, then answers from a script or a real model.
 
-It must not remember or log what is said.
+It logs which instance asked for which model and when. It must not store or log what is said.
 """
 
 import json
@@ -15,17 +15,41 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from hermesops.localcloud.model_router import completion
-from hermesops.localcloud.model_router.request_log import ModelLog
-from hermesops.localcloud.model_router.script import answer_to
+from hermesops.localcloud.model_router import scripted_model
+from hermesops.localcloud.model_router.scripted_model import answer_to
 from hermesops.localcloud.model_router.token_floors import Floors
+from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.store.rows import ModelRequestRow, now
 from hermesops.model.route import ROUTES, read_token, refusal_of
 from hermesops.waiting import pause
+
+_KEPT = 10_000
+
 
 _UPSTREAM_TIMEOUT = httpx.Timeout(connect=10, read=600, write=60, pool=None)
 _NAMES = frozenset(route.name for route in ROUTES)
 _BEARER = "Bearer "
 _PASSED_BACK = ("content-type", "retry-after")
+
+
+class ModelLog:
+    """The log of requests, in the world's store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._written = 0
+
+    def note(self, instance: str, model: str, status: int) -> None:
+        """Write down one request."""
+        self._store.add(ModelRequestRow(None, instance, model, now(), status))
+        self._written += 1
+        if self._written % 1000 == 0:
+            self._store.keep_newest(ModelRequestRow, _KEPT)
+
+    def requests(self, instance: str = "") -> list[dict[str, object]]:
+        """The requests of one instance, or of all, oldest first."""
+        rows = self._store.find(ModelRequestRow, **({"instance": instance} if instance else {}))
+        return [{"instance": row.instance, "model": row.model, "at": row.at, "status": row.status} for row in rows]
 
 
 @dataclass(frozen=True)
@@ -97,12 +121,12 @@ class Router:
             asked = json.loads(body)
             model, messages = str(asked["model"]), list(asked["messages"])
         except (ValueError, KeyError, TypeError):
-            return JSONResponse(completion.error("model and messages are required", code="bad_request"), 400)
+            return JSONResponse(_error("model and messages are required", code="bad_request"), 400)
         if model not in _NAMES:
             self._log.note(instance, model[:100], 400)
             # 400, not 404: what the platform's router answers, and what operators know as the symptom.
             message = f"Invalid model name passed in model={model[:100]}. Call `/v1/models` to view available models"
-            return JSONResponse(completion.error(message, code="model_not_found", param="model"), 400)
+            return JSONResponse(_error(message, code="model_not_found", param="model"), 400)
         if self._upstream and self._http:
             return await self._ask_upstream(self._http, self._upstream, instance, model, body)
         self._log.note(instance, model, 200)
@@ -116,7 +140,7 @@ class Router:
             return _refused("no token of this router")
         if self._floors and not self._floors.are_known:
             # Not 401: the token may well be good, and the agent asks again.
-            return JSONResponse(completion.error("revoked tokens are not known now", code="503"), 503)
+            return JSONResponse(_error("revoked tokens are not known now", code="503"), 503)
         floor = self._floors.of(token.instance_id) if self._floors else token.generation
         why = refusal_of(token, floor=floor, now=time.time())
         return _refused(why) if why else token.instance_id
@@ -135,7 +159,7 @@ class Router:
         except httpx.TransportError as error:
             self._log.note(instance, model, 502)
             message = f"the model's endpoint does not answer ({type(error).__name__})"
-            return JSONResponse(completion.error(message, code="upstream_unavailable"), 502)
+            return JSONResponse(_error(message, code="upstream_unavailable"), 502)
         self._log.note(instance, model, response.status_code)
         headers = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
         return StreamingResponse(_body_of(response), response.status_code, headers)
@@ -157,9 +181,9 @@ async def _scripted(
         await pause(answer.after_s)
     request_id, created = f"chatcmpl-{uuid4().hex}", int(time.time())
     if asked.get("stream") is True:
-        events = completion.stream(request_id, created, model, answer.content, length)
+        events = scripted_model.stream(request_id, created, model, answer.content, length)
         return StreamingResponse(events, media_type="text/event-stream")
-    return JSONResponse(completion.whole(request_id, created, model, answer.content, length))
+    return JSONResponse(scripted_model.whole(request_id, created, model, answer.content, length))
 
 
 def _tools_of(asked: Mapping[str, object]) -> frozenset[str]:
@@ -169,4 +193,9 @@ def _tools_of(asked: Mapping[str, object]) -> frozenset[str]:
 
 
 def _refused(why: str) -> Response:
-    return JSONResponse(completion.error(f"Invalid proxy server token passed: {why}", code="401"), 401)
+    return JSONResponse(_error(f"Invalid proxy server token passed: {why}", code="401"), 401)
+
+
+def _error(message: str, *, code: str, param: str | None = None) -> dict[str, object]:
+    """An error in OpenAI's shape."""
+    return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}

@@ -1,6 +1,6 @@
-"""What a model router knows of revoked tokens: the oldest generation of each instance that counts, read every moment.
+"""Revoked tokens, as a model router knows them: each instance's floor, the oldest generation of tokens that counts.
 
-A router is told nothing: it reads, at its start and then every two seconds, so that one that was down when tokens were
+A router is not notified: it reads, at its start and then every two seconds, so that one that was down when tokens were
 revoked knows it before its first answer. A floor never sinks while the router runs, whatever is read.
 """
 
@@ -21,8 +21,8 @@ EVERY_S = 2.0
 STALE_AFTER_S = 300.0
 """Seconds without a reading after which no token counts.
 
-Long enough for a database to be restarted or failed over: all users' models must not go away with it. Nobody can revoke
-anything while the database is away; a router that is cut off from one that works is what this bounds.
+Long enough for a database to be restarted or failed over: all users' models must not go away with it. Nothing can be
+revoked while the database is away; this bounds how long a router that is cut off from a working one goes on.
 """
 
 log = structlog.get_logger()
@@ -85,23 +85,20 @@ class Floors:
         asked_at = self._clock()
         try:
             found = await asyncio.to_thread(self._read)
-        except HermesError as error:
-            self._tell(error.message)
-            return
         except Exception as error:  # noqa: BLE001 - the router goes on with what it knows until that is stale
-            self._tell(f"{type(error).__name__}: {error}")
+            self._report(error.message if isinstance(error, HermesError) else f"{type(error).__name__}: {error}")
             return
         # As of before the question: a revocation during it may be missing.
         self._read_at = asked_at
         self._floors = {
             instance_id: max(floor, self._floors.get(instance_id, floor)) for instance_id, floor in found.items()
         }
-        self._tell("")
+        self._report("")
 
-    def _tell(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            if problem:
-                log.warning("floors_not_read", problem=problem)
-            else:
-                log.info("floors_read_again")
+    def _report(self, problem: str) -> None:
+        """Log a problem once, and its end; empty for none."""
+        if problem and problem != self._problem:
+            log.warning("floors_not_read", problem=problem)
+        elif self._problem and not problem:
+            log.info("floors_read_again")
+        self._problem = problem

@@ -1,1 +1,1 @@
-"""The way from outside to a port of a machine or to its daemon."""
+"""Connections from outside to a port of a machine or to its daemon."""

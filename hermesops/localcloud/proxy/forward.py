@@ -5,7 +5,7 @@ It must not buffer: an event has to arrive before the next one happens, and an u
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import httpcore
 from starlette.types import Message, Receive, Scope, Send
@@ -36,6 +36,24 @@ class _CallerGoneError(Exception):
     """The caller hung up in the middle of its request."""
 
 
+@contextlib.contextmanager
+def errors_as_problems() -> Iterator[None]:
+    """Turn the broker's errors into answers of the API.
+
+    Raises:
+        Problem: 502 when nothing listens there, 503 when the machine cannot be reached, 504 when it took the
+            request and never answered. A caller may repeat what got 503: nothing was handed over.
+    """
+    try:
+        yield
+    except NothingListensError as error:
+        raise Problem(502, "nothing listens on that port of the machine") from error
+    except MachineDownError as error:
+        raise Problem(503, "the machine does not answer") from error
+    except AnswerLostError as error:
+        raise Problem(504, "the machine took the request and did not answer it") from error
+
+
 async def forward(scope: Scope, receive: Receive, send: Send, ask: Ask, *, drop: frozenset[bytes]) -> None:
     """Pass the request of ``scope`` on through ``ask`` and its answer back.
 
@@ -47,8 +65,7 @@ async def forward(scope: Scope, receive: Receive, send: Send, ask: Ask, *, drop:
         drop: Headers that stop here, besides those that are for one hop only.
 
     Raises:
-        Problem: 502 when nothing listens there, 503 when the machine cannot be reached, 504 when it took the
-            request and never answered. A caller may repeat what got 503: nothing was handed over.
+        Problem: As ``errors_as_problems``.
     """
     body = _Body(receive)
     headers = [(name, value) for name, value in scope["headers"] if name not in drop and name not in _OF_ONE_HOP]
@@ -57,13 +74,8 @@ async def forward(scope: Scope, receive: Receive, send: Send, ask: Ask, *, drop:
         headers.append((b"transfer-encoding", b"chunked"))
     has_body = b"transfer-encoding" in names or b"content-length" in names
     try:
-        response = await _unless_gone(ask(headers, body.pieces() if has_body else None), body, has_body=has_body)
-    except NothingListensError as error:
-        raise Problem(502, "nothing listens on that port of the machine") from error
-    except MachineDownError as error:
-        raise Problem(503, "the machine does not answer") from error
-    except AnswerLostError as error:
-        raise Problem(504, "the machine took the request and did not answer it") from error
+        with errors_as_problems():
+            response = await _unless_gone(ask(headers, body.pieces() if has_body else None), body, has_body=has_body)
     except _CallerGoneError:
         return
     if response is None:

@@ -8,7 +8,10 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
+
+import httpcore
+from uvicorn.server import ServerState
 
 from hermesops.waiting import pause
 
@@ -29,11 +32,7 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0
 
 @dataclass(frozen=True)
 class Handshake:
-    """The request that asks for it.
-
-    Attributes:
-        headers: Names in lower case.
-    """
+    """The request that asks for a WebSocket; names of headers are in lower case."""
 
     method: bytes
     target: bytes
@@ -48,31 +47,17 @@ Serve = Callable[[Handshake, asyncio.StreamReader, asyncio.StreamWriter], Awaita
 """Carries one connection to its end; it is closed afterwards."""
 
 
-class ByteStream(Protocol):
-    """The other side."""
-
-    async def read(self, max_bytes: int) -> bytes:
-        """What there is; nothing at the end."""
-
-    async def write(self, buffer: bytes) -> None:
-        """All of it."""
-
-
 class UnreadableHeadError(Exception):
-    """What should begin an answer ends early, or is too large."""
-
-
-class _ServerState(Protocol):
-    connections: set[object]
+    """The head of an answer ends early, or is too large."""
 
 
 def protocol_for(serve: Serve) -> type[asyncio.Protocol]:
-    """What uvicorn hands connections to that ask for a WebSocket, instead of an implementation of WebSockets."""
+    """The protocol for connections that ask for a WebSocket, instead of uvicorn's implementations of WebSockets."""
 
     class Upgraded(asyncio.StreamReaderProtocol):
-        def __init__(self, config: object, server_state: _ServerState, app_state: object) -> None:  # noqa: ARG002 - uvicorn's signature
+        def __init__(self, config: object, server_state: ServerState, app_state: object) -> None:  # noqa: ARG002 - uvicorn's signature
             super().__init__(asyncio.StreamReader(limit=LARGEST_HEAD), self._run)
-            self._connections = server_state.connections
+            self._connections: set[Any] = server_state.connections
             self._open: asyncio.BaseTransport | None = None
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -120,7 +105,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 
 
-async def read_answer(other: ByteStream) -> bytes:
+async def read_answer(other: httpcore.AsyncNetworkStream) -> bytes:
     """Read the other side's answer to a handshake: its head, and what came with it. The caller bounds the time.
 
     Raises:
@@ -135,7 +120,9 @@ async def read_answer(other: ByteStream) -> bytes:
     return answer
 
 
-async def splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, other: ByteStream) -> None:
+async def splice(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, other: httpcore.AsyncNetworkStream
+) -> None:
     """Copy both ways until either side has ended, or nothing has gone either way for ``IDLE_S``.
 
     Half a WebSocket is of no use to anybody, so a side that closes its half ends both.

@@ -1,6 +1,6 @@
 """The authenticated proxy: ``{port}--{slug}.localhost`` is a port of a machine, ``{slug}.localhost`` its daemon.
 
-It must not look at what it carries, and never logs a path: browser links hold the token.
+It must not read what it carries, and never logs a path: browser links hold the token.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from urllib.parse import parse_qs
 import httpcore
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hermesops.localcloud.api.keys import check_proxy_token
 from hermesops.localcloud.api.problem import Problem, not_found
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import Faults
-from hermesops.localcloud.proxy import tokens
-from hermesops.localcloud.proxy.broker import Broker, MachineDownError, NothingListensError
-from hermesops.localcloud.proxy.forward import Headers, forward
+from hermesops.localcloud.proxy.broker import Broker
+from hermesops.localcloud.proxy.forward import Headers, errors_as_problems, forward
 from hermesops.localcloud.proxy.upgrade import Handshake, UnreadableHeadError, read_answer, splice
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import MachineRow, Wanted
@@ -39,7 +39,7 @@ may have 1024 of them, so that no machine takes those of the others."""
 
 @dataclass(frozen=True)
 class Target:
-    """What a name of the proxy stands for; ``port`` is ``None`` for the daemon itself."""
+    """The target of a name of the proxy; ``port`` is ``None`` for the daemon itself."""
 
     slug: str
     port: int | None
@@ -54,14 +54,7 @@ def target_of(host: str) -> Target | None:
 
 
 class Proxy:
-    """Serves the proxy's names and passes every other host on to the API.
-
-    Args:
-        api: Serves the other hosts.
-        store: Machines and tokens.
-        broker: The way to the machines.
-        faults: What goes wrong on order.
-    """
+    """Serves the proxy's names and passes every other host on to the API."""
 
     def __init__(self, api: ASGIApp, store: Store, broker: Broker, faults: Faults) -> None:
         self._api = api
@@ -131,18 +124,17 @@ class Proxy:
         """The stream to a service that has answered the handshake, and its answer."""
         try:
             async with asyncio.timeout(HANDSHAKE_S):
-                stream = await self._broker.open_port(machine.id, port)
+                with errors_as_problems():
+                    stream = await self._broker.open_port(machine.id, port)
                 try:
                     await stream.write(_passed_on(handshake, port))
                     return stream, await read_answer(stream)
                 except BaseException:
                     await stream.aclose()
                     raise
-        except NothingListensError as error:
-            raise Problem(502, "nothing listens on that port of the machine") from error
         except UnreadableHeadError as error:
             raise Problem(502, "what listens on that port does not answer in HTTP") from error
-        except (MachineDownError, httpcore.NetworkError) as error:
+        except httpcore.NetworkError as error:
             raise Problem(503, "the machine does not answer") from error
         except TimeoutError as error:
             raise Problem(504, "what listens on that port did not answer in time") from error
@@ -152,7 +144,7 @@ class Proxy:
         if not found or found[0].wanted == Wanted.DELETED or (target.port is not None and target.port not in _PORTS):
             raise not_found("Machine")
         machine = found[0]
-        tokens.check(self._store, machine.id, token)
+        check_proxy_token(self._store, machine.id, token)
         if fault := self._faults.take(FaultKind.PROXY_UNAUTHORISED, machine.names, method=method, path=path):
             raise Problem(fault.status, "Missing, expired or revoked proxy token")
         return machine

@@ -1,4 +1,4 @@
-"""What the world's own command line asks the server, below ``/local``; the vendor has nothing like it.
+"""Handlers of ``/local``, the calls of the world's own command line; the vendor has nothing like it.
 
 Same key as the API. It must not show secrets.
 """
@@ -11,32 +11,22 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hermesops.errors import HermesError, UsageError
-from hermesops.localcloud.api.problem import Problem, not_found
+from hermesops.localcloud.api.problem import Problem, found
 from hermesops.localcloud.api.requests import object_of, text
 from hermesops.localcloud.api.wire import shown_status
 from hermesops.localcloud.faults.rules import FaultOrder, Faults
 from hermesops.localcloud.fleet.machine_tasks import Fleet
-from hermesops.localcloud.model_router.request_log import ModelLog
+from hermesops.localcloud.model_router.router import ModelLog
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import FaultRow, ImageRow, MachineRow, Wanted, WebhookRow
-from hermesops.localcloud.webhooks.delivery import Webhooks
+from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world.object_store import ObjectStore
 
 PREFIX = "/local"
 
 
 class Control:
-    """Handlers of ``/local``.
-
-    Args:
-        store: What there is.
-        fleet: What runs.
-        faults: What goes wrong on order.
-        model_log: Who asked for which model.
-        webhooks: Delivers events.
-        facts: Where the world is reachable, as in ``world.json``.
-        objects: The object store.
-    """
+    """Handlers of ``/local``; ``facts`` says where the world is reachable, as in ``world.json``."""
 
     def __init__(
         self,
@@ -57,7 +47,7 @@ class Control:
         self._objects = objects
 
     def routes(self) -> list[Route]:
-        """What it serves."""
+        """Its routes."""
         return [
             Route("/status", self._status, methods=["GET"]),
             Route("/faults", self._list_faults, methods=["GET"]),
@@ -69,11 +59,11 @@ class Control:
         ]
 
     async def _status(self, _: Request) -> Response:
-        room, figures = await self._fleet.room()
+        free = await self._fleet.capacity()
         return JSONResponse(
             {
                 **self._facts,
-                "object_store": self._objects.as_json(),
+                "object_store": asdict(self._objects.facts) if self._objects.facts else None,
                 "machines": [self._machine(row) for row in self._store.machines()],
                 "removing": [row.id for row in self._store.find(MachineRow, wanted=Wanted.DELETED)],
                 "unsettled": self._fleet.unsettled(),
@@ -81,8 +71,8 @@ class Control:
                     {"id": row.id, "name": row.name, "status": row.status, "bytes_used": row.bytes_used}
                     for row in self._store.find(ImageRow)
                 ],
-                "room": room,
-                "figures": figures,
+                "room": free.machines,
+                "figures": free.figures,
                 "unlimited": list(self._fleet.unlimited),
             }
         )
@@ -114,10 +104,8 @@ class Control:
         return JSONResponse({"cleared": self._faults.clear()})
 
     async def _test_webhook(self, request: Request) -> Response:
-        webhook = self._store.get(WebhookRow, text(object_of(await request.body()), "webhook_id"))
-        if webhook is None:
-            raise not_found("Webhook")
-        self._webhooks.test(webhook)
+        webhook_id = text(object_of(await request.body()), "webhook_id")
+        self._webhooks.test(found(self._store.get(WebhookRow, webhook_id), "Webhook"))
         return Response(status_code=204)
 
     async def _model_requests(self, request: Request) -> Response:

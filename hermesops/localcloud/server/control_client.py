@@ -1,101 +1,122 @@
-"""Asks a world's server for what only its own command line asks; the other side of ``control``."""
+"""The command line's client of a world's server; the other side of ``control``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-
-if TYPE_CHECKING:
-    import httpx
 
 _TIMEOUT_S = 10.0
 _START_S = 150.0
 
 
 @dataclass(frozen=True)
-class Access:
-    """Where the server is and where its key lies."""
+class WorldStatus:
+    """The state of a world; the texts are empty while it is down.
 
-    api_url: str
-    api_key_file: Path
-
-
-async def status(access: Access) -> Mapping[str, object] | None:
-    """What the world looks like; ``None`` while the server does not answer, or is another world's."""
-    try:
-        return dict(await _ask(access, "GET", "/local/status"))
-    except UnavailableError:
-        return None
-
-
-async def faults(access: Access) -> list[Mapping[str, object]]:
-    """Faults that wait to happen."""
-    return list((await _ask(access, "GET", "/local/faults"))["faults"])
-
-
-async def set_fault(access: Access, body: Mapping[str, object]) -> Mapping[str, object]:
-    """Order a fault.
-
-    Raises:
-        UsageError: The server knows no such fault.
+    Attributes:
+        base: Name of the base of its machines.
+        driver: What runs its machines: ``nspawn`` or ``sim``.
+        machines: ``id``, ``name``, ``slug``, ``status``, ``message``, ``image_id``, ``ip`` of each.
+        images: ``id``, ``name``, ``status``, ``bytes_used`` of each.
+        unsettled: Names of machines that are still being started, stopped or deleted.
+        room: How many more machines would boot; ``None`` while it is down.
+        figures: What that is counted from.
+        unlimited: Limits of a server type that this computer cannot enforce.
+        object_store: ``endpoint``, ``iam_endpoint``, ``region`` and ``key_file`` of it; ``None`` until it is needed.
     """
-    return dict(await _ask(access, "POST", "/local/faults", body))
+
+    is_up: bool
+    api_url: str = ""
+    api_key_file: str = ""
+    pid: int = 0
+    model_base_url: str = ""
+    model_secret_file: str = ""
+    subnet: str = ""
+    base: str = ""
+    driver: str = ""
+    machines: tuple[Mapping[str, object], ...] = ()
+    images: tuple[Mapping[str, object], ...] = ()
+    unsettled: tuple[str, ...] = ()
+    room: int | None = None
+    figures: str = ""
+    unlimited: tuple[str, ...] = ()
+    object_store: Mapping[str, object] | None = None
 
 
-async def clear_faults(access: Access) -> int:
-    """Forget all faults."""
-    return int((await _ask(access, "DELETE", "/local/faults"))["cleared"])
+class ControlClient:
+    """A client of a world's server.
 
-
-async def start_object_store(access: Access) -> Mapping[str, str]:
-    """Run the object store, and return where it is once it answers.
-
-    Raises:
-        UnavailableError: Its program has not been built, or it does not come up.
+    Args:
+        api_url: Where the server is.
+        api_key_file: Holds its key; read at each call.
     """
-    return dict(await _ask(access, "POST", "/local/object-store", timeout_s=_START_S))
 
+    def __init__(self, api_url: str, api_key_file: Path) -> None:
+        self._api_url = api_url
+        self._api_key_file = api_key_file
 
-async def _ask(
-    access: Access,
-    method: str,
-    path: str,
-    body: Mapping[str, object] | None = None,
-    *,
-    timeout_s: float = _TIMEOUT_S,
-) -> Any:  # noqa: ANN401 - JSON
-    import httpx  # noqa: PLC0415 - slow to load; a look at a world that is down ends before this
-
-    try:
-        key = access.api_key_file.read_text().strip()
-    except FileNotFoundError as error:
-        raise UnavailableError(f"{access.api_key_file} is missing", hint="hermesops local up") from error
-    except PermissionError as error:
-        raise RefusedError(f"{access.api_key_file} belongs to somebody else", hint="run as its owner") from error
-    # trust_env: a proxy for the internet is no way to this computer's own loopback.
-    async with httpx.AsyncClient(base_url=access.api_url, timeout=timeout_s, trust_env=False) as http:
+    async def status(self) -> WorldStatus | None:
+        """The world's status, but for base and driver; ``None`` while the server does not answer, or is another's."""
         try:
-            answer = await http.request(
-                method, path, headers={"Authorization": f"Bearer {key}"}, json=body if body is not None else None
-            )
-        except httpx.TransportError as error:
-            raise UnavailableError(
-                f"the local world at {access.api_url} does not answer", hint="hermesops local status"
-            ) from error
-    if answer.status_code == httpx.codes.BAD_REQUEST:
-        raise UsageError(str(answer.json().get("message")))
-    if answer.is_error:
-        raise UnavailableError(
-            f"the local world answered {answer.status_code}{_why(answer)}", hint="hermesops local status"
-        )
-    return answer.json()
+            found = dict(await self._ask("GET", "/local/status"))
+        except UnavailableError:
+            return None
+        # The server may be of another version than this command: a field that it lacks has its default.
+        fields = {name: found[name] for name in WorldStatus.__dataclass_fields__ if name in found}
+        lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+        return WorldStatus(is_up=True, **{**fields, **lists})
 
+    async def faults(self) -> list[Mapping[str, object]]:
+        """Faults that may still strike."""
+        return list((await self._ask("GET", "/local/faults"))["faults"])
 
-def _why(answer: "httpx.Response") -> str:
-    """Its own words, where it has any."""
-    try:
-        return f": {answer.json()['message']}"
-    except (ValueError, KeyError, TypeError):
-        return ""
+    async def set_fault(self, body: Mapping[str, object]) -> Mapping[str, object]:
+        """Order a fault.
+
+        Raises:
+            UsageError: The server knows no such fault.
+        """
+        return dict(await self._ask("POST", "/local/faults", body))
+
+    async def clear_faults(self) -> int:
+        """Remove all faults; how many there were."""
+        return int((await self._ask("DELETE", "/local/faults"))["cleared"])
+
+    async def start_object_store(self) -> Mapping[str, str]:
+        """Run the object store, and return where it is once it answers.
+
+        Raises:
+            UnavailableError: Its program has not been built, or it does not come up.
+        """
+        return dict(await self._ask("POST", "/local/object-store", timeout_s=_START_S))
+
+    async def _ask(
+        self, method: str, path: str, body: Mapping[str, object] | None = None, *, timeout_s: float = _TIMEOUT_S
+    ) -> Any:  # noqa: ANN401 - JSON
+        import httpx  # noqa: PLC0415 - slow to load; a question about a world that is down ends before this
+
+        try:
+            key = self._api_key_file.read_text().strip()
+        except FileNotFoundError as error:
+            raise UnavailableError(f"{self._api_key_file} is missing", hint="hermesops local up") from error
+        except PermissionError as error:
+            raise RefusedError(f"{self._api_key_file} belongs to somebody else", hint="run as its owner") from error
+        # trust_env: a proxy for the internet is no way to this computer's own loopback.
+        async with httpx.AsyncClient(base_url=self._api_url, timeout=timeout_s, trust_env=False) as http:
+            try:
+                answer = await http.request(method, path, headers={"Authorization": f"Bearer {key}"}, json=body)
+            except httpx.TransportError as error:
+                raise UnavailableError(
+                    f"the local world at {self._api_url} does not answer", hint="hermesops local status"
+                ) from error
+        if answer.status_code == httpx.codes.BAD_REQUEST:
+            raise UsageError(str(answer.json().get("message")))
+        if answer.is_error:
+            try:
+                why = f": {answer.json()['message']}"
+            except (ValueError, KeyError, TypeError):
+                why = ""
+            raise UnavailableError(f"the local world answered {answer.status_code}{why}", hint="hermesops local status")
+        return answer.json()

@@ -14,6 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.proxy.upgrade import LARGEST_HEAD, Serve, protocol_for
+from hermesops.localcloud.store.database import Store
 from hermesops.waiting import pause
 
 _BACKLOG = 1024
@@ -61,14 +62,14 @@ async def hang_up(scope: Scope) -> None:
     transport = scope.get("state", {}).get("transport")
     if transport is not None:
         transport.abort()
-        await pause(0)  # the loop tells uvicorn, which would otherwise miss an answer
+        await pause(0)  # so that the loop informs uvicorn, which would otherwise miss an answer
 
 
 def listen(address: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes any free one.
 
     Raises:
-        UnavailableError: Somebody else has that port, or the address is not this computer's.
+        UnavailableError: The port is taken, or the address is not this computer's.
     """
     # The protocol is named because asyncio switches Nagle's delay off only then: 40 ms a request otherwise.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -86,12 +87,24 @@ def listen(address: str, port: int) -> socket.socket:
     return listener
 
 
+def listen_again(store: Store, key: str, address: str, port: int) -> socket.socket:
+    """A listening socket on ``port``; 0 takes the port that the store has under ``key``, at first any free one."""
+    listener = listen(address, port or int(store.remembered(key) or 0))
+    store.remember(key, str(port_of(listener)))
+    return listener
+
+
+def port_of(listener: socket.socket) -> int:
+    """The port of a listening socket."""
+    return int(listener.getsockname()[1])
+
+
 class Listener(uvicorn.Server):
-    """One application on one socket; leaves signals to whoever runs the process.
+    """One application on one socket; leaves signals to the process.
 
     Args:
         app: Serves requests.
-        listener: Where.
+        listener: A listening socket.
         upgraded: Serves connections that ask for a WebSocket; without, such requests are served as any other.
     """
 

@@ -11,13 +11,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
 
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.waiting import Pending, until
 
 NARRATION = "» "
-"""Begins the lines of the log that are meant for whoever waits for it."""
+"""Begins the lines of the log that are narration for people who wait for the server."""
 
 _STOP_TIMEOUT_S = 30.0
 _LOG_LIMIT = 4 * 1024 * 1024
@@ -26,9 +25,18 @@ _BY_EXIT_CODE: Mapping[int, type[HermesError]] = {
 }
 
 
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file for this process alone, until it is closed; false while another process has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def hold(lock: Path) -> Iterator[None]:
-    """Be the server that has this lock; the file says who, the kernel takes it back from the dead.
+    """Hold the lock of a server while the block lasts; the file has our process id, and the kernel frees it if we die.
 
     Raises:
         RefusedError: Another process has it.
@@ -36,10 +44,8 @@ def hold(lock: Path) -> Iterator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RefusedError(f"another server has {lock.parent}", hint="hermesops local status") from error
+        if not try_lock(descriptor):
+            raise RefusedError(f"another server has {lock.parent}", hint="hermesops local status")
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
@@ -48,12 +54,7 @@ def hold(lock: Path) -> Iterator[None]:
 
 
 class ServerProcess:
-    """One world's server, running or not.
-
-    Args:
-        lock: Held by it while it runs.
-        log: Gets its stdout and stderr.
-    """
+    """One world's server, running or not; it holds ``lock`` while it runs, and ``log`` gets its output."""
 
     def __init__(self, lock: Path, log: Path) -> None:
         self._lock = lock
@@ -94,7 +95,14 @@ class ServerProcess:
             self._log.replace(self._log.with_name(f"{self._log.name}.1"))
         with self._log.open("ab") as log:
             self._read = log.tell()
-            self._begin(log)
+            # Seen on the disk first: a server whose log is full could not even say so.
+            try:
+                log.write(b"starting\n")
+                log.flush()
+                os.fsync(log.fileno())
+            except OSError as error:
+                message = f"the local world cannot write {self._log}: {error.strerror}"
+                raise UnavailableError(message, hint="make room and repeat the command") from error
             self._started = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
@@ -105,30 +113,19 @@ class ServerProcess:
                 env=environment,
             )
 
-    def _begin(self, log: BinaryIO) -> None:
-        """Write something, and see it on the disk: a server whose log is full could not even say so."""
-        try:
-            log.write(b"starting\n")
-            log.flush()
-            os.fsync(log.fileno())
-        except OSError as error:
-            raise UnavailableError(
-                f"the local world cannot write {self._log}: {error.strerror}", hint="make room and repeat the command"
-            ) from error
-
     def give_up(self) -> None:
-        """End what ``start`` started: half a server that nobody waits for would surprise the next command."""
+        """End what ``start`` started: a half-started server would surprise the next command."""
         if self._started is not None and self._started.poll() is None:
             self._started.terminate()
 
     def narrate(self, tell: Callable[[str], None]) -> None:
-        """Pass on what it has said to people since the last call."""
+        """Pass on the narration since the last call."""
         for line in self._new_lines():
             if line.startswith(NARRATION):
                 tell(line.removeprefix(NARRATION))
 
     def check(self) -> None:
-        """Look whether what ``start`` started still runs.
+        """Check that what ``start`` started still runs.
 
         Raises:
             HermesError: It ended, unless another server has taken its place; of the class its exit code says.

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import os
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,37 +19,28 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
-from hermesops.localcloud.api import routes as vendor_api
 from hermesops.localcloud.api.account import Account
-from hermesops.localcloud.api.actions import Actions
-from hermesops.localcloud.api.backups import BackupsApi
-from hermesops.localcloud.api.keys import KeysApi
+from hermesops.localcloud.api.disk_copies import BackupsApi, ImagesApi
+from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, ProxyTokens
 from hermesops.localcloud.api.machines import Machines
 from hermesops.localcloud.api.openapi.document import document
 from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem
-from hermesops.localcloud.drivers.host_driver import MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, HostDriver
-from hermesops.localcloud.drivers.interface import DAEMON_PORT
-from hermesops.localcloud.faults.middleware import Misbehaviour
+from hermesops.localcloud.drivers.interface import DAEMON_PORT, MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, Driver
+from hermesops.localcloud.faults.middleware import FaultMiddleware, SilenceLimit
 from hermesops.localcloud.faults.rules import Faults
-from hermesops.localcloud.fleet.backups import Backups
-from hermesops.localcloud.fleet.images import Images
+from hermesops.localcloud.fleet.disk_copies import Backups, Images
 from hermesops.localcloud.fleet.machine_tasks import Fleet, address_of
-from hermesops.localcloud.model_router.request_log import ModelLog
-from hermesops.localcloud.model_router.router import Router, Upstream
+from hermesops.localcloud.model_router.router import ModelLog, Router, Upstream
 from hermesops.localcloud.model_router.token_floors import Floors, ReadFloors
-from hermesops.localcloud.proxy.silence_limit import Edge
 from hermesops.localcloud.proxy.vendor_proxy import Proxy
 from hermesops.localcloud.server import control
-from hermesops.localcloud.server.listener import Listener, listen
+from hermesops.localcloud.server.listener import Listener, listen_again, port_of
 from hermesops.localcloud.server.process import hold
-from hermesops.localcloud.store.api_keys import Keys
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.webhooks.delivery import Webhooks
-from hermesops.localcloud.webhooks.handlers import WebhooksApi
+from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_socket
-from hermesops.localcloud.world.layout import Places
+from hermesops.localcloud.world.files import WorldFiles, key_of, write_object
 from hermesops.localcloud.world.object_store import ObjectStore
-from hermesops.localcloud.world.private_files import key_of, write_object
 
 _LOOPBACK = "127.0.0.1"
 _NO_PROGRAM = Path("/nonexistent/versitygw")
@@ -59,7 +50,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Serving:
-    """Where a running server is reachable."""
+    """The URLs of a running server."""
 
     api_url: str
     model_base_url: str
@@ -67,7 +58,7 @@ class Serving:
 
 async def serve(  # noqa: PLR0913 - the one place where a server is put together
     folder: Path,
-    driver: HostDriver,
+    driver: Driver,
     *,
     port: int = 0,
     model_port: int = MODEL_PORT,
@@ -84,8 +75,8 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         folder: The world's; made when absent.
         driver: Runs the machines.
         port: Port of API and proxy on loopback; 0 takes the one of last time, at first any free one.
-        model_port: Port of the model router on the driver's gateway; 0 takes the one of last time, at first any free;
-            so it is with the object store's and the platform's.
+        model_port: Port of the model router on the driver's gateway; 0 as above, for the object store and the platform
+            too.
         upstream: Real models behind the router.
         platform: Starts the service that machines prove themselves to; none without.
         object_store_program: Says where versitygw is; without, the world has no object store.
@@ -98,17 +89,13 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         UnavailableError: A port is taken, or the driver cannot run machines here.
         BrokenInvariantError: The world's file is damaged.
     """
-    places = Places(folder)
+    files = WorldFiles(folder)
     async with contextlib.AsyncExitStack() as stack:
-        stack.enter_context(hold(places.lock))
-        store = Store(places.database)
-        stack.callback(store.close)
-        api_socket = listen(_LOOPBACK, port or int(store.remembered("port") or 0))
-        stack.callback(api_socket.close)
-        api_port = int(api_socket.getsockname()[1])
-        store.remember("port", str(api_port))
+        stack.enter_context(hold(files.lock))
+        store = stack.enter_context(contextlib.closing(Store(files.database)))
+        api_socket = stack.enter_context(listen_again(store, "port", _LOOPBACK, port))
 
-        parts = _parts(store, driver, key_of(places.api_key, "sk_local_"))
+        parts = _parts(store, driver, key_of(files.api_key, "sk_local_"))
         stack.push_async_callback(driver.close, purge=False)
         stack.push_async_callback(parts.webhooks.close)
         stack.push_async_callback(parts.fleet.close)
@@ -122,35 +109,49 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         known = Floors(floors) if floors else None
         if known:
             await stack.enter_async_context(known.kept())
-        router = Router(key_of(places.model_key, "").encode(), parts.model_log, upstream, known)
+        router = Router(key_of(files.model_key, "").encode(), parts.model_log, upstream, known)
         stack.push_async_callback(router.close)
-        model_socket = listen(str(driver.gateway), model_port or int(store.remembered("model_port") or 0))
-        stack.callback(model_socket.close)
-        store.remember("model_port", str(model_socket.getsockname()[1]))
-        where = Serving(f"http://{_LOOPBACK}:{api_port}", f"http://{driver.gateway}:{model_socket.getsockname()[1]}/v1")
+        model_socket = stack.enter_context(listen_again(store, "model_port", str(driver.gateway), model_port))
+        where = Serving(
+            api_url=f"http://{_LOOPBACK}:{port_of(api_socket)}",
+            model_base_url=f"http://{driver.gateway}:{port_of(model_socket)}/v1",
+        )
         program = object_store_program or (lambda: _NO_PROGRAM)
-        objects = ObjectStore(places, store, driver.gateway, OBJECT_STORE_PORT if model_port else 0, program)
+        objects = ObjectStore(files, store, driver.gateway, OBJECT_STORE_PORT if model_port else 0, program)
         stack.push_async_callback(objects.close)
         objects.open()
-        facts = _facts(places, where, driver)
+        facts = _facts(files, where, driver)
         if platform:
-            door = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
-            facts["platform_url"] = await stack.enter_async_context(door)
-        proxy = Proxy(_api(parts, api_port, facts, objects), store, parts.fleet.broker, parts.faults)
+            opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
+            facts["platform_url"] = await stack.enter_async_context(opened)
+        proxy = Proxy(_api(parts, port_of(api_socket), facts, objects), store, parts.fleet.broker, parts.faults)
         listeners = [
-            Listener(Edge(proxy, parts.faults), api_socket, proxy.upgrade),
+            Listener(SilenceLimit(proxy, parts.faults), api_socket, proxy.upgrade),
             Listener(router.app(), model_socket),
         ]
 
         ended = stop or asyncio.Event()
-        _end_on_signals(ended, by_signal=stop is None)
-        stack.callback(places.world.unlink, missing_ok=True)
-        await _run(listeners, ended, lambda: _announce(places, facts, where, serving))
+        if stop is None:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        stack.callback(files.world.unlink, missing_ok=True)
+        async with asyncio.TaskGroup() as group:
+            for listener in listeners:
+                group.create_task(listener.run_until_stopped())
+            # The sockets listen already: whoever connects now is answered as soon as the loop gets there.
+            write_object(files.world, facts)
+            log.info("world_serving", api=where.api_url, model=where.model_base_url)
+            if serving:
+                serving(where)
+            await ended.wait()
+            log.info("world_stopping")
+            for listener in listeners:
+                listener.stop()
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """What the handlers work on."""
+    """The parts that handlers use."""
 
     store: Store
     faults: Faults
@@ -162,7 +163,7 @@ class _Parts:
     model_log: ModelLog
 
 
-def _parts(store: Store, driver: HostDriver, api_key: str) -> _Parts:
+def _parts(store: Store, driver: Driver, api_key: str) -> _Parts:
     faults = Faults(store)
     webhooks = Webhooks(store, faults, functools.partial(address_of, driver))
     fleet = Fleet(store, driver, webhooks)
@@ -181,36 +182,27 @@ def _parts(store: Store, driver: HostDriver, api_key: str) -> _Parts:
 def vendor_routes(parts: _Parts, port: int) -> list[Route]:
     """Every call of the vendor's API, below its prefix."""
     store, fleet, faults = parts.store, parts.fleet, parts.faults
-    machines = Machines(store, fleet, faults, port)
-    actions = Actions(machines, store, fleet, parts.images, faults)
+    machines = Machines(store, fleet, parts.images, faults, port)
+
+    async def describe(_: Request) -> Response:
+        return JSONResponse(document(f"http://{_LOOPBACK}:{port}{PREFIX}"))
+
     return [
         *machines.routes(),
-        *actions.routes(),
-        *BackupsApi(machines, actions, store, parts.backups).routes(),
-        *vendor_api.Toolbox(machines, fleet.broker).routes(),
-        *vendor_api.ImagesApi(store, parts.images).routes(),
-        *vendor_api.TokensApi(store).routes(),
-        *KeysApi(store, parts.keys).routes(),
-        *WebhooksApi(store).routes(),
+        *BackupsApi(machines, store, parts.backups).routes(),
+        *ImagesApi(store, parts.images).routes(),
+        *ProxyTokens(store).routes(),
+        *parts.keys.routes(),
+        *parts.webhooks.routes(),
         *Account(store, faults).routes(),
-        Route("/openapi.json", _describe(f"http://{_LOOPBACK}:{port}{vendor_api.PREFIX}")),
+        Route("/openapi.json", describe),
     ]
 
 
-def all_vendor_routes(database: Path, driver: HostDriver) -> list[Route]:
-    """What a server of that world would serve; for holding its document to it."""
-    store = Store(database)
-    try:
+def all_vendor_routes(database: Path, driver: Driver) -> list[Route]:
+    """The routes that a server of that world would have; a test compares them with the OpenAPI document."""
+    with contextlib.closing(Store(database)) as store:
         return vendor_routes(_parts(store, driver, ""), 0)
-    finally:
-        store.close()
-
-
-def _describe(url: str) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(_: Request) -> Response:
-        return JSONResponse(document(url))
-
-    return answer
 
 
 def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore) -> Starlette:
@@ -219,8 +211,8 @@ def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectS
     own = _starlette(control.Control(store, fleet, faults, parts.model_log, parts.webhooks, facts, objects).routes())
     return _starlette(
         [
-            Mount(vendor_api.PREFIX, app=vendor_api.KeyCheck(Misbehaviour(vendor, faults, fleet), parts.keys)),
-            Mount(control.PREFIX, app=vendor_api.KeyCheck(own, parts.keys)),
+            Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, faults, fleet.names_of), parts.keys)),
+            Mount(control.PREFIX, app=KeyCheck(own, parts.keys)),
         ],
     )
 
@@ -230,41 +222,14 @@ def _starlette(routes: Sequence[BaseRoute]) -> Starlette:
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
-def _facts(places: Places, where: Serving, driver: HostDriver) -> dict[str, object]:
+def _facts(files: WorldFiles, where: Serving, driver: Driver) -> dict[str, object]:
     return {
         "api_url": where.api_url,
-        "api_key_file": str(places.api_key),
+        "api_key_file": str(files.api_key),
         "pid": os.getpid(),
         "model_base_url": where.model_base_url,
-        "model_secret_file": str(places.model_key),
+        "model_secret_file": str(files.model_key),
         "subnet": driver.subnet,
         "broker_address": str(driver.gateway),
         "daemon_port": DAEMON_PORT,
     }
-
-
-def _announce(
-    places: Places, facts: Mapping[str, object], where: Serving, serving: Callable[[Serving], None] | None
-) -> None:
-    write_object(places.world, facts)
-    log.info("world_serving", api=where.api_url, model=where.model_base_url)
-    if serving:
-        serving(where)
-
-
-async def _run(listeners: list[Listener], ended: asyncio.Event, announce: Callable[[], None]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for listener in listeners:
-            group.create_task(listener.run_until_stopped())
-        # The sockets listen already: whoever connects now is answered as soon as the loop gets there.
-        announce()
-        await ended.wait()
-        log.info("world_stopping")
-        for listener in listeners:
-            listener.stop()
-
-
-def _end_on_signals(ended: asyncio.Event, *, by_signal: bool) -> None:
-    if by_signal:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, ended.set)

@@ -1,1 +1,1 @@
-"""What the server remembers: its tables, the file that holds them, the account's API keys."""
+"""The server's database: its tables, and the file that holds them."""

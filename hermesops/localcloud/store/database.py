@@ -74,7 +74,7 @@ _INDEXES = {
     "tokens_expires_at": "tokens (expires_at)",
     "backups_machine": "backups (machine_id)",
 }
-"""What is looked for by something else than its id; each would be a walk through all rows."""
+"""For searches by something else than the id, which would read all rows."""
 
 
 class Store:
@@ -98,7 +98,7 @@ class Store:
             self._migrate()
         except sqlite3.OperationalError as error:
             if error.sqlite_errorname.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
-                # Nothing is wrong with the file; whoever purged the world for this would lose it for nothing.
+                # Nothing is wrong with the file; purging the world for this would be in vain.
                 raise UnavailableError(
                     f"the local world's file {self.path} cannot be used: {error}",
                     hint="make room, see that it may be written, and repeat the command",
@@ -170,12 +170,12 @@ class Store:
         return [row[0] for row in found]
 
     def coming(self) -> int:
-        """How many machines are ordered and not made yet."""
+        """The number of machines that are ordered and not made yet."""
         found = self._db.execute("SELECT count(*) FROM machines WHERE NOT made AND wanted != ?", (Wanted.DELETED,))
         return int(found.fetchone()[0])
 
     def free_number(self) -> int:
-        """The smallest machine number nobody has, not even one that is being removed."""
+        """The smallest machine number that no machine has, not even one that is being removed."""
         taken = {number for (number,) in self._db.execute("SELECT number FROM machines")}
         return next(number for number in range(1, len(taken) + 2) if number not in taken)
 

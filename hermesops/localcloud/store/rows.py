@@ -1,10 +1,24 @@
-"""What the server remembers: one dataclass per table, one field per column. Pure.
+"""The tables of the server's database, one dataclass each, one field per column; and the clock for their times.
 
 Times are ISO 8601 in UTC, so that they sort as text and go to the wire unchanged.
 """
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+
+EPOCH = "2026-01-01T00:00:00.000000Z"
+"""Creation time of what every world has from its beginning."""
+
+
+def now(*, plus_s: float = 0.0) -> str:
+    """ISO 8601 in UTC with microseconds, so that text order is time order."""
+    return (datetime.now(UTC) + timedelta(seconds=plus_s)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def seconds_until(moment: str) -> float:
+    """Seconds until a time in the format of ``now``; 0 for one that has passed."""
+    return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())
 
 
 class MachineStatus(StrEnum):
@@ -18,7 +32,7 @@ class MachineStatus(StrEnum):
 
 
 class Wanted(StrEnum):
-    """What the owner asked for last."""
+    """The owner's last order."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -41,7 +55,7 @@ class MachineRow:
     Attributes:
         number: See ``MachinePlan.number``; free again once the row is gone.
         status: What the API says; ``wanted`` is what was asked for, and the two may differ for a while.
-        made: The driver has made it; if it is absent afterwards, its disk is lost and nobody makes another.
+        made: The driver has made it; if it is absent afterwards, its disk is lost and is not replaced.
         reboot: A reboot was ordered and not done yet.
         pretends: A fault's name that changes what the API says of it; empty for none.
         env: JSON object of the machine's variables.
@@ -82,7 +96,7 @@ class MachineRow:
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """What callers and faults may call it."""
+        """The names that callers and faults may use."""
         return self.id, self.name, self.slug
 
 
@@ -108,7 +122,7 @@ class ImageRow:
 
 
 class BackupStatus(StrEnum):
-    """What is known of the vendor's: ``creating`` for long. The others are the data centre's underneath."""
+    """The vendor is known to say ``creating`` for long. The others are the data centre's underneath."""
 
     CREATING = "creating"
     AVAILABLE = "available"
@@ -205,17 +219,13 @@ class TokenRow:
 
 @dataclass(frozen=True)
 class FaultRow:
-    """One fault waiting to happen.
+    """One fault that may still strike; fields as in ``FaultOrder`` but for these.
 
     Attributes:
-        machine: Id, name or slug of the machine it is for; empty for any.
-        times: How often it will still happen; 0 for as often as it comes.
-        method: HTTP method it is for; empty for any.
-        path: Beginning of the path below ``/api/v1`` it is for, ``*`` for one part; empty for any.
+        times: How often it will still strike; 0 for as often as it comes.
         status: Status it answers, where its kind leaves that open.
         seconds: What its kind counts in seconds.
-        probability: That it strikes where it could; 0 and 1 are both always.
-        seed: Makes the draws repeatable.
+        probability: 0 and 1 are both always.
         draws: How many draws there were.
         until: When it ends by itself; empty for never.
     """
@@ -236,12 +246,7 @@ class FaultRow:
 
 @dataclass(frozen=True)
 class ModelRequestRow:
-    """One request to a model; no word of it.
-
-    Attributes:
-        id: Given by the database.
-        status: What the router answered.
-    """
+    """One request to a model, without its content; the database gives ids."""
 
     id: int | None
     instance: str

@@ -1,4 +1,4 @@
-"""The stand-in of the vendor's own program on a machine: toolbox and proxy traffic, over the machine's own address.
+"""The stand-in for the vendor's program on each machine: serves the toolbox and proxy traffic on the machine's address.
 
-Standard library only, and it imports nothing of ours: it is copied into every machine and runs there as root.
+Standard library only, nothing else of hermesops: it is copied onto every machine and runs there as root.
 """

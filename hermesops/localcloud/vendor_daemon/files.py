@@ -1,19 +1,19 @@
-"""Files for the toolbox: list, look, find, download, upload, move, change, delete. Bodies are streamed."""
+"""Files for the toolbox: list, find, download, upload, move, change, delete. Bodies are streamed."""
 
 import contextlib
 import errno
+import fnmatch
 import grp
 import os
 import pwd
 import shutil
-import socket
 import stat
 import time
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from . import multipart
-from .http import HttpError, Request, head
+from .http import ChunkedAnswer, HttpError, Request, boundary_of, first_part, head
 
 _PROTECTED = frozenset(
     {"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin"}
@@ -24,7 +24,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def path_of(given: object, key: str = "path") -> Path:
-    """An absolute path that somebody gave."""
+    """Check that a value is an absolute path, and normalise it."""
     if not isinstance(given, str) or not given.startswith("/") or "\0" in given:
         raise HttpError(400, "bad_request", f"{key} must be an absolute path")
     return Path(os.path.normpath(given))
@@ -50,7 +50,7 @@ def _mode(given: object, default: int) -> int:
 
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn the system's refusals into the toolbox's answers."""
+    """Turn errors of the operating system into answers of the toolbox."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -67,17 +67,17 @@ def translated(path: Path) -> Iterator[None]:
         raise HttpError(400, "failed", f"{path}: {error.strerror}") from error
 
 
+def name_of(look_up: Callable[[int], Sequence[object]], number: int) -> str:
+    """The name of a user or group; its number where it has none."""
+    try:
+        return str(look_up(number)[0])
+    except KeyError:
+        return str(number)
+
+
 def describe(path: Path) -> dict[str, object]:
-    """What one path is, without following a link."""
+    """The toolbox's description of a path; a link is not followed."""
     found = path.lstat()
-    try:
-        owner = pwd.getpwuid(found.st_uid).pw_name
-    except KeyError:
-        owner = str(found.st_uid)
-    try:
-        group = grp.getgrgid(found.st_gid).gr_name
-    except KeyError:
-        group = str(found.st_gid)
     return {
         "name": path.name,
         "path": str(path),
@@ -85,24 +85,20 @@ def describe(path: Path) -> dict[str, object]:
         "size": found.st_size,
         "mode": stat.filemode(found.st_mode),
         "mode_bits": f"{stat.S_IMODE(found.st_mode):o}",
-        "owner": owner,
-        "group": group,
-        "mod_time": _moment(found.st_mtime),
+        "owner": name_of(pwd.getpwuid, found.st_uid),
+        "group": name_of(grp.getgrgid, found.st_gid),
+        "mod_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.st_mtime)),
         "symlink_target": os.readlink(path) if stat.S_ISLNK(found.st_mode) else None,  # noqa: PTH115 - the text, not a Path
     }
 
 
 def _kind(mode: int) -> str:
-    """The vendor tells folders from all the rest; a link has a ``symlink_target`` besides."""
+    """The vendor knows folders and everything else; a link has a ``symlink_target`` besides."""
     return "dir" if stat.S_ISDIR(mode) else "file"
 
 
-def _moment(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
-
-
 def listing(query: dict[str, str]) -> dict[str, object]:
-    """The entries of a folder, ``depth`` levels deep (1 unless said)."""
+    """The entries of a folder, ``depth`` levels deep (1 by default)."""
     path = path_of(query.get("path"))
     depth = min(_MAX_DEPTH, max(1, number(query.get("depth"), 1)))
     with translated(path):
@@ -110,7 +106,7 @@ def listing(query: dict[str, str]) -> dict[str, object]:
 
 
 def number(given: str | None, default: int) -> int:
-    """A number that somebody gave, or not."""
+    """A decimal number from the query, or the default."""
     return int(given) if given and given.isdecimal() else default
 
 
@@ -125,7 +121,7 @@ def _walk(path: Path, depth: int) -> Iterator[dict[str, object]]:
 
 
 def info(query: dict[str, str]) -> dict[str, object]:
-    """What one path is."""
+    """Describe one path."""
     path = path_of(query.get("path"))
     with translated(path):
         return describe(path)
@@ -148,18 +144,14 @@ def download(request: Request) -> None:
         if not stat.S_ISREG(found.st_mode):
             raise HttpError(400, "not_a_file", f"{path} is not a regular file")
         if found.st_size == 0:
-            _send_unsized(request.connection, source.read())
+            data = source.read()  # files in /proc claim to be empty and are small
+            fields = {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))}
+            request.connection.sendall(head(200, fields) + data)
             return
         fields = {"Content-Type": "application/octet-stream", "Content-Length": str(found.st_size)}
         request.connection.sendall(head(200, fields))
         if request.connection.sendfile(source, 0, found.st_size) < found.st_size:
             raise ConnectionError(path)
-
-
-def _send_unsized(connection: socket.socket, data: bytes) -> None:
-    """Files of the kernel's (/proc) claim to be empty and are small: send what was read."""
-    fields = {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))}
-    connection.sendall(head(200, fields) + data)
 
 
 def upload(request: Request) -> dict[str, object]:
@@ -175,8 +167,8 @@ def upload(request: Request) -> dict[str, object]:
         if not overwrite and os.path.lexists(path):
             raise FileExistsError
         path.parent.mkdir(parents=True, exist_ok=True)
-        boundary = multipart.boundary_of(request.headers.get("content-type", ""))
-        pieces = multipart.first_part(request.body(), boundary) if boundary else request.body()
+        boundary = boundary_of(request.headers.get("content-type", ""))
+        pieces = first_part(request.body(), boundary) if boundary else request.body()
         size = _write(path, pieces, mode, overwrite=overwrite)
     return {"path": str(path), "name": path.name, "type": "file", "size": size}
 
@@ -287,3 +279,47 @@ def delete(query: dict[str, str]) -> dict[str, object]:
 def _refuse_protected(path: Path) -> None:
     if str(path) in _PROTECTED:
         raise HttpError(403, "protected", f"{path} is protected")
+
+
+def files_below(path: Path, include: str = "*") -> Iterator[Path]:
+    """The regular files below a folder whose name fits, in order; ``path`` itself where it is a file."""
+    if path.is_file():
+        yield path
+        return
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(fnmatch.filter(names, include)):
+            file = Path(folder, name)
+            if file.is_file() and not file.is_symlink():
+                yield file
+
+
+class _ZipSink:
+    """The target of ``zipfile``: it cannot seek, so sizes follow each file."""
+
+    def __init__(self, answer: ChunkedAnswer) -> None:
+        self._answer = answer
+
+    def write(self, data: bytes) -> int:
+        self._answer.send(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: ``write`` has sent everything."""
+
+
+def bulk_download(request: Request) -> None:
+    """Send the files of ``paths``, and those below folders among them, under their own paths."""
+    given = request.json().get("paths")
+    if not isinstance(given, list) or not given:
+        raise HttpError(400, "bad_request", "paths must be a list of paths")
+    paths = [path_of(each, "paths") for each in given]
+    for path in paths:
+        with translated(path):
+            path.stat()
+    answer = ChunkedAnswer(request.connection, "application/zip")
+    with zipfile.ZipFile(_ZipSink(answer), "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[call-overload]
+        for path in paths:
+            for file in files_below(path):
+                archive.write(file, str(file).lstrip("/"))
+    answer.close()

@@ -1,4 +1,4 @@
-"""Just enough HTTP/1.1 for one trusted peer: keep-alive, streamed bodies both ways, CONNECT.
+"""Just enough HTTP/1.1 for one trusted peer: keep-alive, bodies streamed both ways, multipart uploads, CONNECT.
 
 The library's server is not used because it parses headers with the e-mail package and cannot hand over the raw
 connection; the daemon must start in milliseconds and stay small.
@@ -52,7 +52,7 @@ class Hangup(Exception):  # noqa: N818 - the peer going away is an event, not a 
 
 @dataclass
 class Request:
-    """One request; the body is read by whoever serves it."""
+    """One request; its body is read by its handler."""
 
     method: str
     target: str
@@ -92,7 +92,7 @@ class Request:
                 yield piece
 
     def discard_body(self) -> bool:
-        """Skip what nobody read; False when the connection cannot be used again."""
+        """Skip the rest of the body; False when the connection cannot be used again."""
         if self._ended:
             return True
         if self._continue_pending:
@@ -117,7 +117,7 @@ class Request:
         return value
 
     def asked(self) -> dict[str, object]:
-        """What a call asks for that takes it from the query, as the vendor's own client sends it, or from the body."""
+        """Parameters that may be in the query, as the vendor's own client sends them, or in the body."""
         return {**self.json(), **self.query}
 
     def _take(self, count: int) -> bytes:
@@ -210,3 +210,47 @@ class ChunkedAnswer:
     def close(self) -> None:
         """Say that it is complete."""
         self._connection.sendall(b"0\r\n\r\n")
+
+
+_HEAD_LIMIT = 16 * 1024
+
+
+def boundary_of(content_type: str) -> bytes:
+    """The line that parts the body; empty when the body is no multipart."""
+    kind, _, rest = content_type.partition(";")
+    if kind.strip().lower() != "multipart/form-data":
+        return b""
+    for parameter in rest.split(";"):
+        name, _, value = parameter.strip().partition("=")
+        if name.lower() == "boundary" and value:
+            return b"--" + value.strip('"').encode("latin-1")
+    raise HttpError(400, "bad_request", "multipart without a boundary")
+
+
+def first_part(pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:
+    """The content of the first part; the rest is read and dropped.
+
+    Raises:
+        HttpError: 400, the body ends before the part does.
+    """
+    held = b""
+    for piece in pieces:
+        held += piece
+        if b"\r\n\r\n" in held or len(held) > _HEAD_LIMIT:
+            break
+    part_head, _, held = held.partition(b"\r\n\r\n")
+    if not part_head.startswith(boundary):
+        raise HttpError(400, "bad_request", "the body does not begin with its boundary")
+    end = b"\r\n" + boundary
+    while end not in held:
+        # The boundary may lie across two pieces: as much as could be its beginning is held back.
+        sure, held = held[: -len(end)], held[-len(end) :]
+        if sure:
+            yield sure
+        piece = next(pieces, b"")
+        if not piece:
+            raise HttpError(400, "bad_request", "the body ends within a part")
+        held += piece
+    yield held.partition(end)[0]
+    for _ in pieces:
+        pass

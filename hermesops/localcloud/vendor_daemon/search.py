@@ -1,8 +1,6 @@
 """Searches and replaces in files for the toolbox, by regular expression, line by line and file by file."""
 
-import fnmatch
 import itertools
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +11,7 @@ from .http import HttpError
 _MAX_RESULTS = 1000
 _LONGEST_LINE = 500
 _LARGEST = 16 * 1024 * 1024
-"""Bytes of a file beyond which it is passed over: whoever looks for words does not mean it."""
+"""Bytes of a file beyond which it is skipped: it is hardly text."""
 
 
 def find(query: dict[str, str]) -> dict[str, object]:
@@ -29,7 +27,7 @@ def find(query: dict[str, str]) -> dict[str, object]:
         path.stat()
     found = (
         {"file": str(file), "line": number, "content": line[:_LONGEST_LINE]}
-        for file in files_below(path, include)
+        for file in files.files_below(path, include)
         for number, line in _lines(file)
         if pattern.search(line)
     )
@@ -66,19 +64,6 @@ def _pattern(given: object) -> re.Pattern[str]:
         return re.compile(given)
     except re.error as error:
         raise HttpError(400, "bad_request", f"pattern: {error}") from error
-
-
-def files_below(path: Path, include: str = "*") -> Iterator[Path]:
-    """The regular files below a folder whose name fits, in order; ``path`` itself where it is a file."""
-    if path.is_file():
-        yield path
-        return
-    for folder, folders, names in os.walk(path):
-        folders.sort()
-        for name in sorted(fnmatch.filter(names, include)):
-            file = Path(folder, name)
-            if file.is_file() and not file.is_symlink():
-                yield file
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:

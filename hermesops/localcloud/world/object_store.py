@@ -6,30 +6,28 @@ Machines reach S3 on their gateway; IAM listens on loopback alone. It must not k
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any
 
 import httpx
 import structlog
 
 from hermesops.errors import HermesError, RefusedError
-from hermesops.localcloud.server.listener import listen
+from hermesops.localcloud.server.background import run_child
+from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.world.child_process import run_child
-from hermesops.localcloud.world.layout import Places
-from hermesops.localcloud.world.private_files import write_private
+from hermesops.localcloud.world.files import WorldFiles, write_private
 from hermesops.waiting import Pending, pause, until
 
 REGION = "us-east-1"
-"""What versitygw's IAM signs with; a local store has no other."""
+"""The region that versitygw's IAM signs with; a local store has no other."""
 
 _HEALTH = "/hermesops-health"
 _START_S = 60.0
 _LOOK_EVERY_S = 0.05
 _RESTART_AFTER_S = 1.0
-_WANTED, _PORT, _IAM_PORT = "object_store", "object_store_port", "iam_port"
+_WANTED = "object_store"
 _LOOPBACK = "127.0.0.1"
 
 log = structlog.get_logger()
@@ -37,7 +35,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class ObjectStoreFacts:
-    """Where a running object store is.
+    """The endpoints of a running object store.
 
     Attributes:
         endpoint: S3, for this computer and for machines.
@@ -55,17 +53,17 @@ class ObjectStore:
     """Runs versitygw, once somebody has asked for it.
 
     Args:
-        places: The world's files.
-        store: Remembers that it was asked for, and on which ports it is.
+        files: The world's.
+        store: Remembers that it was asked for, and its ports.
         gateway: Where machines find this computer.
         port: Of S3; 0 takes last time's, at first any free one.
-        program: Says where versitygw is. Whoever asks for the store does not choose what is run as root.
+        program: Gives the path of versitygw. Callers that ask for the store do not choose what is run as root.
     """
 
     def __init__(
-        self, places: Places, store: Store, gateway: IPv4Address, port: int, program: Callable[[], Path]
+        self, files: WorldFiles, store: Store, gateway: IPv4Address, port: int, program: Callable[[], Path]
     ) -> None:
-        self._places = places
+        self._files = files
         self._store = store
         self._gateway = gateway
         self._port = port
@@ -88,7 +86,10 @@ class ObjectStore:
         """
         async with self._starting:
             if self.facts is None:
-                self.facts = await self._start(_required(self._program()))
+                program = self._program()
+                if not program.is_file():
+                    raise RefusedError(f"no program {program}", hint="the same command again builds it")
+                self.facts = await self._start(program)
                 self._store.remember(_WANTED, "yes")
             return self.facts
 
@@ -99,24 +100,23 @@ class ObjectStore:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
 
-    def as_json(self) -> dict[str, Any] | None:
-        """Where it is; ``None`` while it does not run."""
-        return asdict(self.facts) if self.facts else None
-
     async def _resume(self) -> None:
         try:
             await self.start()
-        except HermesError as failure:  # machines run without it, and whoever needs it next is told
+        except HermesError as failure:  # machines run without it, and the next command that needs it reports it
             log.warning("object_store_not_started", reason=failure.message)
 
     async def _start(self, program: Path) -> ObjectStoreFacts:
-        folder = self._places.object_store
+        folder = self._files.object_store
         kept = {name: folder / name for name in ("data", "versions", "iam")}
         for one in kept.values():
             one.mkdir(parents=True, exist_ok=True, mode=0o700)
-        environment = _root_of(self._places.object_store_key)
-        s3 = f"{self._gateway}:{self._port_of(str(self._gateway), _PORT, self._port)}"
-        iam = f"{_LOOPBACK}:{self._port_of(_LOOPBACK, _IAM_PORT, 0)}"
+        environment = _root_of(self._files.object_store_key)
+        with (
+            listen_again(self._store, "object_store_port", str(self._gateway), self._port) as s3_socket,
+            listen_again(self._store, "iam_port", _LOOPBACK, 0) as iam_socket,
+        ):  # they only find out which ports are free
+            s3, iam = f"{self._gateway}:{port_of(s3_socket)}", f"{_LOOPBACK}:{port_of(iam_socket)}"
         # An abstract socket has no file to be left behind, and its path may not be too long. Nobody else can have
         # taken a name that did not exist a moment ago.
         private = f"@hermesops-{secrets.token_hex(16)}"
@@ -127,7 +127,7 @@ class ObjectStore:
             )
         ]
         try:
-            await _answers(iam)  # S3 waits two seconds before it looks for an IAM a second time
+            await _answers(iam)  # S3 waits two seconds before it asks for an IAM a second time
             posix = ["posix", "--versioning-dir", str(kept["versions"]), str(kept["data"])]
             tasks.append(self._keep([*common, "--port", s3, "--iam-standalone-endpoint", private, *posix], environment))
             await _answers(s3)
@@ -135,14 +135,7 @@ class ObjectStore:
             for task in tasks:
                 task.cancel()
             raise
-        return ObjectStoreFacts(f"http://{s3}", f"http://{iam}", REGION, str(self._places.object_store_key))
-
-    def _port_of(self, address: str, name: str, wanted: int) -> int:
-        port = wanted or int(self._store.remembered(name) or 0)
-        with listen(address, port) as free:
-            port = int(free.getsockname()[1])
-        self._store.remember(name, str(port))
-        return port
+        return ObjectStoreFacts(f"http://{s3}", f"http://{iam}", REGION, str(self._files.object_store_key))
 
     def _keep(self, command: Sequence[str], environment: Mapping[str, str]) -> asyncio.Task[None]:
         keeper = asyncio.create_task(self._run(command, environment), name=f"keep {command[0]}")
@@ -152,16 +145,10 @@ class ObjectStore:
     async def _run(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Keep a child running: one that ends is started again."""
         while True:
-            with (self._places.object_store / "log").open("ab") as output:
+            with (self._files.object_store / "log").open("ab") as output:
                 code = await run_child(command, env=environment, stdout=output, stderr=output)
             log.warning("object_store_ended", exit_code=code)
             await pause(_RESTART_AFTER_S)
-
-
-def _required(program: Path) -> Path:
-    if not program.is_file():
-        raise RefusedError(f"no program {program}", hint="the same command again builds it")
-    return program
 
 
 async def _answers(where: str) -> None:

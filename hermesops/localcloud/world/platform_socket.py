@@ -1,7 +1,7 @@
-"""The door at which machines find the platform's service: its socket is ours, the service comes with the first knock.
+"""The socket at which machines find the platform's service, which is started by the first connection.
 
-So a world whose machines ask for nothing pays for no service. It must not know what the service is; it is told a
-command that takes ``--socket`` and the number of a listening socket.
+So a world whose machines ask for nothing pays for no service. What the service is stays unknown here: it is a command
+that takes ``--socket`` and the number of a listening socket.
 """
 
 import asyncio
@@ -13,20 +13,19 @@ from ipaddress import IPv4Address
 
 import structlog
 
-from hermesops.localcloud.server.listener import listen
+from hermesops.localcloud.server.background import run_child
+from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.world.child_process import run_child
 from hermesops.waiting import pause
 
 _AGAIN_AFTER_S = 1.0
-_PORT = "platform_port"
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class Service:
-    """How the platform's service is started.
+    """The command of the platform's service.
 
     Attributes:
         command: Takes ``--socket`` and a number besides.
@@ -39,67 +38,40 @@ class Service:
 
 @contextlib.asynccontextmanager
 async def opened(service: Service, store: Store, gateway: IPv4Address, port: int) -> AsyncIterator[str]:
-    """Have a door; where machines find it.
+    """Listen for machines while the block lasts; gives the URL at which machines find the service.
 
     Args:
-        service: What answers.
+        service: Started at the first connection, and again at the next one after it has ended.
         store: Remembers the port.
         gateway: Where machines find this computer.
         port: 0 takes last time's, at first any free one.
     """
-    with listen(str(gateway), port or int(store.remembered(_PORT) or 0)) as listener:
-        port = int(listener.getsockname()[1])
-        store.remember(_PORT, str(port))
-        door = PlatformDoor(listener, service)
-        door.open()
+    with listen_again(store, "platform_port", str(gateway), port) as listener:
+        keeper = asyncio.create_task(_keep(listener, service), name="keep the platform's service")
         try:
-            yield f"https://{gateway}:{port}"
+            yield f"https://{gateway}:{port_of(listener)}"
         finally:
-            await door.close()
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
 
 
-class PlatformDoor:
-    """Starts the service at the first connection, and again at the next one after it has ended.
+async def _keep(listener: socket.socket, service: Service) -> None:
+    while True:
+        await _connection(listener)
+        log.info("platform_service_started")
+        # It logs to the server's own log.
+        command = [*service.command, "--socket", str(listener.fileno())]
+        code = await run_child(command, env=service.environment, pass_fds=[listener.fileno()])
+        log.warning("platform_service_ended", exit_code=code)
+        await pause(_AGAIN_AFTER_S)
 
-    Args:
-        listener: Listens, and does not block; connections wait in it until the service takes them.
-        service: What answers.
-    """
 
-    def __init__(self, listener: socket.socket, service: Service) -> None:
-        self._listener = listener
-        self._service = service
-        self._keeper: asyncio.Task[None] | None = None
-
-    def open(self) -> None:
-        """Wait for the first knock."""
-        self._keeper = asyncio.create_task(self._keep(), name="keep the platform's service")
-
-    async def close(self) -> None:
-        """End the service."""
-        if self._keeper:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
-
-    async def _keep(self) -> None:
-        while True:
-            await self._knock()
-            log.info("platform_service_started")
-            code = await self._serve()
-            log.warning("platform_service_ended", exit_code=code)
-            await pause(_AGAIN_AFTER_S)
-
-    async def _knock(self) -> None:
-        loop = asyncio.get_running_loop()
-        knocked = asyncio.Event()
-        loop.add_reader(self._listener, knocked.set)
-        try:
-            await knocked.wait()
-        finally:
-            loop.remove_reader(self._listener)
-
-    async def _serve(self) -> int:
-        # Its log is ours.
-        socket = self._listener.fileno()
-        command = [*self._service.command, "--socket", str(socket)]
-        return await run_child(command, env=self._service.environment, pass_fds=[socket])
+async def _connection(listener: socket.socket) -> None:
+    """Wait for a connection; it waits in the listener until the service takes it."""
+    loop = asyncio.get_running_loop()
+    connected = asyncio.Event()
+    loop.add_reader(listener, connected.set)
+    try:
+        await connected.wait()
+    finally:
+        loop.remove_reader(listener)

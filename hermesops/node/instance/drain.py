@@ -1,8 +1,8 @@
-"""``drain`` and ``undrain``: an agent that finishes what it is at and takes nothing new.
+"""``drain`` and ``undrain``: an agent finishes its work and accepts nothing new.
 
 Source: ``gateway/drain_control.py`` of hermes-agent 0.19.0. It reads the marker once a second, refuses new turns while
-it is there and holds cron jobs back, which run afterwards. ``active_agents`` counts turns, API runs and cron jobs
-under way, and for a moment misses one that is just beginning: open connections tell of that.
+it is there and holds cron jobs back, which run afterwards. ``active_agents`` counts running turns, API runs and cron
+jobs, and for a moment misses one that is just beginning: open connections show that.
 """
 
 import json
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hermesops.node.errors import NodeError, NotReadyError
-from hermesops.node.instance import fencing_token
-from hermesops.node.instance.agent import cron_jobs, gateway
+from hermesops.node.instance import fencing
+from hermesops.node.instance.agent import gateway
 from hermesops.node.instance.agent.installation import Agent, agent_of, is_running
 from hermesops.node.instance.personalise import stored_payload
 from hermesops.node.layout import DRAIN_MARKER
@@ -22,8 +22,8 @@ _EVERY_S = 0.25
 _DUE_S = 75.0
 """A job that is due is dispatched within the minute of the agent's ticker."""
 
-_GLANCE_S = 2.0
-"""Seconds that an agent has to say what it is at where nobody waits for it to finish."""
+_STATUS_S = 2.0
+"""Seconds that an agent has to report its work to ``status``."""
 
 _MOST = 1_000_000
 """More runs than any machine has."""
@@ -33,76 +33,67 @@ _SETTLED_S = 1.5
 
 
 def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) -> tuple[dict[str, Any], bool]:
-    """Have the agent finish what it is at; what it is still at when the time is up, and whether that is nothing.
+    """Let the agent finish its work; what is left of it when the time is up, and whether that is nothing.
 
-    The marker stays either way: a gateway that was not drained goes on draining until ``undrain``.
-
-    Args:
-        machine: Which.
-        deadline_s: Seconds it may take.
-        lease: Under which this is done.
+    The marker stays either way: a gateway that was not drained continues to drain until ``undrain``.
 
     Raises:
-        NotReadyError: The gateway runs, and does not say what it is at.
+        NotReadyError: The gateway runs, and does not report its work.
     """
     started = machine.system.monotonic()
     with machine.files.locked(machine.layout.lock):
-        fencing_token.admit(machine, lease)
+        fencing.admit(machine, lease)
         agent = agent_of(machine)
         busy = finish_work(machine, agent, deadline_s=deadline_s)
     drained = is_idle(busy)
     return {"drained": drained, "busy": busy, "seconds": round(machine.system.monotonic() - started, 3)}, drained
 
 
-def _never() -> bool:
-    return False
-
-
 def finish_work(
-    machine: Machine, agent: Agent, *, deadline_s: float, is_cancelled: Callable[[], bool] = _never
+    machine: Machine, agent: Agent, *, deadline_s: float, is_cancelled: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Have the agent take nothing new, and wait until it is at nothing; what it is at in the end.
+    """Let the agent accept nothing new, and wait until it has finished its work; what is left of that.
 
-    The caller holds the machine's lock.
-
-    Args:
-        machine: Which.
-        agent: Its.
-        deadline_s: Seconds it may take.
-        is_cancelled: Asked meanwhile whether to wait no longer.
+    The caller holds the machine's lock; ``is_cancelled`` is asked meanwhile whether to wait no longer.
     """
-    started = machine.system.monotonic()
-    is_nobodys = machine.files.read(machine.layout.identity) is None
-    if is_nobodys or not is_running(machine, agent):
+    system, started = machine.system, machine.system.monotonic()
+    is_unassigned = machine.files.read(machine.layout.identity) is None
+    if is_unassigned or not is_running(machine, agent):
         return {"runs": 0, "connections": 0, "cron_due": 0}
-    due_until = started + min(deadline_s / 2, _DUE_S)
-    _await_due(machine, agent, lambda: is_cancelled() or machine.system.monotonic() >= due_until)
+    key, due_until = _key(machine), started + min(deadline_s / 2, _DUE_S)
+    while _due(machine, agent, key) and not is_cancelled() and system.monotonic() < due_until:
+        system.sleep(_EVERY_S * 4)
     with machine.files.opened_folder(agent.home.path) as folder:
         machine.files.write(folder, DRAIN_MARKER, json.dumps({"action": "drain"}).encode(), agent.home.access)
-    machine.system.sleep(_SETTLED_S)
-    return _finish(machine, agent, lambda: is_cancelled() or machine.system.monotonic() >= started + deadline_s)
+    system.sleep(_SETTLED_S)
+    while True:
+        busy = {**_work(machine, agent, key), "cron_due": _due(machine, agent, key)}
+        is_over = is_cancelled() or system.monotonic() >= started + deadline_s
+        if is_idle(busy) or is_over or not is_running(machine, agent):
+            return busy
+        system.sleep(_EVERY_S)
 
 
-def under_way(machine: Machine) -> dict[str, int] | None:
-    """What a user's agent that runs is at just now, which nothing is done about; ``None`` where it does not say.
+def work(machine: Machine) -> dict[str, int] | None:
+    """The present work of a user's running agent; ``None`` where it does not report it.
 
-    It never keeps anybody from looking at the machine: the agent may answer anything, and take its time.
+    It never fails: the agent may answer anything, and take its time.
     """
     try:
-        return _at_work(machine, agent_of(machine), _key(machine), timeout_s=_GLANCE_S)
-    except Exception:  # noqa: BLE001 - whatever it answers, the rest of the look stands
+        return _work(machine, agent_of(machine), _key(machine), timeout_s=_STATUS_S)
+    except Exception:  # noqa: BLE001 - whatever it answers, the rest of the status stands
         return None
 
 
 def is_idle(busy: Mapping[str, int]) -> bool:
-    """Whether nothing would be cut off; a job that came due meanwhile waits for the gateway that comes next."""
+    """Whether nothing would be interrupted; a job that came due meanwhile waits for the next gateway."""
     return not busy["runs"] and not busy["connections"]
 
 
 def undrain(machine: Machine, *, lease: FencingToken | None) -> dict[str, Any]:
-    """Have the agent take turns again."""
+    """Let the agent take turns again."""
     with machine.files.locked(machine.layout.lock):
-        fencing_token.admit(machine, lease)
+        fencing.admit(machine, lease)
         machine.remove(agent_of(machine).home.path / DRAIN_MARKER)
     return {"drained": False}
 
@@ -116,37 +107,13 @@ def is_draining(machine: Machine) -> bool:
         return False
 
 
-def _await_due(machine: Machine, agent: Agent, is_over: Callable[[], bool]) -> None:
-    while _due(machine, agent, _key(machine)) and not is_over():
-        machine.system.sleep(_EVERY_S * 4)
-
-
-def _finish(machine: Machine, agent: Agent, is_over: Callable[[], bool]) -> dict[str, int]:
-    key = _key(machine)
-    while True:
-        busy = _busy(machine, agent, key)
-        if is_idle(busy) or is_over() or not is_running(machine, agent):
-            return busy
-        machine.system.sleep(_EVERY_S)
-
-
-def _busy(machine: Machine, agent: Agent, key: str) -> dict[str, int]:
-    return {**_at_work(machine, agent, key), "cron_due": _due(machine, agent, key)}
-
-
-def _at_work(machine: Machine, agent: Agent, key: str, *, timeout_s: float = 5.0) -> dict[str, int]:
-    runs = _runs(machine, agent, key, timeout_s=timeout_s)
-    return {"runs": runs, "connections": machine.system.connections(agent.base.port)}
-
-
-def _runs(machine: Machine, agent: Agent, key: str, *, timeout_s: float) -> int:
+def _work(machine: Machine, agent: Agent, key: str, *, timeout_s: float = 5.0) -> dict[str, int]:
     answer = machine.system.ask(agent.base.port, "/health/detailed", key=key, timeout_s=timeout_s)
-    if not isinstance(answer.body, dict):
-        if gateway.look(machine.system, agent.base.unit).is_running:
-            raise NotReadyError(f"the gateway does not say what it is at: {answer}")
-        return 0
     queues = answer.part("readiness", "checks", "background_queues")
-    return max(_count(answer.body.get("active_agents")), _count(queues.get("active_api_runs")))
+    runs = max(_count(answer.part().get("active_agents")), _count(queues.get("active_api_runs")))
+    if not isinstance(answer.body, dict) and is_running(machine, agent):
+        raise NotReadyError(f"the gateway does not report its work: {answer}")
+    return {"runs": runs, "connections": machine.system.connections(agent.base.port)}
 
 
 def _count(value: object) -> int:
@@ -154,7 +121,7 @@ def _count(value: object) -> int:
 
 
 def _due(machine: Machine, agent: Agent, key: str) -> int:
-    return len(cron_jobs.overdue(machine.system, agent.base.port, key) or ())
+    return len(gateway.overdue_jobs(machine.system, agent.base.port, key) or ())
 
 
 def _key(machine: Machine) -> str:

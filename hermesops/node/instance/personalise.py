@@ -1,6 +1,6 @@
-"""Turn a machine without a user into a user's agent, or bring an agent's managed files up to date.
+"""``personalise``, ``configure`` and ``warm``: write an instance's files, and start its gateway.
 
-Every step looks before it changes, so the whole may be killed anywhere and run again. The identity is written last:
+Every step checks before it changes, so all of it may be killed anywhere and run again. The identity is written last:
 until then the gateway's unit does not start.
 """
 
@@ -13,22 +13,17 @@ from typing import Any
 from urllib.parse import quote
 
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
-from hermesops.node.instance import fence, fencing_token, render, volume, warm
+from hermesops.node.instance import certificate, fencing, render, volume, warm
 from hermesops.node.instance.agent import gateway
-from hermesops.node.instance.agent.api import Answer
-from hermesops.node.instance.agent.base_config import Base
-from hermesops.node.instance.agent.installation import Agent, account
-from hermesops.node.instance.identity import certificate
+from hermesops.node.instance.agent.installation import Agent, Base, account
 from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import MAX_PAYLOAD_BYTES, FencingToken, Payload, identity_from_json
-from hermesops.node.release.slots.links import base_of
+from hermesops.node.release.slots.slot import base_of
 from hermesops.node.state.backup import settle
 from hermesops.node.state.contents import OURS
 from hermesops.node.system.as_user import AgentHome
-from hermesops.node.system.files import Access
-
-_PRIVATE = Access(0o600)
+from hermesops.node.system.files import PRIVATE, Access
 
 
 @dataclass
@@ -36,8 +31,8 @@ class Outcome:
     """What was done.
 
     Attributes:
-        changed: Files that differ from before, and ``gateway`` when it was started or restarted.
-        healthy: Whether the gateway answered that all is well within the time allowed.
+        changed: Files that were changed, and ``gateway`` when it was started or restarted.
+        healthy: Whether the gateway was healthy within the time allowed.
     """
 
     changed: list[str] = field(default_factory=list)
@@ -50,18 +45,14 @@ class Outcome:
 def personalise(
     machine: Machine, path: Path, *, wait_s: float, replace_instance: str = "", lease: FencingToken | None = None
 ) -> Outcome:
-    """Apply an uploaded payload and start the gateway, or restart it when what it has read has changed.
+    """Apply an uploaded payload, and start the gateway, or restart it where its files have changed.
 
-    Args:
-        machine: Which.
-        path: The payload; the file is gone afterwards, whatever happens.
-        wait_s: Seconds the gateway may take to become healthy; 0 does not start it.
-        replace_instance: Id of the instance this machine may stop being.
-        lease: Under which this is done.
+    The file is gone afterwards, whatever happens. ``wait_s`` is how long the gateway may take to become healthy; 0 does
+    not start it. ``replace_instance`` is the instance that this machine may stop being.
 
     Raises:
-        BadRequestError: The payload is not one.
-        RefusedError: It is older than what is here, or another instance's.
+        BadRequestError: The payload is malformed.
+        RefusedError: It is older than the present one, or another instance's.
         OutrankedError: The lease was taken over.
         NotReadyError: The machine is not prepared, or the gateway did not become healthy.
     """
@@ -70,39 +61,43 @@ def personalise(
     with machine.files.locked(machine.layout.lock):
         base = base_of(machine)
         _guard(machine, payload, replace_instance)
-        fence.refuse(machine, payload.identity)
-        fencing_token.admit(machine, lease, replaces=bool(replace_instance))
+        fencing.refuse_fenced(machine, payload.identity)
+        fencing.admit(machine, lease, replaces=bool(replace_instance))
         if payload.credential:
             certificate.put(machine, payload.credential)
-        # Not kept with the rest: it is replaced by itself, and the payload's digest must not change with it.
+        # Not stored with the rest: it is renewed, and the payload's digest must not change with it.
         return _apply(machine, base, replace(payload, credential=None), wait_s=wait_s, started=started)
 
 
 def configure(machine: Machine, *, wait_s: float, lease: FencingToken | None = None) -> Outcome:
-    """Render the managed files again from the stored payload and today's base configuration.
+    """Render the managed files again from the stored payload and the present base configuration.
 
     A fenced machine's gateway stays down.
 
     Raises:
-        NotReadyError: This machine belongs to nobody yet.
+        NotReadyError: This machine has no instance yet.
         OutrankedError: The lease was taken over.
     """
     started = machine.system.monotonic()
     with machine.files.locked(machine.layout.lock):
         payload = stored_payload(machine)
-        fencing_token.admit(machine, lease)
+        fencing.admit(machine, lease)
         base = base_of(machine)
-        fenced = fence.is_fenced(machine)
+        fenced = fencing.is_fenced(machine)
         outcome = _apply(machine, base, payload, wait_s=0.0 if fenced else wait_s, started=started)
         outcome.gateway = "fenced" if fenced else outcome.gateway
         return outcome
 
 
 def stored_payload(machine: Machine) -> Payload:
-    """The payload this machine was last given."""
+    """The payload this machine received last.
+
+    Raises:
+        NotReadyError: It has no instance yet.
+    """
     data = machine.files.read(machine.layout.payload)
     if data is None or machine.files.read(machine.layout.identity) is None:
-        raise NotReadyError("this machine belongs to nobody yet: personalise it first")
+        raise NotReadyError("this machine has no instance yet: personalise it first")
     return Payload.from_json(data)
 
 
@@ -129,7 +124,7 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
     applied = _applied(machine, payload)
     furnish_home(machine, base, payload, Access(0o600, owner.uid, owner.gid), applied, outcome)
     _record(machine, payload, applied, outcome)
-    fence.lift(machine, payload.identity)
+    fencing.lift_fence(machine, payload.identity)
     if wait_s > 0:
         start_gateway(machine, base, payload, outcome, wait_s=wait_s)
         was_restarted = outcome.gateway != "left alone"
@@ -140,13 +135,16 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
                 warm.take_turn(machine, base, payload.secrets.api_server_key)
             machine.remove(machine.layout.unread)
         _make_cron_jobs(machine, base, payload, applied, outcome)
-        _forget_former(machine, home)
+        with machine.files.opened_folder(home.path) as folder:
+            kept = machine.files.exists(folder, OURS.decode())
+        if kept:  # by a restore, of the state before it: the agent is healthy with the new one
+            machine.state.forget(home)
     outcome.seconds = round(machine.system.monotonic() - started, 3)
     return outcome
 
 
 def write_managed(machine: Machine, config: bytes, environment: bytes, gid: int, outcome: Outcome) -> None:
-    """Write what is managed, and note that the gateway has to be restarted unless it comes to it by itself."""
+    """Write the managed files, and note whether the gateway must restart, or take a turn, to read them."""
     shared = Access(0o640, 0, gid)
     wanted = {machine.layout.managed / "config.yaml": config, machine.layout.managed / ".env": environment}
     outdated = {path: data for path, data in wanted.items() if machine.files.differs(path, data, shared)}
@@ -154,10 +152,10 @@ def write_managed(machine: Machine, config: bytes, environment: bytes, gid: int,
     # Before the first write: killed between here and the restart, or the turn, the next run must still do it.
     if warm.is_warm(machine):
         if not all(warm.is_hot(before[path], data) for path, data in outdated.items()):
-            machine.files.write_if_changed(machine.layout.stale, b"", _PRIVATE)
+            machine.files.write_if_changed(machine.layout.stale, b"", PRIVATE)
     elif outdated:
         is_token = all(warm.is_only_token(before[path], data) for path, data in outdated.items())
-        machine.files.write_if_changed(machine.layout.unread if is_token else machine.layout.stale, b"", _PRIVATE)
+        machine.files.write_if_changed(machine.layout.unread if is_token else machine.layout.stale, b"", PRIVATE)
     for path, data in outdated.items():
         machine.files.write_if_changed(path, data, shared)
         outcome.changed.append(str(path))
@@ -172,7 +170,7 @@ def _applied(machine: Machine, payload: Payload) -> dict[str, Any]:
 def furnish_home(
     machine: Machine, base: Base, payload: Payload, access: Access, applied: dict[str, Any], outcome: Outcome
 ) -> None:
-    """Put into the agent's home what a user finds there at first."""
+    """Write the first files of the agent's home: the user's configuration and persona."""
     home = machine.layout.home(base.home)
     personality = payload.settings.personality
     digest = hashlib.sha256(personality.encode()).hexdigest()
@@ -180,7 +178,7 @@ def furnish_home(
         if not machine.files.exists(folder, "config.yaml"):
             machine.files.write(folder, "config.yaml", render.user_config(base), access)
             outcome.changed.append(str(home / "config.yaml"))
-        # Given once: what the agent or its user makes of it later is theirs, until another text is chosen.
+        # Written once: afterwards it is the agent's and its user's to change, until another text is chosen.
         if personality and applied.get("personality") != digest:
             machine.files.write(folder, "SOUL.md", personality.encode(), access)
             outcome.changed.append(str(home / "SOUL.md"))
@@ -193,18 +191,18 @@ def _record(machine: Machine, payload: Payload, applied: dict[str, Any], outcome
         (machine.layout.payload, payload.to_json()),
         (machine.layout.identity, json.dumps(asdict(payload.identity), sort_keys=True).encode()),
     ):
-        if machine.files.write_if_changed(path, data, _PRIVATE):
+        if machine.files.write_if_changed(path, data, PRIVATE):
             outcome.changed.append(str(path))
 
 
 def start_gateway(machine: Machine, base: Base, payload: Payload, outcome: Outcome, *, wait_s: float) -> None:
-    """Start the gateway, or restart one that runs with older files, and wait until it is well.
+    """Start the gateway, or restart one that runs with older files, and wait until it is healthy.
 
     Raises:
         NotReadyError: It does not answer in time.
-        UnhealthyError: It answers, and is not well.
+        UnhealthyError: It answers, and is not healthy.
     """
-    unit = gateway.look(machine.system, base.unit)
+    unit = gateway.observe(machine.system, base.unit)
     if not unit.is_running or machine.files.read(machine.layout.stale) is not None:
         # A marker that outlived its gateway would make the next one refuse every turn after a moment.
         machine.remove(machine.layout.home(base.home) / DRAIN_MARKER)
@@ -214,24 +212,13 @@ def start_gateway(machine: Machine, base: Base, payload: Payload, outcome: Outco
         machine.remove(machine.layout.stale)
     answer = gateway.wait_until_healthy(machine.system, base.port, payload.secrets.api_server_key, timeout_s=wait_s)
     outcome.healthy = gateway.is_ok(answer)
-    if not outcome.healthy:
-        _explain(machine, base, answer, wait_s)
-
-
-def _explain(machine: Machine, base: Base, answer: Answer, wait_s: float) -> None:
+    if outcome.healthy:
+        return
     if answer.status == 0:
-        unit = gateway.look(machine.system, base.unit)
+        unit = gateway.observe(machine.system, base.unit)
         state = f"{unit.state}, {unit.properties.get('Result', '')}"
         raise NotReadyError(f"the gateway did not answer within {wait_s:g} s ({state}): {answer}")
-    raise UnhealthyError(f"the gateway answers and is not well after {wait_s:g} s: {answer}")
-
-
-def _forget_former(machine: Machine, home: AgentHome) -> None:
-    """Remove what a restore kept of the time before it: the agent is well with what came."""
-    with machine.files.opened_folder(home.path) as folder:
-        kept = machine.files.exists(folder, OURS.decode())
-    if kept:
-        machine.state.forget(home)
+    raise UnhealthyError(f"the gateway answers and is not healthy after {wait_s:g} s: {answer}")
 
 
 def _make_cron_jobs(machine: Machine, base: Base, payload: Payload, applied: dict[str, Any], outcome: Outcome) -> None:
@@ -241,12 +228,12 @@ def _make_cron_jobs(machine: Machine, base: Base, payload: Payload, applied: dic
         made.add(digest)
         applied["cron"] = sorted(made)
         # After each job: killed here, the next run must not make it twice.
-        machine.files.write_if_changed(machine.layout.applied, json.dumps(applied, sort_keys=True).encode(), _PRIVATE)
+        machine.files.write_if_changed(machine.layout.applied, json.dumps(applied, sort_keys=True).encode(), PRIVATE)
         outcome.cron_jobs_made += 1
 
 
 def missing_jobs(machine: Machine, payload: Payload) -> list[Mapping[str, Any]]:
-    """The payload's cron jobs that its instance's agent has not been given yet."""
+    """The payload's cron jobs that the agent does not have yet."""
     return [job for _, job in _jobs_beyond(set(_applied(machine, payload).get("cron", ())), payload)]
 
 
@@ -270,3 +257,31 @@ def _make_cron_job(machine: Machine, base: Base, key: str, job: Any, digest: str
         machine.system.ask(
             base.port, f"/api/jobs/{quote(str(answer.part('job').get('id')), safe='')}/pause", key=key, body={}
         )
+
+
+def warm_up(machine: Machine, *, model_base_url: str, wait_s: float, lease: FencingToken | None = None) -> Outcome:
+    """Run the gateway with a placeholder and let it take a turn of which nothing stays; may be repeated.
+
+    Raises:
+        BadRequestError: The URL is malformed.
+        RefusedError: The machine has an instance, or is fenced.
+        OutrankedError: The lease was taken over.
+        NotReadyError: The machine is not prepared, or the gateway did not become healthy.
+    """
+    started = machine.system.monotonic()
+    with machine.files.locked(machine.layout.lock):
+        base = base_of(machine)
+        warm.refuse_owned(machine)
+        volume.await_open(machine)
+        fencing.refuse_fenced(machine, warm.NOBODY)
+        fencing.admit(machine, lease)
+        owner = account(machine, base.user)
+        payload = warm.placeholder(machine, model_base_url)
+        outcome = Outcome()
+        config, environment = render.managed_config(base, payload), render.managed_environment(base, payload)
+        write_managed(machine, config, environment, owner.gid, outcome)
+        furnish_home(machine, base, payload, Access(0o600, owner.uid, owner.gid), {}, outcome)
+        start_gateway(machine, base, payload, outcome, wait_s=wait_s)
+        warm.take_turn(machine, base, payload.secrets.api_server_key)
+    outcome.seconds = round(machine.system.monotonic() - started, 3)
+    return outcome

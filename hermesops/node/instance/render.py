@@ -1,7 +1,6 @@
-"""What the managed files of an instance say: the base configuration and the instance's part, merged.
+"""The managed files of an instance: the base configuration and the instance's part, merged. Pure.
 
-Pure. The files are hermes-agent's managed scope: they win over the user's own file key by key, and what they do not
-name stays the user's.
+They are hermes-agent's managed scope: they win over the user's own file key by key, and other keys stay the user's.
 """
 
 import json
@@ -9,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.instance.agent.base_config import Base, Route
-from hermesops.node.instance.agent.messengers import adapters_for
-from hermesops.node.protocol import Payload, quotable
+from hermesops.node.instance.agent.installation import Base, Route
+from hermesops.node.instance.settings import adapters_for, quotable
+from hermesops.node.protocol import Payload
 
 PROVIDER = "helium"
 """Name of the model provider in hermes-agent's configuration: the platform's router."""
@@ -19,8 +18,7 @@ PROVIDER = "helium"
 TOKEN_VARIABLE = "AUXILIARY_HELIUM_API_KEY"  # noqa: S105 - the name of a variable
 """Holds the instance's token for the router.
 
-hermes-agent keeps a key under an own name in the environment of terminal commands, except names of this form, which
-it always strips.
+hermes-agent leaves other names in the environment of terminal commands, and always strips names of this form.
 
 Source: ``_is_hermes_internal_secret`` in ``tools/environments/local.py`` of hermes-agent 0.19.0.
 """
@@ -30,7 +28,7 @@ def route_of(base: Base, payload: Payload) -> Route:
     """The model an instance uses.
 
     Raises:
-        BadRequestError: The settings name one that the router does not have.
+        BadRequestError: The router does not have the one in the settings.
     """
     wanted = payload.settings.model
     for route in base.routes:

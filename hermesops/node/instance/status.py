@@ -1,38 +1,57 @@
-"""What a look at this machine says: ``status`` states facts, ``health`` judges them. Nothing here changes anything."""
+"""``status``, ``health`` and ``probe`` of this machine: facts, judgements, and figures to compare.
+
+A figure that cannot be taken is ``null``: it must not look like a good one. Nothing here changes anything, but for the
+turn of ``probe``, which is only taken when asked for.
+"""
 
 import hashlib
 import json
+import re
+import time
 from dataclasses import asdict, dataclass
+from http import HTTPStatus
 from typing import Any
 
 from hermesops.node import VERSION, protocol
-from hermesops.node.errors import NodeError, NotReadyError, UnhealthyError
-from hermesops.node.instance import drain, fence, fencing_token, volume, warm
-from hermesops.node.instance.agent import base_config as base_configuration
-from hermesops.node.instance.agent import gateway, mcp_servers
+from hermesops.node.errors import ExitCode, NodeError
+from hermesops.node.instance import certificate, drain, fencing, volume, warm
+from hermesops.node.instance.agent import gateway, installation, readiness
 from hermesops.node.instance.agent.api import Answer
-from hermesops.node.instance.agent.base_config import Base
-from hermesops.node.instance.agent.check import Check
-from hermesops.node.instance.agent.messengers import platforms_of
-from hermesops.node.instance.identity import certificate
+from hermesops.node.instance.agent.installation import Base
 from hermesops.node.instance.personalise import missing_jobs, stored_payload
+from hermesops.node.instance.settings import platforms_of
 from hermesops.node.machine import Machine
-from hermesops.node.protocol import Payload, identity_from_json
+from hermesops.node.protocol import Check, Payload, identity_from_json
 from hermesops.node.release import inventory
-from hermesops.node.release.documents.record import SHOWN
-from hermesops.node.release.slots import links
+from hermesops.node.release.slots import slot
+from hermesops.node.release.slots.slot import SHOWN
 from hermesops.node.state import backup
 from hermesops.node.untrusted.foreign_text import one_line
+
+_LOG = "logs/errors.log"
+"""Warnings and worse, below the agent's home.
+
+Source: ``hermes_logging.py`` of hermes-agent 0.18.2 and 0.19.0; times are the machine's local ones.
+"""
+
+_TAIL_BYTES = 512 * 1024
+_LINE = re.compile(rb"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} (\w+)")
+_BAD = frozenset({b"ERROR", b"CRITICAL"})
+_CGROUPS = "sys/fs/cgroup"
+_ABLE = frozenset({"ok", "degraded"})
+"""Gateways that take turns."""
+
+_UNSET = frozenset({"", "[not set]", str(2**64 - 1)})
 
 _CONNECTED = frozenset({"connected", "running", "ok"})
 
 
 @dataclass(frozen=True)
 class Health:
-    """All judgements; ``exit_code`` is 0, 4 when nobody answers, 8 when the gateway answers and something is wrong."""
+    """All judgements; ``exit_code`` tells a gateway that does not answer from one that reports a failure."""
 
     checks: tuple[Check, ...]
-    exit_code: int
+    exit_code: ExitCode
 
     def to_json(self) -> dict[str, Any]:
         """As ``hermes-node health`` prints it."""
@@ -40,15 +59,17 @@ class Health:
 
 
 def status(machine: Machine) -> dict[str, Any]:
-    """Whose machine this is, what runs on it and since when; works on a machine without a user too."""
-    identity = machine.files.read(machine.layout.identity)
-    base = base_configuration.load(machine.files, machine.layout.base)
-    unit = gateway.look(machine.system, base.unit)
+    """The machine's instance, what runs on it and since when; works on a machine without a user too."""
+    identity, payload = machine.files.read(machine.layout.identity), machine.files.read(machine.layout.payload)
+    lease = fencing.highest_token(machine)
+    base = installation.load_base(machine.files, machine.layout.base)
+    unit = gateway.observe(machine.system, base.unit)
     return {
         "node": {"version": VERSION, "protocol": protocol.VERSION},
         "identity": asdict(identity_from_json(identity)) if identity else None,
-        "payload": payload_digest(machine),
-        "release": release(machine),
+        # By this hermesops tells whether there is a newer payload.
+        "payload": hashlib.sha256(payload).hexdigest() if payload else None,
+        "release": _release(machine),
         "releases": inventory.of_status(machine),
         "gateway": {
             "unit": base.unit,
@@ -59,44 +80,28 @@ def status(machine: Machine) -> dict[str, Any]:
             "uptime_s": unit.uptime_s(machine.system.monotonic()),
             "enabled": unit.properties.get("UnitFileState", ""),
         },
-        "busy": drain.under_way(machine) if identity and unit.is_running else None,
+        "busy": drain.work(machine) if identity and unit.is_running else None,
         "draining": drain.is_draining(machine),
-        "fenced": fence.is_fenced(machine),
-        "restoring": backup.is_cut_short(machine),
+        "fenced": fencing.is_fenced(machine),
+        "restoring": backup.is_interrupted(machine),
         "warm": warm.is_warm(machine) and identity is None,
-        # A handing over of a warm machine that was cut short: its agent may still hold the placeholder.
         "restart_needed": machine.files.read(machine.layout.stale) is not None
-        # The same for a token that the agent was not seen to read: whoever hands the payload again ends that.
+        # A token that the agent was not seen to read: the same payload again ends that.
         or machine.files.read(machine.layout.unread) is not None
+        # An interrupted handover of a warm machine: its agent may still hold the placeholder.
         or (warm.is_warm(machine) and identity is not None),
-        "jobs_missing": jobs_missing(machine),
-        "lease": _lease(machine),
-        "volume": volume.told(machine),
+        # Cron jobs of the payload that an interrupted run has not made.
+        "jobs_missing": len(missing_jobs(machine, Payload.from_json(payload))) if payload else 0,
+        "lease": str(lease) if lease else None,
+        "volume": volume.show(machine),
         "certificate": certificate.of_status(machine),
     }
 
 
-def _lease(machine: Machine) -> str | None:
-    held = fencing_token.highest(machine)
-    return str(held) if held else None
-
-
-def payload_digest(machine: Machine) -> str | None:
-    """SHA-256 of the payload this machine was last given, by which hermesops tells whether there is a newer one."""
-    data = machine.files.read(machine.layout.payload)
-    return hashlib.sha256(data).hexdigest() if data else None
-
-
-def jobs_missing(machine: Machine) -> int:
-    """How many cron jobs of the payload the agent has not been given: a run that made them was cut short."""
-    data = machine.files.read(machine.layout.payload)
-    return len(missing_jobs(machine, Payload.from_json(data))) if data else 0
-
-
-def release(machine: Machine) -> dict[str, Any]:
-    """The running slot: its id and what its record says."""
-    running = links.current(machine)
-    record = links.record_of(machine, running)
+def _release(machine: Machine) -> dict[str, Any]:
+    """The running slot: its id and the fields of its record that are for people."""
+    running = slot.current(machine)
+    record = slot.record_of(machine, running)
     return {**{name: record[name] for name in SHOWN if name in record}, "id": running or None}
 
 
@@ -104,55 +109,52 @@ def health(machine: Machine) -> Health:
     """Judge the agent on this machine."""
     try:
         payload = stored_payload(machine)
-        base = base_configuration.load(machine.files, machine.layout.base)
+        base = installation.load_base(machine.files, machine.layout.base)
     except NodeError as error:
-        return Health((Check("instance", ok=False, detail=str(error)),), NotReadyError.exit_code)
-    unit = gateway.look(machine.system, base.unit)
+        return Health((Check("instance", ok=False, detail=str(error)),), ExitCode.NOT_READY)
+    unit = gateway.observe(machine.system, base.unit)
+    closed: tuple[Check, ...] = ()
+    try:
+        volume.refuse_closed(machine)
+    except NodeError as error:
+        closed = (Check("volume", ok=False, detail=str(error)),)
     first = [
         # systemd calls it active about a second after its API answers.
         Check(
             "unit", unit.state in {"active", "activating"}, f"{unit.state}, result {unit.properties.get('Result', '?')}"
         ),
-        Check("release", bool(links.current(machine)), str(machine.layout.current)),
-        *_closed(machine),
+        Check("release", bool(slot.current(machine)), str(machine.layout.current)),
+        *closed,
     ]
     alive = machine.system.ask(base.port, "/health")
-    if alive.status != 200:  # noqa: PLR2004 - OK
-        return Health((*first, Check("api", ok=False, detail=str(alive))), NotReadyError.exit_code)
+    if alive.status != HTTPStatus.OK:
+        return Health((*first, Check("api", ok=False, detail=str(alive))), ExitCode.NOT_READY)
     detailed = machine.system.ask(base.port, "/health/detailed", key=payload.secrets.api_server_key)
-    told = (*_judge(detailed, payload), *_servers(machine, base, payload))
-    checks = (*first, Check("api", ok=True), *told, _watchdog(unit))
-    return Health(checks, 0 if all(check.ok for check in checks) else UnhealthyError.exit_code)
-
-
-def _closed(machine: Machine) -> tuple[Check, ...]:
-    """Why no gateway can run: its data are not there. Nothing where they are."""
-    try:
-        volume.refuse_closed(machine)
-    except NodeError as error:
-        return (Check("volume", ok=False, detail=str(error)),)
-    return ()
+    checks = (
+        *first,
+        Check("api", ok=True),
+        *_judge(detailed, payload),
+        *_servers(machine, base, payload),
+        _watchdog(unit),
+    )
+    return Health(checks, ExitCode.OK if all(check.ok for check in checks) else ExitCode.FAILED)
 
 
 def _judge(answer: Answer, payload: Payload) -> tuple[Check, ...]:
-    if answer.status == 401:  # noqa: PLR2004 - unauthorised
+    if answer.status == HTTPStatus.UNAUTHORIZED:
         return (Check("key", ok=False, detail="the gateway does not accept this instance's API key: restart it"),)
     if not isinstance(answer.body, dict):
         return (Check("ready", ok=False, detail=str(answer)),)
     parts = answer.part("readiness", "checks")
     failing = [name for name in parts if answer.part("readiness", "checks", name).get("status") != "ok"]
+    shown = one_line(json.dumps({name: parts[name] for name in failing})) if failing else ""
     state = str(answer.body.get("gateway_state"))
     return (
         Check("key", ok=True),
-        Check("ready", gateway.is_ok(answer), _shown(failing, answer) if failing else ""),
+        Check("ready", gateway.is_ok(answer), shown),
         Check("accepting", state == "running", one_line(state)),
         *_messengers(answer, payload),
     )
-
-
-def _shown(failing: list[str], answer: Answer) -> str:
-    parts = answer.part("readiness", "checks")
-    return one_line(json.dumps({name: parts[name] for name in failing}))
 
 
 def _messengers(answer: Answer, payload: Payload) -> tuple[Check, ...]:
@@ -170,8 +172,8 @@ def _servers(machine: Machine, base: Base, payload: Payload) -> tuple[Check, ...
     if not names:
         return ()
     with machine.files.opened_folder(machine.layout.home(base.home)) as home:
-        log = machine.files.tail(home, mcp_servers.LOG, limit=mcp_servers.TAIL_BYTES).decode(errors="replace")
-    found = mcp_servers.states(log, names)
+        log = machine.files.tail(home, gateway.AGENT_LOG, limit=gateway.AGENT_LOG_BYTES).decode(errors="replace")
+    found = gateway.mcp_states(log, names)
     words = {True: "connected", False: "not connected", None: "the log says nothing of it"}
     return tuple(Check(f"mcp:{name}", found[name] is not False, words[found[name]]) for name in names)
 
@@ -181,3 +183,90 @@ def _watchdog(unit: gateway.Unit) -> Check:
     if unit.properties.get("Type") == "simple":
         return Check("watchdog", ok=True, detail="none: this release's unit tells systemd nothing")
     return Check("watchdog", watched not in {"", "0", "infinity"}, watched)
+
+
+def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, Any]:
+    """Take the figures.
+
+    Errors are counted ``since`` then, in seconds since 1970, if at all. A turn may take ``turn_s``; 0 for none.
+
+    Raises:
+        NotReadyError: The machine has no instance yet, or the session of the turn could not be removed.
+    """
+    key = stored_payload(machine).secrets.api_server_key
+    base = installation.load_base(machine.files, machine.layout.base)
+    unit = gateway.observe(machine.system, base.unit)
+    answers = _answers(machine, base, key)
+    taken = (
+        readiness.take_turn(machine.system, base.port, key, timeout_s=turn_s)
+        if turn_s > 0 and answers in _ABLE
+        else None
+    )
+    waits = gateway.overdue_jobs(machine.system, base.port, key)
+    return {
+        "at": machine.system.now(),
+        "since": since,
+        "release": slot.current(machine) or None,
+        "gateway": answers,
+        "unit": unit.state,
+        "uptime_s": unit.uptime_s(machine.system.monotonic()),
+        "restarts": unit.restarts,
+        "errors": None if since is None else _errors(machine, base, since),
+        "memory_bytes": _memory(machine, unit),
+        "queue_age_s": None if waits is None else round(max(waits, default=0.0), 3),
+        "turn": asdict(taken) if taken else None,
+    }
+
+
+def _answers(machine: Machine, base: Base, key: str) -> str:
+    """The gateway's own report, in the words of hermesops."""
+    answer = machine.system.ask(base.port, "/health/detailed", key=key)
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return "refused"
+    if not isinstance(answer.body, dict) or "status" not in answer.body:
+        return "silent"
+    if drain.is_draining(machine):
+        return "draining"
+    return "ok" if gateway.is_ok(answer) else "degraded"
+
+
+def _errors(machine: Machine, base: Base, since: float) -> dict[str, Any] | None:
+    """How many errors the log has since then, and whether the part that was read covers all of that time."""
+    try:
+        with machine.files.opened_folder(machine.layout.home(base.home)) as home:
+            log = machine.files.tail(home, _LOG, limit=_TAIL_BYTES)
+    except NodeError:
+        return None
+    moments = [(_moment(found[1]), found[2]) for line in log.splitlines() if (found := _LINE.match(line))]
+    count = sum(moment >= since and level in _BAD for moment, level in moments)
+    is_whole = len(log) < _TAIL_BYTES or (bool(moments) and moments[0][0] < since)
+    return {"count": count, "complete": is_whole}
+
+
+def _moment(text: bytes) -> float:
+    try:
+        return time.mktime(time.strptime(text.decode(), "%Y-%m-%d %H:%M:%S"))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _memory(machine: Machine, unit: gateway.Unit) -> int | None:
+    """Bytes of the gateway and its children, without caches where the kernel counts them apart.
+
+    Where it counts no memory by unit, of the main process alone. Source: proc(5), ``/proc/PID/status``.
+    """
+    root, group = machine.layout.root, unit.properties.get("ControlGroup", "").strip("/")
+    if group and ".." not in group:
+        anonymous = _figure(machine.files.read(root / _CGROUPS / group / "memory.stat"), b"anon ")
+        if anonymous is not None:
+            return anonymous
+    current = unit.properties.get("MemoryCurrent", "")
+    if current not in _UNSET:
+        return int(current)
+    kilobytes = _figure(machine.files.read(root / "proc" / unit.properties.get("MainPID", "0") / "status"), b"RssAnon:")
+    return None if kilobytes is None else kilobytes * 1024
+
+
+def _figure(text: bytes | None, name: bytes) -> int | None:
+    lines = (text or b"").splitlines()
+    return next((int(line[len(name) :].split()[0]) for line in lines if line.startswith(name)), None)

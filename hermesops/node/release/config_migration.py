@@ -1,7 +1,7 @@
-"""The schema of the user's configuration: which one their file has, and a release that writes a newer one.
+"""Migrates the user's configuration to a newer schema, when a release writes one.
 
-An agent starts on an older one and does not migrate it; a command of its own does, which keeps no copy. So whoever
-calls it has kept one.
+An agent also starts with an older schema, and does not migrate it; a command of its own does, which keeps no copy: the
+caller has kept one.
 
 Source: hermes-agent 0.19.0, ``_config_version`` in ``hermes_cli/config.py``; a file without it counts as 0.
 """
@@ -13,9 +13,8 @@ from hermesops.node.errors import NotReadyError
 from hermesops.node.instance.agent.installation import Agent
 from hermesops.node.machine import Machine
 from hermesops.node.release.slots import transient_unit
-from hermesops.node.release.slots.links import record_of, schema_of
-from hermesops.node.release.slots.managed_files import unit_under
-from hermesops.node.release.slots.unit import migration_text
+from hermesops.node.release.slots.slot import record_of, schema_of, unit_under
+from hermesops.node.release.slots.transient_unit import migration_text
 from hermesops.node.system import systemd
 
 SERVICE = "hermes-migration.service"
@@ -25,44 +24,41 @@ _SCHEMA = re.compile(rb"""^_config_version:\s*["']?(\d+)""", re.MULTILINE)
 
 
 def is_due(machine: Machine, agent: Agent, release: str) -> bool:
-    """Whether a release writes a newer schema of the user's configuration than their file has; never without one."""
+    """Whether a release writes a newer schema than the user's file has; never without a file."""
     held = _schema(machine, agent)
     return held is not None and held < schema_of(record_of(machine, release))
 
 
 def migrate(machine: Machine, agent: Agent, release: str) -> None:
-    """Migrate the user's configuration to the schema that a release writes; no gateway runs, and a copy is kept.
+    """Migrate the user's configuration to a release's schema; no gateway runs, and the caller has kept a copy.
 
     Raises:
         NotReadyError: The release's agent could not.
     """
     machine.slots.migrate(agent.home, machine.layout.releases / release, unit_under(machine, release))
     if is_due(machine, agent, release):
-        raise NotReadyError(f"release {release} left the user's {_CONFIG} in form {_schema(machine, agent)}")
+        raise NotReadyError(f"release {release} left the user's {_CONFIG} with schema {_schema(machine, agent)}")
 
 
 def end(machine: Machine) -> None:
-    """Have nobody write the user's configuration any more; safe where nobody does."""
+    """Stop a migration that still runs."""
     machine.system.systemctl("stop", SERVICE, check=False)
 
 
 def run(slot: Path, unit: str, *lines: str) -> None:
-    """On a real machine: the release's own command, under its own unit.
+    """Run the release's own migration under its own unit, on a real machine.
 
-    Args:
-        slot: Where the release is.
-        unit: Its ``hermes-gateway.service``.
-        lines: More of ``[Service]``, as for a copy of the state.
+    ``lines`` are added to the unit's ``[Service]``, as for the copy of a trial.
 
     Raises:
         NotReadyError: It failed, or took too long.
     """
-    transient_unit.take_away(SERVICE)  # what a killed run left
+    transient_unit.remove(SERVICE)  # what a killed run left
     try:
-        transient_unit.lay(SERVICE, migration_text(unit, slot, *lines))
+        transient_unit.install(SERVICE, migration_text(unit, slot, *lines))
         systemd.systemctl("start", SERVICE)
     finally:
-        transient_unit.take_away(SERVICE)
+        transient_unit.remove(SERVICE)
 
 
 def _schema(machine: Machine, agent: Agent) -> int | None:

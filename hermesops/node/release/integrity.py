@@ -1,7 +1,7 @@
-"""``release check``: ten looks that tell whether the release on this machine is as it was left, and runs.
+"""``release check``: ten checks that the release on this machine is as it was installed, and runs.
 
-A rollout asks this of machines that have the release already, and there are thousands: nothing is started, nobody is
-asked, and no more is imported than reading some files takes. So it must import neither ``machine`` nor what needs it.
+A rollout runs this on machines that have the release already, and there are thousands: it starts nothing, asks nobody,
+and imports no more than reading some files takes. So it must import neither ``machine`` nor what needs it.
 """
 
 import json
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hermesops.node.errors import FAILED, NodeError
-from hermesops.node.instance.agent.check import Check
+from hermesops.node.errors import ExitCode, NodeError
 from hermesops.node.layout import DRAIN_MARKER, UNIT, Layout
+from hermesops.node.protocol import Check
 from hermesops.node.system import files
 
 WORDS = ["release", "check"]
@@ -22,7 +22,7 @@ Listens = Callable[[int], bool]
 
 
 def main() -> int:
-    """Look at this very machine, and print what was found; the process's exit code."""
+    """Check this very machine, and print the result; the process's exit code."""
     answer, code = check(Layout(), files.read, listens, current=files.link_target)
     print(json.dumps(answer, sort_keys=True))  # noqa: T201 - the program's answer
     return code
@@ -30,15 +30,8 @@ def main() -> int:
 
 def check(
     layout: Layout, read: Read, listens: Listens, *, current: Callable[[Path], Path | None]
-) -> tuple[dict[str, Any], int]:
-    """Take all ten looks; what was found, and the exit code.
-
-    Args:
-        layout: Where things are.
-        read: Reads a file.
-        listens: Whether somebody listens on a port of the loopback.
-        current: Where a link points.
-    """
+) -> tuple[dict[str, Any], ExitCode]:
+    """Run all ten checks; the answer and the exit code."""
     link = current(layout.current)
     release = link.name if link else ""
     record, base = _object(read, layout.releases / release / "release.json"), _object(read, layout.base)
@@ -46,9 +39,9 @@ def check(
     unit = read(layout.releases / release / UNIT) if record else None
     home = layout.home(str(base.get("home", "")))
     checks = (
-        Check("slot", bool(record), "" if record else f"{layout.current} points at no release that is whole"),
+        Check("slot", bool(record), "" if record else f"{layout.current} points at no release that is complete"),
         Check("record", record.get("id") == release, str(record.get("id"))),
-        # A slot of a role's has no unit of its own: the role looks after it.
+        # A role's slot has no unit of its own: the role installs it.
         Check("unit", unit is None or read(layout.unit(UNIT)) == unit, "" if unit else "the role's"),
         Check("config", _covers(_object(read, layout.managed / "config.yaml"), managed.get("config") or {})),
         Check("environment", _holds(read(layout.managed / ".env"), managed.get("environment") or {})),
@@ -59,8 +52,8 @@ def check(
         Check("listening", listens(int(base.get("port") or 0))),
     )
     ok = all(each.ok for each in checks)
-    told = [{"name": each.name, "ok": each.ok, "detail": each.detail} for each in checks]
-    return {"release": release or None, "ok": ok, "checks": told}, 0 if ok else FAILED
+    shown = [{"name": each.name, "ok": each.ok, "detail": each.detail} for each in checks]
+    return {"release": release or None, "ok": ok, "checks": shown}, ExitCode.OK if ok else ExitCode.FAILED
 
 
 def listens(port: int) -> bool:

@@ -1,23 +1,30 @@
-"""The ways to an agent's state on a real machine: errands as the agent's user, and restic as its own.
+"""The agent's state on a real machine: commands that run as the agent's user, and restic as its own.
 
-This module is the ``State`` of ``node.ports``; it must not decide whether something may be done.
+The upper half runs as root and is the ``State`` of ``node.ports``; it must not decide whether something may be done.
+The lower half is what ``node.system.as_user`` runs as the agent's user.
 """
 
+import json
+import os
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node.errors import NotReadyError
-from hermesops.node.state.repository import Repository
+from hermesops.node.errors import NodeError, NotReadyError, RefusedError
+from hermesops.node.state import digest, snapshots, swap, tar_stream
+from hermesops.node.state import export as rows
 from hermesops.node.state.snapshots import RestoreResult
+from hermesops.node.state.unpack import unpack
 from hermesops.node.system import as_user
-from hermesops.node.system.as_user import AgentHome, UserProcess
+from hermesops.node.system.as_user import MEMORY_BYTES, AgentHome, UserProcess, pump
 from hermesops.node.system.files import Access
-from hermesops.node.system.restic import Restic, pump
+from hermesops.node.system.restic import Repository, Restic
 
-_LOOK_S = 600.0
+_READ_S = 600.0
 _MOVE_S = 3600.0
 
 
@@ -28,7 +35,7 @@ class Copied:
     Attributes:
         snapshot: Its id in the repository, in full.
         bytes: Of the files' content.
-        added: That the repository grew by.
+        added: Bytes that the repository grew by.
         left_out: Files that could not be copied.
         state: What was copied.
     """
@@ -40,11 +47,11 @@ class Copied:
     state: dict[str, Any]
 
 
-def look(home: AgentHome, /) -> tuple[dict[str, Any], int]:
+def observe(home: AgentHome, /) -> tuple[dict[str, Any], int]:
     """The digest of the agent's state, and the bytes that its home takes."""
-    told = as_user.run(home, "look", timeout_s=_LOOK_S)
-    with _understood("look"):
-        return dict(told["state"]), int(told["bytes"])
+    report = as_user.run(home, "observe", timeout_s=_READ_S)
+    with _understood("observe"):
+        return dict(report["state"]), int(report["bytes"])
 
 
 def save(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
@@ -71,10 +78,10 @@ def save(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
 
 
 def fetch(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
-    """Bring a copy beside the state that is there, and prove that it is whole; ``switch`` puts it in place.
+    """Bring a copy beside the present state, and prove that it is complete; ``switch`` puts it in place.
 
     Raises:
-        RefusedError: There is no such snapshot, it is not whole, or the password is another.
+        RefusedError: There is no such snapshot, it is not complete, or the password is another.
         NotReadyError: There is no room, or the object store does not answer.
     """
     restic = Restic(repository, access)
@@ -91,21 +98,21 @@ def fetch(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
         except BrokenPipeError:
             unpacking.end()  # says why
             raise
-        if process.wait(_LOOK_S):
+        if process.wait(_READ_S):
             raise restic.failure(said)
         target.close()
-        unpacked = unpacking.end(timeout_s=_LOOK_S)
+        unpacked = unpacking.end(timeout_s=_READ_S)
     with _understood("unpack"):
         return Copied(snapshot, int(unpacked["bytes"]), 0, 0, dict(unpacked["state"]))
 
 
 def switch(home: AgentHome, /) -> None:
-    """Put what was fetched in the place of what is there, which is kept beside it; no gateway runs."""
+    """Put what was fetched in the place of the present state, which is kept beside it; no gateway runs."""
     as_user.run(home, "switch", timeout_s=_MOVE_S)
 
 
 def settle(home: AgentHome, /) -> None:
-    """Bring a switch to its end that was cut short."""
+    """Finish an interrupted switch."""
     as_user.run(home, "settle", timeout_s=_MOVE_S)
 
 
@@ -123,34 +130,46 @@ def keep(home: AgentHome, name: str, /) -> None:
     as_user.run(home, "keep", name, timeout_s=_MOVE_S)
 
 
-def weigh(home: AgentHome, name: str, /) -> RestoreResult:
-    """What ``restore`` would come to by now.
+def preview(home: AgentHome, name: str, /) -> RestoreResult:
+    """What ``restore`` would do now.
 
     Raises:
         NotReadyError: Nothing of that name is kept.
     """
-    told = as_user.run(home, "weigh", name, timeout_s=_LOOK_S)
-    with _understood("weigh"):
-        return RestoreResult(**told)
+    report = as_user.run(home, "preview", name, timeout_s=_READ_S)
+    with _understood("preview"):
+        return RestoreResult(**report)
 
 
 def restore(home: AgentHome, name: str, /) -> RestoreResult:
-    """Put a kept copy in the place of what is there, which is kept in turn; carry over what was written since."""
-    told = as_user.run(home, "restore", name, timeout_s=_MOVE_S)
+    """Put a kept copy in the place of the present state, which is kept in turn; migrate the rows written since."""
+    report = as_user.run(home, "restore", name, timeout_s=_MOVE_S)
     with _understood("restore"):
-        return RestoreResult(**told)
+        return RestoreResult(**report)
 
 
-def outdated(home: AgentHome, /, *, older_than_s: float) -> int:
-    """Remove what was kept for longer than that; how many there were."""
-    told = as_user.run(home, "outdated", str(older_than_s), timeout_s=_MOVE_S)
-    with _understood("outdated"):
-        return int(told["removed"])
+def prune(home: AgentHome, /, *, older_than_s: float) -> int:
+    """Remove copies kept for longer than that; how many there were."""
+    report = as_user.run(home, "prune", str(older_than_s), timeout_s=_MOVE_S)
+    with _understood("prune"):
+        return int(report["removed"])
+
+
+def export(home: AgentHome, out: TextIO, /) -> None:
+    """Write everything as lines of JSON.
+
+    ``out`` has a descriptor of its own, as stdout.
+
+    Raises:
+        NotReadyError: Not all could be read; the last line, which counts the others, is missing.
+    """
+    out.flush()
+    UserProcess(home, "export", stdout=out).end(timeout_s=_MOVE_S)
 
 
 @contextmanager
 def _understood(verb: str) -> Iterator[None]:
-    """What an errand says is the agent's user's word: it may have another shape than ours.
+    """A report is the agent's user's word: it may have another shape than ours.
 
     Raises:
         NotReadyError: It has.
@@ -158,18 +177,60 @@ def _understood(verb: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise NotReadyError(f"{verb}: the errand said nothing that is understood") from error
+        raise NotReadyError(f"{verb}: its report is not understood") from error
 
 
-def export(home: AgentHome, out: TextIO, /) -> None:
-    """Write everything as lines of JSON.
+# What follows runs as the agent's user.
 
-    Args:
-        home: Whose.
-        out: Something with a descriptor of its own, as stdout.
 
-    Raises:
-        NotReadyError: It could not all be read; the last line, which counts the others, is missing.
-    """
-    out.flush()
-    UserProcess(home, "export", stdout=out).end(timeout_s=_MOVE_S)
+def main(arguments: Sequence[str]) -> int:
+    """Run one command: ``VERB HOME REPORT [WORD…]``; ``REPORT`` is the descriptor that it reports on."""
+    verb, home, descriptor, *words = arguments
+    try:
+        report: Mapping[str, Any] = _VERBS[verb](Path(home), *words) or {}
+        code = 0
+    except NodeError as error:
+        report, code = {"error": str(error), "kind": type(error).__name__}, error.exit_code
+    except MemoryError:
+        why = f"{verb}: it takes more than {MEMORY_BYTES >> 20} MiB of memory"
+        report, code = {"error": why, "kind": NotReadyError.__name__}, NotReadyError.exit_code
+    except OSError as error:
+        report, code = {"error": f"{verb}: {error.strerror}", "kind": NotReadyError.__name__}, NotReadyError.exit_code
+    with os.fdopen(int(descriptor), "wb") as file:
+        file.write(json.dumps(report).encode())
+    return code
+
+
+def _observe(home: Path) -> dict[str, Any]:
+    state, used = digest.digest_of(home)
+    return {"state": state, "bytes": used}
+
+
+def _unpack(home: Path) -> dict[str, Any]:
+    if swap.is_begun(home):
+        raise RefusedError("another state is being put in place")
+    return asdict(unpack(sys.stdin.buffer, swap.incoming(home)))
+
+
+def _switch(home: Path) -> None:
+    if swap.incoming(home).exists():
+        swap.make_ready(home)
+    swap.switch(home)
+
+
+_VERBS: Mapping[str, Callable[..., Mapping[str, Any] | None]] = {
+    "observe": _observe,
+    "pack": lambda home: asdict(tar_stream.pack(home, sys.stdout.buffer)),
+    "unpack": _unpack,
+    "switch": _switch,
+    "settle": swap.switch,
+    "forget": swap.forget,
+    "export": lambda home: rows.write(home, sys.stdout),
+    "keep": snapshots.keep,
+    "preview": lambda home, name: asdict(snapshots.preview(home, name)),
+    "restore": lambda home, name: asdict(snapshots.restore(home, name)),
+    "prune": lambda home, older_than_s: {"removed": snapshots.prune(home, float(older_than_s))},
+    "make_trial_copy": snapshots.make_trial_copy,
+    "trial_schemas": lambda home: {"schemas": snapshots.trial_schemas(home)},
+    "remove_trial_copy": snapshots.remove_trial_copy,
+}

@@ -1,4 +1,4 @@
-"""What of an agent's home belongs to a user's state, found without following a link.
+"""What of an agent's home belongs to the user's state, found without following a link.
 
 It runs as the agent's own user. The folder is the agent's, so anything may be in it: links, pipes, devices, names that
 are no text, files without an end.
@@ -12,13 +12,32 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermesops.node.system import child_environment
+from hermesops.node.system.processes import ENVIRONMENT
 
 OURS = b".hermes-node"
-"""Our own folder in the agent's home: copies of databases in the making, a state that comes in, and the former one."""
+"""Our own folder in the agent's home: copies of databases in the making, an incoming state, and the former one."""
 
 FOUND = b"lost+found"
 """What a repair of the file system has found; root's, where a home is the root of one."""
+
+DATABASE = b"state.db"
+"""The agent's sessions and messages, below its home."""
+
+CONFIG = b"config.yaml"
+"""The user's configuration, below the agent's home."""
+
+AGENTS_OWN = frozenset(
+    {
+        DATABASE,
+        b"cron/executions.db",
+        b"kanban.db",
+        b"memory_store.db",
+        b"projects.db",
+        b"response_store.db",
+        b"verification_evidence.db",
+    }
+)
+"""Databases that a copy must have. Another one that stays locked is left out, and counted."""
 
 _PROCESS = frozenset(
     {
@@ -41,7 +60,7 @@ _PROCESS = frozenset(
         b"state/gateway.heartbeat",
     }
 )
-"""What is of a running process, or is made again.
+"""What belongs to a running process, or is made again.
 
 Source: hermes-agent 0.19.0; the shutdown log holds the command lines of every process of the machine.
 """
@@ -81,12 +100,11 @@ class Item:
 
 @dataclass
 class Walk:
-    """Goes through a home once.
+    """Walks through a home once.
 
     Attributes:
-        home: Which.
-        used: Bytes of the disk that what was seen so far takes, whether it belongs to the state or not.
-        left_out: What could not be copied: unreadable, nearly all hole, or of a name that is too long.
+        used: Bytes of the disk taken by everything seen so far, whether it belongs to the state or not.
+        left_out: Files that could not be copied: unreadable, nearly all hole, or with a name that is too long.
     """
 
     home: Path
@@ -107,7 +125,7 @@ class Walk:
 
     def _in(self, folder: bytes) -> Iterator[Item]:
         try:
-            names = sorted(os.listdir(self._path(folder)))  # noqa: PTH208 - bytes, which pathlib does not know
+            names = sorted(os.listdir(path_of(self.home, folder)))  # noqa: PTH208 - bytes, which pathlib does not know
         except OSError as error:
             if error.errno != errno.ENOENT:
                 self.left_out += 1
@@ -118,7 +136,7 @@ class Walk:
                 self.left_out += 1
                 continue
             try:
-                found = os.lstat(self._path(name))
+                found = os.lstat(path_of(self.home, name))
             except OSError as error:
                 self.left_out += error.errno != errno.ENOENT
                 continue
@@ -126,7 +144,7 @@ class Walk:
             if self._belongs(name, found):
                 yield Item(name, found.st_mode, found.st_size * stat.S_ISREG(found.st_mode), found.st_mtime_ns)
             elif name == OURS:
-                self.used += _bytes_below(self._path(name))
+                self.used += _bytes_below(path_of(self.home, name))
 
     def _belongs(self, name: bytes, found: os.stat_result) -> bool:
         if name in _PROCESS or name.rpartition(b"/")[2] == b"__pycache__":
@@ -140,18 +158,24 @@ class Walk:
             return False
         return True
 
-    def _path(self, name: bytes) -> bytes:
-        return os.path.join(os.fsencode(self.home), name)  # noqa: PTH118 - bytes
+
+def ours(home: Path) -> Path:
+    """Our own folder in a home; see ``OURS``."""
+    return home / os.fsdecode(OURS)
+
+
+def path_of(home: Path, name: bytes) -> bytes:
+    """Where a file of a home is."""
+    return os.path.join(os.fsencode(home), name)  # noqa: PTH118 - bytes
 
 
 def opened(home: Path, name: bytes) -> int:
     """A descriptor of a plain file of a home.
 
     Raises:
-        OSError: It is none, or not readable.
+        OSError: It is no plain file, or not readable.
     """
-    path = os.path.join(os.fsencode(home), name)  # noqa: PTH118 - bytes
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path_of(home, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a plain file")
@@ -159,7 +183,7 @@ def opened(home: Path, name: bytes) -> int:
 
 
 def is_database(descriptor: int) -> bool:
-    """Whether an open file says that it is one of SQLite's."""
+    """Whether an open file begins as SQLite's do."""
     return os.pread(descriptor, len(_MAGIC), 0) == _MAGIC
 
 
@@ -173,14 +197,14 @@ def _bytes_below(path: bytes) -> int:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
         except OSError:
-            continue  # too deep, or not to be read: whoever made it so is not counted
+            continue  # too deep, or unreadable: not counted
     return found
 
 
 def remove(path: Path) -> None:
     """Remove whatever has a name, with everything below it; links are removed, not followed.
 
-    Not by Python's own ways, which end in folders within folders within folders.
+    By ``rm``: Python's own ways fail in folders nested too deep.
 
     Raises:
         OSError: Something is left.
@@ -190,7 +214,14 @@ def remove(path: Path) -> None:
         check=False,
         stderr=subprocess.DEVNULL,
         cwd="/",
-        env=child_environment.ENVIRONMENT,
+        env=ENVIRONMENT,
     )
     if path.is_symlink() or path.exists():
         raise OSError(errno.ENOTEMPTY, f"{path.name} cannot be removed")
+
+
+def make_free(folder: Path) -> None:
+    """Free a name in our own folder, whatever is there; links are removed, not followed."""
+    for path in (folder.parent, folder):
+        if path.is_symlink() or (path.exists() and (path == folder or not path.is_dir())):
+            remove(path)

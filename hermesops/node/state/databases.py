@@ -1,13 +1,12 @@
 """SQLite files of the agent's, read and copied as its own user and never as plain files.
 
 A plain copy of a database in use is torn; SQLite's backup reads one moment of it while others write. Every byte of such
-a file is the agent's choice: its schema may compute what it seems to hold, and its pages may lead in circles. So only
-tables are read, as they lie in the file, and never more of them than a file of that size can hold.
+a file is the agent's choice: its schema may compute what it seems to hold, and its pages may form circles. So only
+plain tables are read, and never more of them than a file of that size can hold.
 
 Source: sqlite.org/fileformat2.html (cells, overflow pages), sqlite.org/security.html, sqlite.org/limits.html.
 """
 
-import os
 import re
 import sqlite3
 import time
@@ -20,11 +19,11 @@ _LOCKED_S = 10.0
 """How long somebody else's lock is waited for."""
 
 _STEPS = 10_000
-"""Steps of SQLite's machine, some 100 microseconds, after which the clock is looked at."""
+"""Steps of SQLite's machine, some 100 microseconds, after which the clock is checked."""
 
 _LEAST_S = 30.0
 _BYTES_PER_S = 1 << 20
-"""What is read in a second of processor time at the slowest; a million messages take a tenth of what this allows."""
+"""The slowest reading in a second of processor time; a million messages take a tenth of what this allows."""
 
 _CELL_BYTES = 4
 """A row takes no less of a file."""
@@ -56,20 +55,18 @@ _TABLE_LIKE = re.compile(
     r"""|\[(?P<bracketed>[^\]]*)\]|(?P<plain>[^\s("'`\[]+))""",
     re.DOTALL,
 )
-"""How SQLite writes what makes a table down, up to its name."""
+"""How SQLite stores the statement that makes a table, up to its name."""
 
 
 class ForeignSchemaError(sqlite3.DatabaseError):
-    """A database is not built as an agent builds it: to read it would be to run what somebody put there."""
+    """A database is not built as an agent builds it: reading it could run what its schema contains."""
 
 
 @contextmanager
 def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connection]:
     """A connection that only reads, and whose statements end.
 
-    Args:
-        path: Of the file.
-        is_alone: Nobody else has it open, so nothing has to be made beside it.
+    ``is_alone``: nobody else has it open, so nothing has to be made beside it.
 
     Raises:
         sqlite3.DatabaseError: It is no database.
@@ -81,32 +78,43 @@ def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connectio
         isolation_level=None,
     )
     try:
-        limit_work(connection, _LEAST_S)
-        for limit, largest in _LIMITS.items():
-            connection.setlimit(limit, largest)
-        # Whatever an agent wrote into the schema does nothing but be read.
-        for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "query_only=ON"):
-            connection.execute(f"PRAGMA {pragma}")
-        connection.set_authorizer(_authorized)
-        limit_work(connection, _LEAST_S + _size(connection) / _BYTES_PER_S)
-        yield connection
+        with damage_told():
+            limit_work(connection, _LEAST_S)
+            for limit, largest in _LIMITS.items():
+                connection.setlimit(limit, largest)
+            # Whatever an agent wrote into the schema does nothing but be read.
+            for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "query_only=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            connection.set_authorizer(_authorized)
+            limit_work(connection, _LEAST_S + _size(connection) / _BYTES_PER_S)
+            yield connection
     finally:
         connection.close()
+
+
+@contextmanager
+def damage_told() -> Iterator[None]:
+    """Tell of damage as ``sqlite3.DatabaseError``, also where SQLite's message repeats bytes that are no text.
+
+    Python then raises UnicodeDecodeError in its place (``_pysqlite_seterror`` of CPython 3.11).
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError("it is damaged, and what SQLite says of it is no text") from error
 
 
 def limit_work(connection: sqlite3.Connection, within_s: float) -> None:
     """Have a connection's statements end with ``sqlite3.OperationalError`` when they took too long.
 
-    Args:
-        connection: Whose.
-        within_s: Seconds of this process's processor time from now on; that somebody else is slow counts for nothing.
+    What counts is this process's processor time from now on: that somebody else is slow does not matter.
     """
     until = time.process_time() + within_s
     connection.set_progress_handler(lambda: time.process_time() > until, _STEPS)
 
 
 def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
-    """The columns of a table, all of which lie in the file; none where there is no such table.
+    """The columns of a table, all of them stored; none where there is no such table.
 
     Raises:
         ForeignSchemaError: It is a view or virtual, or computes some of its columns.
@@ -124,7 +132,7 @@ def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
 
 
 def rows(connection: sqlite3.Connection, table: str, names: Sequence[str]) -> Iterator[tuple[object, ...]]:
-    """The rows of a table, as far as it has such columns; a column that it lacks is empty, and so is a table.
+    """The rows of a table in these columns; a missing column is ``None``, and a missing table has no rows.
 
     Raises:
         ForeignSchemaError: It is no plain table, or its pages hold more than a file of that size can.
@@ -148,7 +156,7 @@ def rows(connection: sqlite3.Connection, table: str, names: Sequence[str]) -> It
 def _is_table(connection: sqlite3.Connection, table: str) -> bool:
     """Whether there is a plain table of that name.
 
-    SQLite goes by the statement of an entry, whatever kind and name stand beside it, so these have to agree.
+    SQLite uses the statement of an entry, whatever kind and name are beside it, so these have to agree.
     """
     held = connection.execute("SELECT type, name, sql FROM sqlite_master LIMIT ?", (_SCHEMA_ENTRIES + 1,))
     entries = held.fetchall()
@@ -162,7 +170,7 @@ def _is_table(connection: sqlite3.Connection, table: str) -> bool:
 
 
 def _kind_of(kind: str, name: str, statement: str, table: str) -> str:
-    """What an entry of the schema makes of a name; empty where it is about another one."""
+    """The kind of table that an entry of the schema makes under a name; empty where it is about another one."""
     if not statement or statement.startswith(("CREATE INDEX ", "CREATE UNIQUE INDEX ", "CREATE TRIGGER ")):
         return ""
     made = _TABLE_LIKE.match(statement)
@@ -192,7 +200,7 @@ def _text(value: str | bytes) -> str:
 
 
 class LockedError(sqlite3.OperationalError):
-    """Somebody else held on to a database for longer than is waited."""
+    """Another process held a lock on a database for too long."""
 
     sqlite_errorcode = sqlite3.SQLITE_BUSY
 
@@ -212,21 +220,16 @@ def copy(source: bytes, target: Path) -> None:
 
 
 def _give_up(status: int, _remaining: int, _pages: int) -> None:
-    """End a copy that waits for a lock: by itself it would try again for ever, each time for as long as is waited."""
+    """End a copy that waits for a lock: by itself it would retry for ever."""
     if status & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         raise LockedError("database is locked")
 
 
 def is_locked(error: sqlite3.Error) -> bool:
-    """Whether somebody held on to a database for longer than is waited."""
+    """Whether another process held a lock on a database for too long."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def is_of_disk(error: sqlite3.Error) -> bool:
-    """Whether a copy failed for want of room, or of a disk that works."""
+    """Whether a copy failed because the disk is full or broken."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
-
-
-def path_of(home: Path, name: bytes) -> bytes:
-    """Where a file of a home is."""
-    return os.path.join(os.fsencode(home), name)  # noqa: PTH118 - bytes

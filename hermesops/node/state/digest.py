@@ -1,29 +1,34 @@
-"""What a state amounts to: counts and digests of memory, skills, sessions, messages, cron jobs and pairings.
+"""The digest of a state: counts and hashes of memory, skills, sessions, messages, cron jobs and pairings.
 
-Pure but for reading the rows of a database that it is given. The same content gives the same digest in whatever order
-it comes, and what a running agent rewrites without meaning (run times of jobs, usage counters) is not looked at. No
-text of a user's is in the outcome.
+The same content gives the same digest in whatever order it comes, and what a running agent rewrites without meaning
+(run times of jobs, usage counters) is ignored. No text of a user's is in it. It is made as the agent's own user.
 
 Source: ``hermes_state.py``, ``cron/jobs.py``, ``gateway/pairing.py``, ``tools/skill_usage.py`` of hermes-agent 0.19.0.
 """
 
 import hashlib
 import json
+import multiprocessing
+import os
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 
-from hermesops.node.state import databases
+from hermesops.node.errors import NotReadyError
+from hermesops.node.state import contents, databases
+from hermesops.node.state.contents import DATABASE, Item, Walk
 
 KINDS = ("memory", "skills", "sessions", "messages", "cron", "pairings")
 """What a state consists of."""
 
-DATABASE = b"state.db"
-"""The agent's sessions and messages, below its home."""
-
 UNREADABLE = -1
-"""The count where there is something that cannot be read, as a damaged database."""
+"""The count of what cannot be read, as a damaged database."""
+
+DOCUMENT_BYTES = 16 << 20
 
 _ROWS = {
     "sessions": ("id", "source", "user_id", "parent_session_id", "started_at", "title"),
@@ -57,9 +62,15 @@ _JOB = (
     "enabled_toolsets",
     "workdir",
 )
-"""What was ordered; the rest of a job is what came of it."""
+"""What the user asked for; the rest of a job is the outcome of its runs."""
 
 _MODULUS = 1 << 256
+
+_COUNTING_S = 1800.0
+"""After which a count is abandoned. Reading ends by itself before, wherever SQLite lets it be interrupted."""
+
+_FORK = multiprocessing.get_context("fork")
+"""The process that counts has one thread, and nothing to import."""
 
 
 @dataclass
@@ -71,7 +82,7 @@ class _Part:
         self._count(json.dumps(values, default=_word, sort_keys=True).encode())
 
     def add_row(self, row: tuple[object, ...]) -> None:
-        """Take in a row of a database, whose texts are bytes: there may be millions."""
+        """Add a row of a database, whose texts are bytes: there may be millions."""
         words: list[bytes] = []
         for value in row:
             word = value if isinstance(value, bytes) else repr(value).encode()
@@ -82,10 +93,10 @@ class _Part:
     def _count(self, data: bytes) -> None:
         item = hashlib.sha256(data).digest()
         self.count += 1
-        # A sum does not know the order, and needs no room for a million messages.
+        # A sum ignores the order, and needs no memory for a million messages.
         self.total = (self.total + int.from_bytes(item, "big")) % _MODULUS
 
-    def told(self) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         return {"count": self.count, "digest": hashlib.sha256(f"{self.count} {self.total:x}".encode()).hexdigest()}
 
 
@@ -101,11 +112,11 @@ class Digest:
     _broken: dict[str, str] = field(default_factory=dict)
 
     def file(self, name: bytes, sha256: str) -> None:
-        """Take in a file of which only the content's SHA-256 counts; see ``is_hashed``."""
+        """Add a file by its content's SHA-256; see ``is_hashed``."""
         self._parts["skills" if name.startswith(b"skills/") else "memory"].add(name, sha256)
 
     def document(self, name: bytes, data: bytes) -> None:
-        """Take in a file of JSON of which only some fields count; see ``is_document``."""
+        """Add a file of JSON by some of its fields; see ``is_document``."""
         kind = "cron" if name == _JOBS else "pairings"
         try:
             items = jobs_in(data) if name == _JOBS else tuple(json.loads(data).items())
@@ -118,37 +129,29 @@ class Digest:
             else:
                 self._parts[kind].add(name.rpartition(b"/")[2], item[0])
 
-    def database(self, connection: sqlite3.Connection) -> None:
-        """Take in the rows of the agent's database.
-
-        Raises:
-            sqlite3.DatabaseError: It is damaged, or none.
-        """
-        self.add(tables_of(connection))
-
     def add(self, tables: "Tables") -> None:
-        """Take in what the tables of the agent's database were found to amount to."""
+        """Add the tables of the agent's database."""
         self._parts.update(tables)
 
     def no_database(self) -> None:
-        """Take in that the agent's database cannot be read; a copy of it has other bytes, so they say nothing."""
+        """Note that the agent's database cannot be read; a copy of it has other bytes, so they are not hashed."""
         self._broken["sessions"] = self._broken["messages"] = "unreadable"
 
-    def told(self) -> dict[str, dict[str, Any]]:
+    def result(self) -> dict[str, dict[str, Any]]:
         """Count and digest of each kind."""
         broken = {kind: {"count": UNREADABLE, "digest": word} for kind, word in self._broken.items()}
-        return {kind: broken.get(kind) or part.told() for kind, part in self._parts.items()}
+        return {kind: broken.get(kind) or part.result() for kind, part in self._parts.items()}
 
 
 Tables = dict[str, _Part]
-"""What single tables amount to; only ``Digest.add`` takes it."""
+"""The digests of single tables; only ``Digest.add`` takes them."""
 
 
 def tables_of(connection: sqlite3.Connection) -> Tables:
-    """What the rows of the agent's database amount to.
+    """Read the rows of the agent's database.
 
     Raises:
-        sqlite3.DatabaseError: It is damaged, or none.
+        sqlite3.DatabaseError: It is damaged, or no database.
     """
     connection.text_factory = bytes
     tables = {table: _Part() for table in _ROWS}
@@ -158,10 +161,116 @@ def tables_of(connection: sqlite3.Connection) -> Tables:
     return tables
 
 
+def digest_of(home: Path, *, is_alone: bool = False) -> tuple[dict[str, dict[str, Any]], int]:
+    """The digest of a home's state, and the bytes that everything in the home takes on the disk.
+
+    ``is_alone``: nobody has its databases open, or will.
+
+    Raises:
+        NotReadyError: The database stayed locked.
+    """
+    walk, digest = Walk(home), Digest()
+    for item in walk.items():
+        if item.name == DATABASE:
+            _add_database(home, digest, is_alone=is_alone)
+        elif not item.is_folder and (is_hashed(item.name) or is_document(item.name)):
+            try:
+                with os.fdopen(contents.opened(home, item.name), "rb") as file:
+                    _add_file(digest, item, file)
+            except OSError:
+                continue  # a copy would leave it out
+    return digest.result(), walk.used
+
+
+def _add_database(home: Path, digest: Digest, *, is_alone: bool) -> None:
+    try:
+        with databases.opened(contents.path_of(home, DATABASE), is_alone=is_alone) as held:
+            held.execute("BEGIN")  # sessions and messages of one moment
+            digest.add(tables_of(held))
+    except sqlite3.DatabaseError as error:
+        if databases.is_locked(error):
+            raise NotReadyError(f"{os.fsdecode(DATABASE)} is locked") from error
+        digest.no_database()
+
+
+def _add_file(digest: Digest, item: Item, file: BinaryIO) -> None:
+    if is_document(item.name):
+        data = file.read(DOCUMENT_BYTES + 1)
+        digest.document(item.name, data if len(data) <= DOCUMENT_BYTES else b"")
+    elif not contents.is_database(file.fileno()):  # a copy of one has the same rows, and other bytes
+        digest.file(item.name, hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]  # as typeshed has it
+
+
+def unreadable(home: Path) -> str:
+    """Why the agent's database cannot be read, where nobody has it open; empty where it can."""
+    try:
+        with databases.opened(contents.path_of(home, DATABASE), is_alone=True) as held:
+            tables_of(held)
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    return ""
+
+
+class Counting:
+    """Counts the agent's database in a process of its own while the context lasts.
+
+    Its bytes can be sent meanwhile. A thread would not do: reading a million rows in Python delays the sender at every
+    block.
+
+    Args:
+        copied: A copy that nobody else opens, and that stays until ``tables`` has answered.
+    """
+
+    def __init__(self, copied: Path) -> None:
+        self._answer, answer = _FORK.Pipe(duplex=False)
+        self._process = _FORK.Process(target=_count, args=(copied, answer), daemon=True)
+        self._process.start()
+        answer.close()
+
+    def __enter__(self) -> Self:
+        """Go on."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Stop counting."""
+        self._process.kill()
+        self._process.join()
+        self._answer.close()
+
+    def tables(self) -> Tables:
+        """Wait for its end; the digests of the tables.
+
+        Raises:
+            sqlite3.DatabaseError: The copy is damaged, no database, or endless.
+            NotReadyError: The process was killed.
+        """
+        if not self._answer.poll(_COUNTING_S):
+            raise sqlite3.DatabaseError(f"no end after {_COUNTING_S:g} s")
+        try:
+            tables: Tables | None = self._answer.recv()
+        except EOFError:
+            raise NotReadyError("the counting of a database was cut short") from None
+        if tables is None:
+            raise sqlite3.DatabaseError("it cannot be read")
+        return tables
+
+
+def _count(copied: Path, answer: Connection) -> None:
+    tables: Tables | None
+    try:
+        with databases.opened(os.fsencode(copied), is_alone=True) as held:
+            tables = tables_of(held)
+    except sqlite3.DatabaseError:
+        tables = None
+    answer.send(tables)
+
+
 def is_hashed(name: bytes) -> bool:
     """Whether a file's whole content counts, as that of memories and skills."""
     first, _, rest = name.partition(b"/")
-    # Names with a dot directly below skills are the agent's own books: usage, what it came with, what it suppressed.
+    # Names with a dot directly below skills are the agent's own records: usage, what it came with, what it suppressed.
     return name == b"SOUL.md" or (first in {b"memories", b"skills"} and not rest.startswith(b"."))
 
 
@@ -175,7 +284,7 @@ def jobs_in(data: bytes) -> tuple[Mapping[str, Any], ...]:
     """The cron jobs in the agent's file of them.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It holds none.
     """
     try:
         raw = json.loads(data)

@@ -1,7 +1,7 @@
-"""An agent's state as lines of JSON in the tables of the platform's design, read-only: a user's own data to take away.
+"""Exports an agent's state as lines of JSON, in the tables of the platform's design: a user's own data to take away.
 
-It runs as the agent's own user. hermes-agent has tables of its own; what becomes of them is in the README of role
-``hermes_node``.
+It runs as the agent's own user and only reads. hermes-agent has tables of its own; the README of role ``hermes_node``
+says how they are mapped.
 """
 
 import json
@@ -16,8 +16,8 @@ from typing import Any, TextIO
 
 from hermesops.node.errors import NotReadyError
 from hermesops.node.state import contents, databases
-from hermesops.node.state.contents import Walk
-from hermesops.node.state.digest import DATABASE, jobs_in
+from hermesops.node.state.contents import DATABASE, Walk
+from hermesops.node.state.digest import jobs_in
 
 _TEXT_BYTES = 16 << 20
 _SESSION = ("id", "source", "user_id", "parent_session_id", "title", "model", "started_at", "ended_at")
@@ -29,19 +29,19 @@ def write(home: Path, out: TextIO) -> dict[str, Any]:
     """Write every row, and the counts by table as the last one.
 
     Raises:
-        NotReadyError: The database is locked or damaged; what was written is not the whole.
+        NotReadyError: The database is locked or damaged; what was written is incomplete.
     """
     return {"counts": write_rows(_rows(home), out)}
 
 
-def write_rows(rows_of_all: Iterable[tuple[str, Mapping[str, Any]]], out: TextIO) -> dict[str, int]:
+def write_rows(rows: Iterable[tuple[str, Mapping[str, Any]]], out: TextIO) -> dict[str, int]:
     """Write rows as lines, and at the end how many there were of each table."""
     counts: Counter[str] = Counter(
         dict.fromkeys(("sessions", "conversations", "skills", "memory", "cron", "pairings"), 0)
     )
-    for table, row in rows_of_all:
+    for table, row in rows:
         counts[table] += 1
-        # Last: a row's own "table" is the agent's, and would end the export or pass for another row.
+        # Last: a row's own "table" is the agent's, and could fake the end of the export or another table.
         out.write(json.dumps({**row, "table": table}, default=_word) + "\n")
     out.write(json.dumps({"table": "end", "counts": counts}) + "\n")
     out.flush()
@@ -52,7 +52,7 @@ def _rows(home: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     files = [item.name for item in Walk(home).items() if not item.is_folder]
     if DATABASE in files:
         try:
-            with databases.opened(databases.path_of(home, DATABASE)) as held:
+            with databases.opened(contents.path_of(home, DATABASE)) as held:
                 held.execute("BEGIN")
                 yield from _conversations(held)
         except sqlite3.DatabaseError as error:
@@ -86,11 +86,9 @@ def _conversations(held: sqlite3.Connection) -> Iterator[tuple[str, Mapping[str,
 
 
 def rows_of(name: bytes, read: Callable[[], str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The rows that a file of the agent's comes to: a skill, a memory, jobs, pairings, or none.
+    """The rows of one file of the agent's: a skill, a memory, jobs, pairings, or none.
 
-    Args:
-        name: Below the agent's home.
-        read: Gives its content.
+    Its name is below the agent's home; ``read`` returns its content.
     """
     first, _, _ = name.partition(b"/")
     folder, _, last = name.rpartition(b"/")
@@ -125,7 +123,7 @@ def _read(home: Path, name: bytes) -> str:
 
 
 def _head(text: str) -> dict[str, str]:
-    """The first lines of a skill, of which only plain ``key: value`` is understood."""
+    """The header of a skill, of which only plain ``key: value`` is read."""
     found = _HEAD.match(text)
     pairs = (line.partition(":") for line in (found[1].splitlines() if found else ()))
     return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs if key and not key[0].isspace()}

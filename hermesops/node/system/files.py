@@ -1,4 +1,4 @@
-"""Reading and writing as root without being led astray: no link is followed, no half-written file is ever seen.
+"""Reading and writing as root, safely: no link is followed, no half-written file is ever seen.
 
 hermes-node is root in a folder that the agent writes. Every step below such a folder starts from an open descriptor
 of the folder and names one component; a link in that place is replaced or refused, never followed.
@@ -23,22 +23,28 @@ _LOCK_EVERY_S = 0.05
 
 @dataclass(frozen=True)
 class Access:
-    """Who may do what with a file we write."""
+    """Mode and owner of a file that we write."""
 
     mode: int
     uid: int = 0
     gid: int = 0
 
 
+PRIVATE = Access(0o600)
+"""Of files that are root's alone."""
+
+
 @contextmanager
-def opened_folder(path: Path) -> Iterator[int]:
+def opened_folder(path: Path, *, within: int | None = None) -> Iterator[int]:
     """A descriptor of a folder, whose last component is not a link.
+
+    A relative path is below the folder of the descriptor ``within``.
 
     Raises:
         NotReadyError: It does not exist, or is something else.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
     except OSError as error:
         raise NotReadyError(f"{path}: {error.strerror}") from error
     try:
@@ -69,7 +75,7 @@ def read(path: Path, *, limit: int = 1024 * 1024) -> bytes | None:
 
 
 def take(path: Path, *, limit: int) -> bytes:
-    """Read a file that carries secrets and remove it, whatever comes of it.
+    """Read a file that carries secrets and remove it, whatever happens.
 
     Raises:
         BadRequestError: It is a link, not root's, readable by others, too large, or absent. A file that was there is
@@ -126,10 +132,7 @@ def is_mounted(place: Path) -> bool:
 def tail(folder: int, name: str, *, limit: int) -> bytes:
     """The end of a file in a folder of an open folder; empty when there is none, or no plain file is in its place.
 
-    Args:
-        folder: Descriptor; no link below it is followed.
-        name: ``file`` or ``folder/file``.
-        limit: Bytes.
+    No link below the open folder is followed; the name is ``file`` or ``folder/file``.
     """
     between, _, last = name.rpartition("/")
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -191,7 +194,7 @@ def write_if_changed(path: Path, data: bytes, access: Access) -> bool:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, be on the disk."""
+    """Write a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -200,7 +203,7 @@ def sync(path: Path) -> None:
 
 
 def point(link: Path, target: str) -> None:
-    """Have a link point at something in one step that survives a crash."""
+    """Point a link at something in one step that survives a crash."""
     made = link.with_name(f".{link.name}.making")
     with suppress(FileNotFoundError):
         made.unlink()
@@ -218,37 +221,29 @@ def remove(folder: int, name: str) -> bool:
     return True
 
 
-def _lock(descriptor: int, limit_s: float) -> None:
-    until = time.monotonic() + limit_s
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= until:
-                raise NotReadyError(f"another hermes-node has been changing this machine for {limit_s:g} s") from None
-            time.sleep(_LOCK_EVERY_S)
-        else:
-            return
-
-
 @contextmanager
 def locked(path: Path, *, limit_s: float = _LOCK_S) -> Iterator[None]:
     """Hold the machine's lock, so that two hermes-nodes do not change it at once; waits for the other.
 
-    Args:
-        path: Of the lock.
-        limit_s: Seconds that it waits.
-
     Raises:
-        NotReadyError: The lock's folder cannot be made, or the other is still at it.
+        NotReadyError: The lock's folder cannot be made, or the other still holds the lock.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise NotReadyError(f"{path}: {error.strerror}") from error
+    until = time.monotonic() + limit_s
     try:
-        _lock(descriptor, limit_s)
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    message = f"another hermes-node has been changing this machine for {limit_s:g} s"
+                    raise NotReadyError(message) from None
+                time.sleep(_LOCK_EVERY_S)
         yield
     finally:
         os.close(descriptor)

@@ -1,17 +1,14 @@
 """Who may reach the agent's API on this machine: everybody on it, or hermes-node alone.
 
-A table of its own in the kernel, so that no other rule is touched and none survives a reboot. Closed, the vendor's
-daemon is refused at once, and with it the proxy; hermes-node's own connections come from an address that nobody else
-has a use for.
+A table of its own in the kernel, so that no other rule is touched and none survives a reboot. While it is closed, the
+vendor's daemon, and with it the proxy, is refused at once; hermes-node's own connections come from an address that
+nobody else uses.
 
 Source: nft(8), "add table" succeeds where there is one, so that what follows in a file is one transaction either way.
 """
 
-import subprocess
-
-from hermesops.node.errors import NotReadyError
 from hermesops.node.instance.agent.api import SOURCE
-from hermesops.node.system import child_environment
+from hermesops.node.system import processes
 
 _TABLE = "inet hermes_gate"
 
@@ -22,7 +19,7 @@ def close(port: int, /) -> None:
     Raises:
         NotReadyError: The kernel takes no rules.
     """
-    _nft(
+    _apply(
         f"add table {_TABLE}\ndelete table {_TABLE}\n"
         f"table {_TABLE} {{ chain input {{ type filter hook input priority -10; policy accept;\n"
         f'iifname "lo" tcp dport {port} ip saddr != {SOURCE} reject with tcp reset\n'
@@ -37,21 +34,8 @@ def open() -> None:  # noqa: A001 - the opposite of close
     Raises:
         NotReadyError: The kernel takes no rules.
     """
-    _nft(f"add table {_TABLE}\ndelete table {_TABLE}\n")
+    _apply(f"add table {_TABLE}\ndelete table {_TABLE}\n")
 
 
-def _nft(rules: str) -> None:
-    try:
-        done = subprocess.run(
-            ["nft", "-f", "-"],
-            input=rules,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=30,
-            env=child_environment.ENVIRONMENT,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotReadyError(f"nft: {error}") from error
-    if done.returncode:
-        raise NotReadyError(f"nft: {done.stderr.strip()[:300]}")
+def _apply(rules: str) -> None:
+    processes.output(("nft", "-f", "-"), timeout_s=30, stdin=rules.encode())

@@ -1,17 +1,16 @@
 """The machine's own key: made here by openssl, and never anywhere else.
 
-This module is the ``Keys`` of ``node.ports`` on a real machine; it must not decide anything. Keys go to openssl by
-its input, never by arguments.
+This module is the ``Keys`` of ``node.ports`` on a real machine; it must not decide anything. Keys reach openssl by its
+input, never by arguments.
 """
 
 import os
 import ssl
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hermesops.node.errors import NotReadyError
-from hermesops.node.system import child_environment
+from hermesops.node.system import processes
 
 _TIME_S = 30.0
 
@@ -22,12 +21,12 @@ def make() -> bytes:
 
 
 def request(key: bytes) -> bytes:
-    """A request for a certificate, PEM, which proves that the key is here and asks for no name.
+    """A certificate signing request, PEM, which proves that the key is here and asks for no name.
 
     No configuration is read: what a distribution or an administrator put there changes no request.
     """
     words = ("req", "-new", "-sha256", "-config", "/dev/null", "-subj", "/CN=machine", "-key", "/dev/stdin")
-    return _openssl(*words, given=key)
+    return _openssl(*words, stdin=key)
 
 
 def fits(key: bytes, certificate: bytes) -> bool:
@@ -40,10 +39,10 @@ def fits(key: bytes, certificate: bytes) -> bool:
 
 
 def present(context: ssl.SSLContext, key: bytes, certificate: bytes) -> None:
-    """Have connections prove themselves with a key that is not in any file of its own.
+    """Authenticate connections with a key that is in no file of its own.
 
     Raises:
-        ssl.SSLError: They do not belong together.
+        ssl.SSLError: Key and certificate do not belong together.
     """
     with _in_memory(certificate) as cert_file, _in_memory(key) as key_file:
         context.load_cert_chain(cert_file, key_file)
@@ -60,18 +59,8 @@ def _in_memory(data: bytes) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _openssl(*words: str, given: bytes = b"") -> bytes:
-    try:
-        done = subprocess.run(
-            ["openssl", *words],
-            input=given,
-            capture_output=True,
-            check=False,
-            timeout=_TIME_S,
-            env=child_environment.ENVIRONMENT,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotReadyError(f"openssl {words[0]}: {error}") from error
-    if done.returncode or not done.stdout:
+def _openssl(*words: str, stdin: bytes = b"") -> bytes:
+    done = processes.run(("openssl", *words), timeout_s=_TIME_S, stdin=stdin)
+    if done.returncode or not done.stdout:  # what it says may repeat what it read
         raise NotReadyError(f"openssl {words[0]}: exit {done.returncode}")
     return done.stdout

@@ -1,56 +1,104 @@
-"""restic, run as a user of its own that the agent can neither read nor stop, over one stream: a state as an archive.
+"""restic, run as a user of its own that the agent can neither read nor stop: a repository of states, each one stream.
 
-Secrets reach it in its environment, which nobody but that user and root can read. It keeps nothing on the machine.
+Secrets reach it in its environment, which only that user and root can read. It keeps nothing on the machine.
 
 Source: restic 0.14 (Debian 12), 0.16 (Ubuntu 24.04), 0.18 (Debian 13).
 """
 
 import json
-import os
-import select
+import re
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from hermesops.node.errors import NotReadyError, RefusedError
-from hermesops.node.state.repository import Repository
-from hermesops.node.system.as_user import WATCH_EVERY_S, UserProcess, as_user
+from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
+from hermesops.node.system.as_user import UserProcess, as_user, pump
 from hermesops.node.system.files import Access
+from hermesops.node.untrusted.strict_json import exactly, listed, matching, object_in, one_line, string
 
 PROGRAM = "/usr/bin/restic"
 HOST = "hermes"
-"""What every machine calls itself in a repository: an instance changes machines, and its copies stay one line."""
+"""The host of every snapshot: an instance changes machines, and its copies stay one series."""
 
 FILE = "state.tar"
 """Name of the stream in a snapshot."""
 
 _IN_STORE = "s3:"
-_TAKEN_S = 120.0
-"""Nothing was taken for so long: the object store is gone, and restic would go on trying for a quarter of an hour."""
-
-_GIVEN_S = 900.0
-"""Nothing came for so long; a large database is copied before the first byte of it comes."""
-
 _END_S = 300.0
 _REACH_S = 5.0
 _BLOCK = 1 << 20
 _SNAPSHOT_LENGTH = 64
 
+MAX_REPOSITORY_BYTES = 256 * 1024
+REPOSITORY_VERSION = 1
+
+_PLACE = re.compile(r"s3:https?://[A-Za-z0-9.\[\]:_-]{1,256}/[A-Za-z0-9._/-]{1,512}|/[A-Za-z0-9._/-]{1,512}")
+_SECRET = re.compile(r"[!-~]{1,512}")
+_KEY = re.compile(r"[!-~]{0,512}")
+_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:/=-]{0,127}")
+_SNAPSHOT = re.compile(r"|latest|[0-9a-f]{8,64}")
+
+
+@dataclass(frozen=True)
+class Repository:
+    """One instance's repository, as hermes-node receives it; the secrets stay in memory.
+
+    Attributes:
+        place: ``s3:http(s)://HOST[:PORT]/BUCKET/PREFIX``, or a folder.
+        password: Encrypts everything in it.
+        access_key: Of the object store; empty for a folder.
+        tags: Of a new snapshot.
+        snapshot: The one that is restored.
+        ca: Certificate that the object store's own must be signed by, in PEM; empty for those that the machine trusts.
+    """
+
+    place: str
+    password: str = field(repr=False)
+    access_key: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
+    tags: tuple[str, ...] = ()
+    snapshot: str = ""
+    ca: str = field(default="", repr=False)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Repository":
+        """Read an uploaded file.
+
+        Raises:
+            BadRequestError: It is malformed; the message names the field, never its value.
+        """
+        fields = object_in(data, "payload")
+        exactly(
+            fields,
+            "payload",
+            required={"version", "repository", "password"},
+            optional={"access_key", "secret_key", "tags", "snapshot", "ca"},
+        )
+        if fields["version"] != REPOSITORY_VERSION:
+            raise BadRequestError(f"version: this hermes-node knows {REPOSITORY_VERSION}")
+        place = matching(fields["repository"], _PLACE, "repository")
+        if ".." in place.split("/"):
+            raise BadRequestError("repository: not of the expected form")
+        return cls(
+            place=place,
+            password=matching(fields["password"], _SECRET, "password"),
+            access_key=matching(fields.get("access_key", ""), _KEY, "access_key"),
+            secret_key=matching(fields.get("secret_key", ""), _KEY, "secret_key"),
+            tags=tuple(matching(one_line(tag, "tags"), _TAG, "tags") for tag in listed(fields.get("tags", []), "tags")),
+            snapshot=matching(fields.get("snapshot", ""), _SNAPSHOT, "snapshot"),
+            ca=string(fields.get("ca", ""), "ca"),
+        )
+
 
 @dataclass(frozen=True)
 class Restic:
-    """One repository, and who works on it.
-
-    Attributes:
-        access: The user that restic runs as.
-    """
+    """One repository, and the user that restic runs as."""
 
     repository: Repository
     access: Access
@@ -58,7 +106,7 @@ class Restic:
     def ensure(self) -> None:
         """Make the repository in a folder, where there is none.
 
-        In an object store the platform makes it: restic looks at the bucket as a whole first, and a machine may not.
+        In an object store the platform makes it: restic lists the whole bucket first, and a machine may not.
 
         Raises:
             NotReadyError: It cannot be reached.
@@ -71,7 +119,7 @@ class Restic:
 
     @contextmanager
     def saving(self) -> Iterator["Saving"]:
-        """A snapshot in the making; without ``Saving.end`` there is none."""
+        """A snapshot in the making; ``Saving.end`` completes it."""
         tags = [word for tag in self.repository.tags for word in ("--tag", tag)]
         words = ("backup", "--json", "--stdin", "--stdin-filename", FILE, "--host", HOST, *tags)
         with self._process(words, stdin=subprocess.PIPE) as (process, out, said):
@@ -79,14 +127,14 @@ class Restic:
 
     @contextmanager
     def fetching(self) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-        """The stream of a snapshot, and what restic says of it."""
+        """The stream of a snapshot, and what restic writes on stderr."""
         snapshot = self.repository.snapshot or "latest"
         words = ("dump", "--no-lock", *(("--host", HOST) if snapshot == "latest" else ()), snapshot, f"/{FILE}")
         with self._process(words, stdout=subprocess.PIPE) as (process, _, said):
             yield process, said
 
     def full_id(self, snapshot: str) -> str:
-        """A snapshot's whole id; older restics tell its beginning only."""
+        """A snapshot's complete id; older restics print its beginning only."""
         if len(snapshot) == _SNAPSHOT_LENGTH:
             return snapshot
         code, out, said = self._run("snapshots", "--json", "--no-lock", snapshot)
@@ -104,7 +152,7 @@ class Restic:
             return RefusedError("restic: the repository is not opened by this password")
         if any("no matching ID" in line or "no snapshot found" in line for line in lines):
             return RefusedError(f"restic: the repository has no snapshot {self.repository.snapshot or 'at all'}")
-        return NotReadyError(f"restic: {lines[-1][:400] if lines else 'ended without a word'}")
+        return NotReadyError(f"restic: {lines[-1][:400] if lines else 'ended without a message'}")
 
     def _run(self, *words: str) -> tuple[int, str, str]:
         with self._process(words) as (process, out, said):
@@ -182,7 +230,7 @@ class Saved:
     """A snapshot that was made.
 
     Attributes:
-        added: Bytes that the repository grew by; before restic 0.17 those that were new, before they were compressed.
+        added: Bytes that the repository grew by; before restic 0.17 the new bytes before compression.
     """
 
     snapshot: str
@@ -190,13 +238,13 @@ class Saved:
 
 
 class Saving:
-    """Takes a stream; see ``Restic.saving``."""
+    """Stores a stream; see ``Restic.saving``."""
 
     def __init__(self, restic: Restic, process: subprocess.Popen[bytes], out: IO[bytes], said: IO[bytes]) -> None:
         self._restic, self._process, self._out, self._said = restic, process, out, said
 
     def take(self, source: IO[bytes], giver: UserProcess | None = None) -> None:
-        """Read a stream to its end, or to the end of whoever gives it.
+        """Read a stream to its end, or to the end of the process that writes it.
 
         Raises:
             NotReadyError: restic ended, or nothing moves any more.
@@ -210,10 +258,10 @@ class Saving:
             raise self._restic.failure(self._said) from None
 
     def end(self) -> Saved:
-        """Have restic keep what it took.
+        """Complete the snapshot.
 
         Raises:
-            NotReadyError: It did not.
+            NotReadyError: restic failed.
         """
         if self._process.stdin:
             self._process.stdin.close()
@@ -225,66 +273,9 @@ class Saving:
         summaries = [line for line in map(json.loads, lines) if line.get("message_type") == "summary"]
         if code or not summaries:
             raise self._restic.failure(self._said)
-        told = summaries[-1]
-        added = int(told.get("data_added_packed", told.get("data_added", 0)))
-        return Saved(self._restic.full_id(str(told["snapshot_id"])), added)
-
-
-def pump(
-    source: IO[bytes],
-    target: IO[bytes],
-    *,
-    giver: UserProcess | None = None,
-    taker: UserProcess | None = None,
-    taken_s: float = _TAKEN_S,
-    given_s: float = _GIVEN_S,
-) -> None:
-    """Move everything from one pipe to another, until the first ends or its giver does.
-
-    Args:
-        source: What is read.
-        target: What is written.
-        giver: Who writes the first; what it left may keep the pipe open.
-        taker: Who reads the second.
-        taken_s: Seconds for a piece to be taken.
-        given_s: Seconds for a piece to come.
-
-    Raises:
-        BrokenPipeError: Nobody reads.
-        NotReadyError: Nothing came for ``given_s`` seconds, nothing was taken for ``taken_s``, or a signal has stopped
-            one of the two.
-    """
-    reader, writer = source.fileno(), target.fileno()
-    os.set_blocking(writer, False)
-    while _comes(reader, giver, given_s):
-        data = memoryview(os.read(reader, _BLOCK))
-        if not data:
-            return
-        while data:
-            _refuse_untaken(writer, taker, taken_s)
-            data = data[os.write(writer, data) :]
-
-
-def _comes(reader: int, giver: UserProcess | None, given_s: float) -> bool:
-    """Wait for something to read; false when nothing can come any more."""
-    until = time.monotonic() + given_s
-    while (left := until - time.monotonic()) > 0:
-        is_over = giver is not None and giver.is_over()
-        if select.select([reader], [], [], 0 if is_over else min(left, WATCH_EVERY_S))[0]:
-            return True
-        if is_over:
-            return False
-    raise NotReadyError(f"nothing came for {given_s:g} s")
-
-
-def _refuse_untaken(writer: int, taker: UserProcess | None, taken_s: float) -> None:
-    until = time.monotonic() + taken_s
-    while (left := until - time.monotonic()) > 0:
-        if select.select([], [writer], [], min(left, WATCH_EVERY_S))[1]:
-            return
-        if taker is not None and taker.is_over():
-            raise BrokenPipeError
-    raise NotReadyError(f"nothing was taken for {taken_s:g} s")
+        summary = summaries[-1]
+        added = int(summary.get("data_added_packed", summary.get("data_added", 0)))
+        return Saved(self._restic.full_id(str(summary["snapshot_id"])), added)
 
 
 def _text(file: IO[bytes]) -> str:

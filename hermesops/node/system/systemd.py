@@ -4,13 +4,12 @@ This module is the ``System`` of ``node.ports`` on a real machine; it must not d
 """
 
 import pwd
-import subprocess
 import time
 from pathlib import Path
 
 from hermesops.node.errors import NotReadyError
 from hermesops.node.instance.agent.api import ask
-from hermesops.node.system import child_environment
+from hermesops.node.system import processes
 from hermesops.node.system.files import Access
 
 __all__ = ["account", "ask", "connections", "monotonic", "now", "sleep", "systemctl"]
@@ -26,7 +25,7 @@ sleep = time.sleep
 
 
 def account(user: str) -> Access | None:
-    """What a private file of a user's looks like; ``None`` when there is no such user."""
+    """The access of a private file of a user's; ``None`` when there is no such user."""
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
@@ -40,20 +39,11 @@ def systemctl(*words: str, check: bool = True) -> str:
     Raises:
         NotReadyError: It cannot be run, or, with ``check``, it failed.
     """
-    try:
-        done = subprocess.run(
-            ["systemctl", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=150,
-            env=child_environment.ENVIRONMENT,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotReadyError(f"systemctl {words[0]}: {error}") from error
+    done = processes.run(("systemctl", *words), timeout_s=150)
     if check and done.returncode:
-        raise NotReadyError(f"systemctl {' '.join(words)}: {done.stderr.strip() or done.returncode}")
-    return done.stdout
+        said = done.stderr.decode(errors="replace").strip()
+        raise NotReadyError(f"systemctl {' '.join(words)}: {said or done.returncode}")
+    return done.stdout.decode(errors="replace")
 
 
 _ESTABLISHED = "01"

@@ -1,10 +1,15 @@
-"""JSON from a side that may be hostile: parsed whole, within bounds, or refused with one kind of error. Pure."""
+"""JSON from a side that may be hostile: parsed whole, within bounds, and its fields checked, or refused. Pure.
+
+A check of a field raises ``BadRequestError`` with the field's name and never with its value, which may be a secret.
+"""
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
+
+from hermesops.node.errors import BadRequestError
 
 LARGEST = 1 << 20
 """Bytes of a document that nobody needs to be larger."""
@@ -111,3 +116,68 @@ def _inside(value: object) -> Iterable[object]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
+
+
+def object_in(data: bytes, where: str, *, largest: int = LARGEST) -> dict[str, Any]:
+    """The object in a document of at most so many bytes."""
+    if len(data) > largest:
+        raise BadRequestError(f"{where}: {len(data)} bytes, more than {largest}")
+    try:
+        return mapping(parse(data, largest=largest), where)
+    except MalformedJSONError:
+        raise BadRequestError(f"{where}: not JSON") from None
+
+
+def mapping(raw: object, where: str) -> dict[str, Any]:
+    """An object."""
+    if not isinstance(raw, dict):
+        raise BadRequestError(f"{where}: not an object")
+    return dict(raw)
+
+
+def listed(raw: object, where: str) -> list[Any]:
+    """A list."""
+    if not isinstance(raw, list):
+        raise BadRequestError(f"{where}: not a list")
+    return raw
+
+
+def exactly(
+    fields: Mapping[str, object], where: str, *, required: set[str] | None = None, optional: set[str] | None = None
+) -> None:
+    """Refuse an object that lacks a required field, or has one that is neither required nor optional."""
+    needed = required or set()
+    missing, unknown = needed - fields.keys(), fields.keys() - needed - (optional or set())
+    if missing:
+        raise BadRequestError(f"{where}: lacks {', '.join(sorted(missing))}")
+    if unknown:
+        raise BadRequestError(f"{where}: unknown field {', '.join(sorted(unknown))}")
+
+
+def string(raw: object, where: str) -> str:
+    """Any text without a NUL."""
+    if not isinstance(raw, str) or "\0" in raw:
+        raise BadRequestError(f"{where}: not a text")
+    return raw
+
+
+def one_line(raw: object, where: str) -> str:
+    """A text without line breaks and control characters."""
+    text = string(raw, where)
+    if not text.isprintable():
+        raise BadRequestError(f"{where}: holds a line break or a control character")
+    return text
+
+
+def matching(raw: object, pattern: re.Pattern[str], where: str) -> str:
+    """A text of which all matches a pattern."""
+    if not isinstance(raw, str) or pattern.fullmatch(raw) is None:
+        raise BadRequestError(f"{where}: not of the expected form")
+    return raw
+
+
+def whole_number(raw: object, where: str) -> int:
+    """A whole number from 0 on."""
+    if not isinstance(raw, int) or isinstance(raw, bool) or raw < 0:
+        raise BadRequestError(f"{where}: not a whole number")
+    return raw

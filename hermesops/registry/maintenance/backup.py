@@ -178,5 +178,5 @@ def _explained(file: Path) -> Iterator[None]:
         raise UnavailableError(
             f"the registry {file} cannot be copied: {error}", hint="make room, or repeat the command"
         ) from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where SQLite's message is no text
         raise BrokenInvariantError(f"the registry {file} is damaged: {error}", hint=RESTORE) from error

@@ -59,7 +59,7 @@ hermes_instances = sa.Table(
     sa.Column("plan", choice(Plan, "hermes_plan"), nullable=False),
     sa.Column("vm_id", sa.String(64), nullable=True),
     sa.Column("vm_ip", IpAddress, nullable=True),
-    # Always NULL: such a token is root on its machine, and only hermesops holds any (decision 37).
+    # Always NULL: such a token is root on its machine, and only hermesops holds any (decision 35).
     sa.Column("proxy_token", sa.String(1024), nullable=True, info={SEALED: True}),
     sa.Column("status", choice(InstanceStatus, "hermes_instance_status"), nullable=False),
     sa.Column("stripe_subscription_id", sa.String(255), nullable=True),

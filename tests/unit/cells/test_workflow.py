@@ -14,4 +14,4 @@ def test_whoever_continues_an_up_knows_what_was_asked() -> None:
         UpRequest(CELL, saved="a preview", approval="an approval"),
     ]
     for request in requests:
-        assert UpRequest.from_intent(request.to_intent()) == request
+        assert UpRequest.of(request.to_intent()) == request

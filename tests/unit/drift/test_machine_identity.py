@@ -14,8 +14,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceSecrets, InstanceSettings
 from hermesops.model.recovery import Recovered
 from hermesops.model.route import issue_token, read_token
-from hermesops.node.instance.identity.credential import Credential
-from hermesops.node.protocol import Payload
+from hermesops.node.protocol import Credential, Payload
 from tests.support.fleets import machine_for, ordered
 
 ROUTER_KEY = bytes(range(32))

@@ -1,11 +1,12 @@
 """To a release and back on a machine without an instance: what passes, and what is said of what does not."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.remote.releases import Bundle
+from hermesops.instances.ports import Bundle
 from hermesops.instances.upgrade_rehearsal import NoRollbackError, walk
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
@@ -77,7 +78,7 @@ class World:
 
 
 async def test_there_and_back_with_all_that_was_remembered() -> None:
-    world = World()
+    world: Any = World()
     told = await walk(world, world, MACHINE, NEW, before=OLD)
     assert (world.current, world.done) == (OLD.id, [f"bring {NEW.id}"])
     assert "in_place" in told
@@ -85,7 +86,7 @@ async def test_there_and_back_with_all_that_was_remembered() -> None:
 
 
 async def test_a_machine_on_something_else_makes_its_state_with_the_release_before_first() -> None:
-    world = World(current=ReleaseId("0.9-c"))
+    world: Any = World(current=ReleaseId("0.9-c"))
     await walk(world, world, MACHINE, NEW, before=OLD)
     assert world.done == [f"bring {OLD.id}", f"bring {NEW.id}"]
 
@@ -97,11 +98,12 @@ async def test_a_machine_on_something_else_makes_its_state_with_the_release_befo
     (World(refusal="3 rows would be lost"), "3 rows would be lost"),
 ], ids=("does not run", "stays", "forgets", "refuses"))  # fmt: skip
 async def test_a_way_that_leads_nowhere_is_said_to(world: World, words: str) -> None:
+    machine: Any = world
     with pytest.raises(NoRollbackError, match=words):
-        await walk(world, world, MACHINE, NEW, before=OLD)
+        await walk(machine, machine, MACHINE, NEW, before=OLD)
 
 
 async def test_a_machine_that_does_not_answer_proves_nothing() -> None:
-    world = World(is_silent=True)
+    world: Any = World(is_silent=True)
     with pytest.raises(UnavailableError, match="gives no answer"):
         await walk(world, world, MACHINE, NEW, before=OLD)

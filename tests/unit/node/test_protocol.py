@@ -6,8 +6,9 @@ import pytest
 
 from hermesops.model.instance import InstanceSettings
 from hermesops.node.errors import BadRequestError
-from hermesops.node.protocol import Identity, Payload, Secrets, Settings
-from hermesops.node.untrusted.json_fields import string
+from hermesops.node.instance.settings import Settings
+from hermesops.node.protocol import Identity, Payload, Secrets
+from hermesops.node.untrusted.strict_json import string
 
 _CANARY = "CANARY" * 8
 

@@ -19,7 +19,7 @@ from hermesops.model.operation import (
     OperationStatus,
     Refused,
 )
-from hermesops.operations import lease_renewal
+from hermesops.operations import lease as lease_module
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.reconcile import MOST_REPEATS, StoppedError, drive
 from tests.support.fake_registry import FakeRegistry
@@ -182,7 +182,7 @@ async def test_many_different_steps_are_fine() -> None:
 
 
 async def test_a_lost_lease_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_renewal, "RENEW_S", 0.01)
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
     leases = Leases(lost=True)
     async with LeaseKeeper(leases, "instance/1") as keeper:
         with pytest.raises(UnavailableError, match="lost the lease"):
@@ -208,8 +208,8 @@ class Silent(Leases):
 
 
 async def test_a_registry_that_is_silent_for_less_than_a_lease_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_renewal, "RENEW_S", 0.01)
-    monkeypatch.setattr(lease_renewal, "RETRY_S", 0.01)
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
+    monkeypatch.setattr(lease_module, "RETRY_S", 0.01)
     leases = Silent(3)
     async with LeaseKeeper(leases, "instance/1") as keeper:
         assert await keeper.guard(leases.heard.wait())
@@ -217,9 +217,9 @@ async def test_a_registry_that_is_silent_for_less_than_a_lease_stops_nothing(mon
 
 
 async def test_a_registry_that_is_silent_for_a_whole_lease_stops_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_renewal, "RENEW_S", 0.01)
-    monkeypatch.setattr(lease_renewal, "RETRY_S", 0.01)
-    monkeypatch.setattr(lease_renewal, "LEASE_S", 0.05)
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
+    monkeypatch.setattr(lease_module, "RETRY_S", 0.01)
+    monkeypatch.setattr(lease_module, "LEASE_S", 0.05)
     async with LeaseKeeper(Silent(10**9), "instance/1") as keeper:
         with pytest.raises(UnavailableError, match="lost the lease"):
             await keeper.guard(_forever())
@@ -248,7 +248,7 @@ class Many(Leases, FakeRegistry):
 async def test_all_leases_of_a_process_are_renewed_at_once_and_only_the_lost_one_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lease_renewal, "RENEW_S", 0.01)
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
     leases, subjects = Many(), {f"instance/{number}" for number in range(10)}
     async with AsyncExitStack() as stack:
         keepers = {s: await stack.enter_async_context(LeaseKeeper(leases, s)) for s in subjects}
@@ -261,7 +261,7 @@ async def test_all_leases_of_a_process_are_renewed_at_once_and_only_the_lost_one
 
 
 async def test_what_is_let_go_is_renewed_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease_renewal, "RENEW_S", 0.01)
+    monkeypatch.setattr(lease_module, "RENEW_S", 0.01)
     leases = Many()
     async with LeaseKeeper(leases, "instance/1"):
         async with LeaseKeeper(leases, "instance/2"):

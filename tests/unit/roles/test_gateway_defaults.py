@@ -6,7 +6,7 @@ import yaml
 
 from hermesops import assets
 from hermesops.model.route import ROUTES
-from hermesops.node.instance.agent.messengers import ADAPTER_OF
+from hermesops.node.instance.settings import ADAPTER_OF
 
 
 def of_role(path: str) -> dict[str, Any]:

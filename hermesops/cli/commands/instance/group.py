@@ -201,7 +201,7 @@ def restart(user: User, no_wait: NoWait = False) -> None:
 
     async def work() -> str:
         async with composed.session() as session:
-            operation = await session.requests.restart(user)
+            operation = await session.instance_requests.restart(user)
             return await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     outcome = context.run(work())

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from hermesops.app.container_parts.connected import Connected
-    from hermesops.app.services.mass_changes import ApprovedList
-    from hermesops.instances.workflows.suspend import Keep
     from hermesops.model.operation import Operation
+    from hermesops.operations.kinds import ApprovedList, Keep
 
 ListOption = Annotated[
     Path | None,
@@ -129,7 +128,7 @@ def terminate(
     _run(
         "terminate",
         user,
-        (lambda s: s.requests.terminate(user, keeps_backup=keeps_backup, reason=reason))
+        (lambda s: s.instance_requests.terminate(user, keeps_backup=keeps_backup, reason=reason))
         if at_once
         else (lambda s: s.instance_requests.schedule_termination(user, reason=why)),
         no_wait=no_wait,
@@ -147,7 +146,7 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
         return None
     if listed is None or approved_by is None:
         raise UsageError("--from LIST and --approved-by APPROVAL go together")
-    from hermesops.app.services.mass_changes import ApprovedList
+    from hermesops.operations.kinds import ApprovedList
 
     return ApprovedList(read_saved(listed), read_saved(approved_by))
 
@@ -173,7 +172,7 @@ def _run(
 
 
 def _keep(text: str) -> "Keep":
-    from hermesops.instances.workflows.suspend import Keep
+    from hermesops.operations.kinds import Keep
 
     try:
         return Keep(text)

@@ -11,7 +11,7 @@ from hermesops.cli.views import shapes
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
-    from hermesops.instances.requests.settings_patch import Wish
+    from hermesops.instances.requests.settings_patch import SettingsPatch
 
 
 def settings(
@@ -41,7 +41,7 @@ def settings(
 
     async def change() -> str:
         async with composed.session() as session:
-            return await session.operations.run(await session.requests.configure(user, request, reason=reason))
+            return await session.operations.run(await session.instance_requests.configure(user, request, reason=reason))
 
     outcome = context.run(change()) if ways else ""
     shown = shapes.instance_settings(composed.registry.instance_secrets.settings(instance.id))
@@ -52,7 +52,7 @@ def settings(
     )
 
 
-def _request(source: str, assignments: list[str]) -> "Wish | None":
+def _request(source: str, assignments: list[str]) -> "SettingsPatch | None":
     if not source and not assignments:
         return None
     from hermesops.instances.requests.settings_patch import replacing, setting

@@ -1,1 +1,1 @@
-"""An instance onto another machine: what is asked, what comes next (pure), and the work."""
+"""Bring an instance onto another machine: what comes next (pure), and the work."""

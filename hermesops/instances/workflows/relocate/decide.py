@@ -1,7 +1,7 @@
-"""An instance onto another machine: a resize the vendor cannot do in place, a move, a restored backup, a late waking.
+"""Bring an instance onto another machine: to resize or move it, to restore a backup, or where its machine is gone.
 
-The new machine is made ready while the old one still serves. Then the old gateway is brought to rest, its state copied
-and put on the new machine, held against the copy, and the rows cut over in one transaction. At no moment may two
+The new machine is made ready while the old one still serves. Then the old gateway is stopped, its state backed up
+and put on the new machine, held against the backup, and the rows cut over in one transaction. At no moment may two
 gateways run on one state: the old one is fenced, or its machine is off or gone, before the new one is given anything.
 """
 
@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hermesops.errors import RefusedError
+from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
 from hermesops.instances.steps import new_machine, start_verified, stop_and_backup
 from hermesops.instances.steps.new_machine import AwaitNext, NextMachineState
-from hermesops.instances.steps.personalise import not_its_own, terminated
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
@@ -22,6 +22,7 @@ from hermesops.model.operation import Done, Refused
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Spare
 from hermesops.model.state import State
+from hermesops.operations.kinds import RelocateIntent
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,11 @@ Step = (
 
 @dataclass(frozen=True)
 class RelocationState:
-    """What relocating looks at.
+    """What relocating observes.
 
     Attributes:
         observation: The instance and the machine of its row.
-        state: What is on that machine, while its gateway rests.
+        state: What is on that machine, while its gateway is stopped.
         release: What the agent runs, where machines can be brought that; ``None`` where it came with an image.
         next: The machine it will be on.
         backup: Made of the old machine for this very operation.
@@ -118,45 +119,29 @@ class RelocationState:
     former_in_stack: bool = False
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What was decided when it was asked for.
-
-    Attributes:
-        origin: The machine the instance was on then.
-        is_restore: Whether a chosen backup is put on the new machine, and not what is on the old one.
-        keeps_former: Whether the old machine stays for a while.
-    """
-
-    origin: MachineName
-    is_restore: bool = False
-    keeps_former: bool = False
-
-
-def decide(seen: RelocationState, plan: Plan, *, payload_digest: str) -> Step | Done | Refused:
+def decide(seen: RelocationState, intent: RelocateIntent, *, payload_digest: str) -> Step | Done | Refused:
     """The next step towards the instance's agent on its new machine.
 
     Args:
         seen: Everything as it is now.
-        plan: What was asked.
+        intent: What was asked.
         payload_digest: Digest of what the node of the instance's machine should have been given.
     """
     instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
-        return Refused(terminated(instance))
-    if instance.machine_name != plan.origin:
-        return _after(seen, plan, payload_digest)
-    here = seen.observation.machine
-    if plan.is_restore and seen.wanted and (here is None or here.status is MachineStatus.DELETED):
+        return Refused(refusals.terminated(instance))
+    if instance.machine_name != intent.origin:
+        return _after(seen, intent, payload_digest)
+    if intent.snapshot and seen.wanted and seen.observation.existing_machine is None:
         return MarkForDeletion()
-    return new_machine.next_step(seen.next, seen.release) or _at_rest(seen, plan) or _handed_over(seen)
+    return new_machine.next_step(seen.next, seen.release) or _stopped(seen, intent) or _handed_over(seen)
 
 
-def _at_rest(seen: RelocationState, plan: Plan) -> stop_and_backup.Step | StopMachine | Refused | None:
-    if not plan.is_restore:
+def _stopped(seen: RelocationState, intent: RelocateIntent) -> stop_and_backup.Step | StopMachine | Refused | None:
+    if not intent.snapshot:
         return stop_and_backup.next_step(seen.observation, seen.backup)
-    machine = seen.observation.machine
-    if machine is None or machine.status in {MachineStatus.DELETED, MachineStatus.STOPPED}:
+    machine = seen.observation.existing_machine
+    if machine is None or machine.status is MachineStatus.STOPPED:
         return None
     if machine.status is MachineStatus.READY and seen.observation.own_node:
         # What is there is copied too: who restores yesterday's may want today's after all.
@@ -171,7 +156,7 @@ def _handed_over(seen: RelocationState) -> Prepare | RestoreBackup | AwaitNext |
     if seen.source is None:
         return Refused(_no_backup(instance))
     if there.node.instance_id not in (None, instance.id):
-        return Refused(not_its_own(instance, str(there.node.instance_id)))
+        return Refused(refusals.other_instance(instance, there.node.instance_id))
     if there.node.instance_id is None or there.node.epoch <= instance.epoch or not there.node.fenced:
         return Prepare(there.machine.id, there.node.request)
     if there.state is None:
@@ -181,7 +166,7 @@ def _handed_over(seen: RelocationState) -> Prepare | RestoreBackup | AwaitNext |
     return CutOver()
 
 
-def _after(seen: RelocationState, plan: Plan, payload_digest: str) -> Step | Done | Refused:
+def _after(seen: RelocationState, intent: RelocateIntent, payload_digest: str) -> Step | Done | Refused:
     instance = seen.observation.instance
     if seen.source is None:
         return Refused(_no_backup(instance))
@@ -190,11 +175,11 @@ def _after(seen: RelocationState, plan: Plan, payload_digest: str) -> Step | Don
     if step is not None:
         return step
     former = seen.former
-    if former is not None and former.wanted and not plan.keeps_former:
+    if former is not None and former.wanted and not intent.keeps_former:
         return RetireFormer(former.name)
     if former is not None and not former.wanted:
         return ShrinkCell(former.name) if seen.former_in_stack else ForgetFormer(former.name)
-    kept = f"; {plan.origin} is kept for a while, its gateway stopped" if former is not None else ""
+    kept = f"; {intent.origin} is kept for a while, its gateway stopped" if former is not None else ""
     return Done(f"the agent of {instance.title} is on {instance.machine_name} with {was}{kept}")
 
 

@@ -1,11 +1,10 @@
-"""The work of bringing one instance onto another machine; what comes next is decided in ``relocate``."""
+"""Does what ``relocate.decide`` says."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
-from hermesops.instances.observation import Observation
-from hermesops.instances.ports import Cells, Copies
+from hermesops.instances.ports import Backups, Cells, Releases
+from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import start_verified, stop_and_backup
 from hermesops.instances.steps.new_machine import (
     AwaitNext,
@@ -30,50 +29,14 @@ from hermesops.instances.workflows.relocate.decide import (
     Step,
     StopMachine,
 )
-from hermesops.instances.workflows.relocate.request import RelocationRequest
-from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement
-from hermesops.model.ids import InstanceId, MachineId, MachineName
+from hermesops.model.ids import InstanceId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Done, Lease, Refused
+from hermesops.model.operation import Done, Refused
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Purpose, Spare
+from hermesops.operations.kinds import RelocateIntent
 from hermesops.registry import Registry
-
-
-class World(start_verified.World, Protocol):
-    """Machines, nodes and gateways."""
-
-    async def look_as(self, instance: Instance) -> Observation:
-        """See an instance as if its row said this."""
-
-    async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
-        """Make a machine the instance's without starting its gateway, which is fenced."""
-
-
-class Backups(Copies, Protocol):
-    """Backups, found and put back."""
-
-    def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
-        """One backup of an instance."""
-
-    async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
-        """Put a backup's state on a machine whose gateway is fenced."""
-
-
-class Releases(Protocol):
-    """What agents run."""
-
-    async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
-        """The release that goes with an agent, where machines can be brought it.
-
-        Args:
-            instance_id: Whose.
-            told: What its machine says that it runs; empty where it says nothing.
-        """
-
-    async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
-        """Have a machine without an instance run a release."""
 
 
 def successor(instance: Instance, spare: Spare) -> Instance:
@@ -88,73 +51,56 @@ def successor(instance: Instance, spare: Spare) -> Instance:
     )
 
 
+@dataclass
 class Relocate:
     """The work of one relocation, for the operations' loop.
 
-    Args:
-        instance_id: Whose.
-        request: What was asked.
-        registry: The registry.
-        world: Machines, nodes and gateways.
-        backups: Backups.
-        cells: Stacks of cells.
-        releases: What agents run.
-        lease: Under which the rows are cut over; whoever lost it puts the instance nowhere.
+    Attributes:
+        why: What the backup of the old machine is made for.
+        client: Machines, nodes and gateways, under the lease that the rows are cut over with: whoever lost it puts the
+            instance nowhere.
     """
 
-    def __init__(
-        self,
-        instance_id: InstanceId,
-        request: RelocationRequest,
-        *,
-        registry: Registry,
-        world: World,
-        backups: Backups,
-        cells: Cells,
-        releases: Releases,
-        lease: Lease | None = None,
-    ) -> None:
-        self._instance_id = instance_id
-        self._request = request
-        self._registry = registry
-        self._world = world
-        self._backups = backups
-        self._cells = cells
-        self._releases = releases
-        self._lease = lease
+    instance_id: InstanceId
+    request: RelocateIntent
+    why: str
+    registry: Registry
+    client: PowerControl
+    backups: Backups
+    cells: Cells
+    releases: Releases
 
     async def observe(self) -> RelocationState:
         """Look at the instance, its machine, the next and the former one, and its backups."""
-        observation = await self._world.observe(self._instance_id)
-        backup = self._backups.made(self._instance_id, self._request.why)
-        chosen = self._backups.get(self._instance_id, self._request.snapshot) if self._request.snapshot else backup
-        former = self._registry.spares.find(self._request.origin)
+        observation = await self.client.observe(self.instance_id)
+        backup = self.backups.made(self.instance_id, self.why)
+        chosen = self.backups.get(self.instance_id, self.request.snapshot) if self.request.snapshot else backup
+        former = self.registry.spares.find(self.request.origin)
         told = observation.own_node.release if observation.own_node else ""
         return RelocationState(
             observation,
-            state=await stop_and_backup.resting_state(observation, self._world),
-            release=await self._releases.of(self._instance_id, told),
+            state=await stop_and_backup.stopped_state(observation, self.client),
+            release=await self.releases.of(self.instance_id, told),
             next=await self._next(observation.instance),
             backup=backup,
             source=chosen,
-            wanted=self._registry.instances.is_machine_wanted(self._instance_id),
+            wanted=self.registry.instances.is_machine_wanted(self.instance_id),
             former=former,
-            former_in_stack=former is not None and await self._cells.holds(former.cell, former.name),
+            former_in_stack=former is not None and await self.cells.holds(former.cell, former.name),
         )
 
     async def _next(self, instance: Instance) -> NextMachineState | None:
-        ordered = self._registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id)
+        ordered = self.registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id)
         spare = next((spare for spare in ordered if spare.wanted), None)
         if spare is None:
             return None
-        seen = await self._world.look_as(successor(instance, spare))
-        return NextMachineState(spare, seen.machine, seen.node, await stop_and_backup.resting_state(seen, self._world))
+        seen = await self.client.look_as(successor(instance, spare))
+        return NextMachineState(spare, seen.machine, seen.node, await stop_and_backup.stopped_state(seen, self.client))
 
     def decide(self, seen: RelocationState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return relocate.decide(
-            seen, self._request.as_decided, payload_digest=self._world.payload_digest(seen.observation.instance)
-        )
+        digest = self.client.payload_digest(seen.observation.instance)
+        return relocate.decide(seen, self.request, payload_digest=digest)
 
     def describe(self, step: Step, seen: RelocationState) -> str:
         """The step in a few words."""
@@ -165,25 +111,25 @@ class Relocate:
         instance = seen.observation.instance
         match step:
             case MarkForDeletion():
-                self._registry.instances.leave_machine(instance.id, why=self._request.why)
+                self.registry.instances.leave_machine(instance.id, why=self.why)
             case OrderNext():
                 self._order_next(instance)
             case StopMachine(machine_id=machine_id):
-                await self._world.stop_machine(instance, machine_id)
+                await self.client.stop_machine(instance, machine_id)
             case RetireFormer(name=name):
-                self._registry.spares.retire(name, why=self._request.why)
+                self.registry.spares.retire(name, why=self.why)
             case ShrinkCell(name=name):
                 await self._shrink(name, seen)
             case ForgetFormer(name=name):
-                self._registry.spares.forget(name, why=self._request.why)
+                self.registry.spares.forget(name, why=self.why)
             case Prepare() | RestoreBackup() | CutOver():
                 await self._hand_over(step, seen)
             case GrowCell() | RecordNext() | StartNext() | AwaitNext() | DeployRelease():
                 await self._make_ready(step, seen)
             case Fence() | BackUp():
-                await stop_and_backup.do(step, instance, world=self._world, copies=self._backups, why=self._request.why)
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _:
-                await start_verified.do(step, instance, world=self._world, registry=self._registry)
+                await start_verified.do(step, instance, client=self.client, registry=self.registry)
 
     async def _make_ready(
         self, step: GrowCell | RecordNext | StartNext | AwaitNext | DeployRelease, seen: RelocationState
@@ -191,50 +137,50 @@ class Relocate:
         spare, there = _next_of(seen)
         match step:
             case GrowCell():
-                await self._cells.apply(spare.cell, still_wanted=partial(self._lacks, spare))
+                await self.cells.apply(spare.cell, still_wanted=partial(self._lacks, spare))
             case RecordNext(machine_id=machine_id):
-                self._registry.spares.set_machine(spare.name, machine_id, why=self._request.why)
+                self.registry.spares.set_machine(spare.name, machine_id, why=self.why)
             case StartNext(machine_id=machine_id):
-                await self._world.start_machine(machine_id)
-                await self._world.await_machine(there, machine_id)
+                await self.client.start_machine(machine_id)
+                await self.client.await_machine(there, machine_id)
             case AwaitNext(machine_id=machine_id):
-                await self._world.await_machine(there, machine_id)
+                await self.client.await_machine(there, machine_id)
             case DeployRelease(machine_id=machine_id, release=release):
-                await self._releases.deploy(machine_id, release)
+                await self.releases.deploy(machine_id, release)
 
     async def _hand_over(self, step: Prepare | RestoreBackup | CutOver, seen: RelocationState) -> None:
         spare, there = _next_of(seen)
         match step:
             case Prepare(machine_id=machine_id, request=request):
-                await self._world.prepare(there, machine_id, request)
+                await self.client.prepare(there, machine_id, request)
             case RestoreBackup(machine_id=machine_id, snapshot=snapshot):
-                await self._backups.restore(there, machine_id, self._backups.get(there.id, snapshot))
+                await self.backups.restore(there, machine_id, self.backups.get(there.id, snapshot))
             case CutOver():
                 if seen.next and seen.next.node and seen.next.node.release:
-                    self._registry.rollout_targets.record_releases({there.id: ReleaseId(seen.next.node.release)})
-                self._registry.assignments.cut_over(there.id, spare.name, lease=self._lease, why=self._request.why)
+                    self.registry.rollout_targets.record_releases({there.id: ReleaseId(seen.next.node.release)})
+                self.registry.assignments.cut_over(there.id, spare.name, lease=self.client.lease, why=self.why)
 
     def _order_next(self, instance: Instance) -> None:
-        request = self._request
+        request = self.request
         place = Placement(request.cell, request.region, request.only_plan)
-        self._registry.spares.place(
+        self.registry.spares.place(
             Purpose.NEXT,
             plan=request.plan,
             server_type=request.server_type,
             image_id=request.image_id,
             choose=lambda _: place,
             instance_id=instance.id,
-            why=request.why,
+            why=self.why,
         )
 
     async def _lacks(self, spare: Spare) -> bool:
-        return not await self._cells.holds(spare.cell, spare.name)
+        return not await self.cells.holds(spare.cell, spare.name)
 
     async def _shrink(self, name: MachineName, seen: RelocationState) -> None:
         if seen.former is None:
             return
         cell = seen.former.cell
-        await self._cells.apply(cell, still_wanted=lambda: self._cells.holds(cell, name))
+        await self.cells.apply(cell, still_wanted=lambda: self.cells.holds(cell, name))
 
 
 def _next_of(seen: RelocationState) -> tuple[Spare, Instance]:

@@ -2,20 +2,14 @@
 
 import re
 
-from hermesops.localcloud.api.openapi.operation import Operation
-from hermesops.localcloud.api.openapi.operations import OPERATIONS
+from hermesops.localcloud.api.openapi.operations import OPERATIONS, TOOLBOX_OPERATIONS, Operation
 from hermesops.localcloud.api.openapi.schemas import SCHEMAS, TEXT, UUID, Schema, ref
-from hermesops.localcloud.api.openapi.toolbox_operations import TOOLBOX_OPERATIONS
 
 _NO_UUID = frozenset({"backup_id"})
 
 
 def document(server: str) -> dict[str, object]:
-    """The OpenAPI document.
-
-    Args:
-        server: URL of the API, with its prefix.
-    """
+    """The OpenAPI document; ``server`` is the URL of the API, with its prefix."""
     paths: dict[str, dict[str, object]] = {}
     for operation in (*OPERATIONS, *TOOLBOX_OPERATIONS):
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
@@ -40,7 +34,7 @@ def _operation(operation: Operation) -> dict[str, object]:
     described: dict[str, object] = {
         "summary": operation.summary,
         "operationId": re.sub(r"[^a-z]+", "_", f"{operation.method}{operation.path}".lower()).strip("_"),
-        "parameters": [*_in_path(operation), *_in_query(operation)],
+        "parameters": _parameters(operation),
         "responses": _responses(operation),
     }
     if operation.body is not None:
@@ -51,18 +45,16 @@ def _operation(operation: Operation) -> dict[str, object]:
     return described
 
 
-def _in_path(operation: Operation) -> list[dict[str, object]]:
-    names = re.findall(r"{(\w+)}", operation.path)
-    return [
-        {"name": name, "in": "path", "required": True, "schema": TEXT if name in _NO_UUID else UUID} for name in names
+def _parameters(operation: Operation) -> list[dict[str, object]]:
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": TEXT if name in _NO_UUID else UUID}
+        for name in re.findall(r"{(\w+)}", operation.path)
     ]
-
-
-def _in_query(operation: Operation) -> list[dict[str, object]]:
-    return [
+    in_query = [
         {"name": name, "in": "query", "required": name in operation.required, "schema": schema}
         for name, schema in operation.query.items()
     ]
+    return [*in_path, *in_query]
 
 
 def _responses(operation: Operation) -> dict[str, object]:

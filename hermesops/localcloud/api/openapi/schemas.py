@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from hermesops.localcloud.fleet.catalog import PROVIDER, REGIONS, SERVER_TYPES
 from hermesops.localcloud.store.rows import ImageStatus, MachineStatus
-from hermesops.localcloud.webhooks.events import RECEIVER, WANTED
+from hermesops.localcloud.webhooks import EVENT_KINDS, RECEIVER_URL
 
 Schema = dict[str, object]
 
@@ -29,7 +29,7 @@ _ENVIRONMENT: Schema = {"type": ["object", "null"], "additionalProperties": TEXT
 
 
 def shape(required: Schema, **optional: object) -> Schema:
-    """An object; what it has besides is not looked at."""
+    """An object; its other fields are not checked."""
     return {"type": "object", "properties": {**required, **optional}, "required": list(required)}
 
 
@@ -127,8 +127,8 @@ SCHEMAS: dict[str, Schema] = {
     "WebhookOrder": shape(
         {
             # The vendor takes HTTPS; a local world sends to this computer's loopback only.
-            "url": {"type": "string", "pattern": RECEIVER},
-            "events": {"type": "array", "items": choice(WANTED), "minItems": 1},
+            "url": {"type": "string", "pattern": RECEIVER_URL},
+            "events": {"type": "array", "items": choice(EVENT_KINDS), "minItems": 1},
         },
         secret=MAYBE_TEXT,
     ),

@@ -6,12 +6,11 @@ from pathlib import Path
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.drivers.interface import SavedImage
 from hermesops.localcloud.drivers.nspawn.computer.command import run
-from hermesops.localcloud.drivers.nspawn.disks import first_boot
-from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
+from hermesops.localcloud.drivers.nspawn.disks import guest_files
+from hermesops.localcloud.drivers.nspawn.disks.disk import Disk, copy_volume, data_beside
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
-from hermesops.localcloud.drivers.nspawn.disks.volume import copy_volume, data_beside
 from hermesops.localcloud.drivers.nspawn.machine import Machine
-from hermesops.localcloud.drivers.nspawn.open_world import Holding
+from hermesops.localcloud.drivers.nspawn.open_world import OpenWorld
 from hermesops.localcloud.drivers.nspawn.store import ImageRecord
 from hermesops.model.ids import ImageId, MachineId
 
@@ -19,15 +18,11 @@ _MAX_LAYERS = 100
 
 
 class Images:
-    """Saves and deletes images.
+    """Saves, restores and deletes images of an open world."""
 
-    Args:
-        held: The open world.
-    """
-
-    def __init__(self, held: Holding) -> None:
-        self._held = held
-        self._store = held.store
+    def __init__(self, world: OpenWorld) -> None:
+        self._world = world
+        self._store = world.store
 
     def save(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
         """Copy a machine's disk into the store; a running machine is frozen meanwhile.
@@ -38,21 +33,21 @@ class Images:
         known = next((image for image in self._store.images() if image.id == image_id), None)
         if known:
             return SavedImage(known.id, known.bytes_used)
-        with self._held.locks[machine_id]:
-            record = self._held.record(machine_id)
+        with self._world.locks[machine_id]:
+            record = self._world.record(machine_id)
             if len(record.layers) >= _MAX_LAYERS:
                 raise RefusedError(f"machine {machine_id} stands on {_MAX_LAYERS} layers; build a fresh image")
             layer = self._store.layers / str(image_id)
             copying = self._store.layers / f".{image_id}.copying"
-            _forget(copying)
+            _remove_layer(copying)
             try:
-                self._copy_disk(self._held.machine(record), copying)
+                self._copy_disk(self._world.machine(record), copying)
             except BaseException:
-                _forget(copying)
+                _remove_layer(copying)
                 raise
             image = ImageRecord(image_id, record.base, (*record.layers, layer.name), _bytes_used(copying))
-            with self._held.layers_lock:
-                _forget(layer)
+            with self._world.layers_lock:
+                _remove_layer(layer)
                 if data_beside(copying).exists():
                     data_beside(copying).rename(data_beside(layer))
                 copying.rename(layer)
@@ -76,30 +71,30 @@ class Images:
         finally:
             if not running:
                 machine.disk.unmount()
-        first_boot.forget_secrets(target)
+        guest_files.forget_secrets(target)
         run(["sync", "-f", str(target)])
 
     def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
-        """Put a machine's disk back to an image of it; it keeps its size, address and daemon's bearer.
+        """Replace a machine's disk by an image of it; it keeps its size, address and daemon's bearer.
 
         Raises:
             RefusedError: The image is not here, or of a machine that stands on other layers.
             UnavailableError: The copy failed; the disk is as it was.
         """
         image = self._store.image(image_id)
-        with self._held.locks[machine_id]:
-            record = self._held.record(machine_id)
+        with self._world.locks[machine_id]:
+            record = self._world.record(machine_id)
             if (image.base, image.layers[:-1]) != (record.base, record.layers):
                 raise RefusedError(f"image {image_id} is not of machine {machine_id}")
-            machine = self._held.machine(record)
+            machine = self._world.machine(record)
             was_on = bool(machine.group.pids())
             machine.take_down()
             machine.mount()
-            settings = first_boot.daemon_settings(machine.disk.root)
+            settings = guest_files.daemon_settings(machine.disk.root)
             machine.disk.unmount()
             upper = self._store.layers / image.layers[-1]
             machine.disk.refill(
-                upper, data_beside(upper), lambda fresh: first_boot.give_daemon_settings(fresh, settings)
+                upper, data_beside(upper), lambda fresh: guest_files.give_daemon_settings(fresh, settings)
             )
             if was_on:
                 machine.boot()
@@ -110,7 +105,7 @@ class Images:
         Raises:
             RefusedError: A machine stands on it.
         """
-        with self._held.layers_lock:
+        with self._world.layers_lock:
             records = self._store.machines().values()
             users = [record.id for record in records if record and str(image_id) in record.layers]
             if users:
@@ -125,7 +120,7 @@ def _copy(disk: Disk, target: Path) -> None:
     copy_volume(disk.volume.file, data_beside(target))
 
 
-def _forget(layer: Path) -> None:
+def _remove_layer(layer: Path) -> None:
     remove_tree(layer)
     remove_tree(data_beside(layer))
 

@@ -1,18 +1,39 @@
-"""One machine on this computer: brought up from its record, looked at, signalled, taken down to nothing but files."""
+"""One machine on this computer: started by its keeper, observed, signalled, taken down to nothing but files."""
 
 import contextlib
 import os
 import signal
-from collections.abc import Callable
+import subprocess
 from pathlib import Path
+from shlex import quote
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.localcloud.drivers.nspawn.computer.cgroup import MachineGroup
+from hermesops.localcloud.drivers.nspawn.computer.command import holds_within
 from hermesops.localcloud.drivers.nspawn.computer.network import Network
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
-from hermesops.localcloud.drivers.nspawn.keeper import launch
 from hermesops.localcloud.drivers.nspawn.store import MachineRecord
 from hermesops.waiting import pause_blocking
+
+REBOOT = 133
+"""Exit code of systemd-nspawn when the machine asked for a reboot. Source: systemd-nspawn(1), --keep-unit."""
+
+_SCRIPT = """#!/bin/sh
+# Keeper of {name}. It joins the machine's control groups before nspawn starts, which makes them its identity.
+for group in {groups}; do echo $$ > "$group/cgroup.procs" || exit 1; done
+exec >>{home}/console.log 2>&1
+while :; do
+{wiring}
+  SYSTEMD_NSPAWN_API_VFS_WRITABLE=network \\
+  systemd-nspawn --register=no --keep-unit --boot --quiet -D {root} --machine={name} --uuid={machine_id} \\
+    --console=read-only --network-namespace-path=/run/netns/{name} --capability=CAP_NET_ADMIN --resolv-conf=off \\
+    --timezone=off --link-journal=no </dev/null
+  code=$?
+  echo $code > {home}/exit.new && mv {home}/exit.new {home}/exit
+  [ $code -eq {reboot} ] || exit 0
+done
+"""
+
 
 _HALT = signal.SIGRTMIN + 4
 _REBOOT_NOW = signal.SIGRTMIN + 15
@@ -20,7 +41,41 @@ _CLEAN_STOP_S = 10.0
 _REBOOT_S = 5.0
 _KEEPER_S = 2.0
 _TICK_S = 0.05
+_POLL_S = 0.01
 _PROPAGATE = Path("/run/systemd/nspawn/propagate")
+
+
+def launch(*, name: str, home: Path, machine_id: str, group: MachineGroup, wiring: str) -> None:
+    """Start the keeper in a session of its own; returns at once, the machine boots behind it.
+
+    Raises:
+        UnavailableError: The shell could not be started.
+    """
+    script = _SCRIPT.format(
+        name=quote(name),
+        home=quote(str(home)),
+        root=quote(str(home / "root")),
+        machine_id=quote(machine_id),
+        groups=" ".join(quote(str(folder)) for folder in group.folders),
+        wiring=wiring,
+        reboot=REBOOT,
+    )
+    path = home / "keeper.sh"
+    path.write_text(script, encoding="utf-8")
+    (home / "exit").unlink(missing_ok=True)
+    try:
+        # setsid --fork: the keeper has no parent of ours, so that neither our end nor a hangup ends it.
+        subprocess.run(
+            ["setsid", "--fork", "sh", str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+            cwd="/",
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UnavailableError(f"the keeper of {name} did not start: {error}") from error
 
 
 def known_to_nspawn(prefix: str) -> set[str]:
@@ -35,7 +90,7 @@ def forget_nspawn(name: str) -> None:
 
 
 class Machine:
-    """One machine; every method may be repeated, and looks before it acts.
+    """One machine; every method may be repeated, and observes before it acts.
 
     Args:
         name: Its name in the kernel: link, namespace and control group.
@@ -58,7 +113,7 @@ class Machine:
         """Mount its disk over base, vendor's layer and image.
 
         Raises:
-            BrokenInvariantError: A layer it stands on is gone.
+            BrokenInvariantError: A layer that it uses is gone.
         """
         layers = [Path(self.record.base), Path(self.record.vendor)]
         layers += [self._layers_root / layer for layer in self.record.layers]
@@ -87,7 +142,7 @@ class Machine:
             group=self.group,
             wiring=self._network.wiring(self.name, self.record.number),
         )
-        if not self._wait_for(lambda: bool(self.group.pids()), _KEEPER_S):
+        if not holds_within(lambda: bool(self.group.pids()), _KEEPER_S, every_s=_POLL_S):
             raise UnavailableError(f"the keeper of machine {self.record.id} ended at once: {self.last_words()}")
 
     def take_down(self) -> None:
@@ -118,8 +173,7 @@ class Machine:
         if before is None or not self._signal(_REBOOT_NOW):
             self.boot()
             return
-        self._wait_for(lambda: self.group.leader() not in (before, None), _REBOOT_S)
-        if self.group.leader() in (before, None):
+        if not holds_within(lambda: self.group.leader() not in (before, None), _REBOOT_S, every_s=_POLL_S):
             # The signal came too early, or the keeper is gone: pull the plug and start it again.
             self.take_down()
             self.boot()
@@ -133,23 +187,13 @@ class Machine:
         except ProcessLookupError:
             return False
         try:
-            if self.group.leader() != leader:  # the number may have been given to somebody else meanwhile
+            if self.group.leader() != leader:  # the number may belong to another process by now
                 return False
             signal.pidfd_send_signal(handle, number)
         except ProcessLookupError:
             return False
         finally:
             os.close(handle)
-        return True
-
-    @staticmethod
-    def _wait_for(check: Callable[[], bool], limit_s: float) -> bool:
-        waited = 0.0
-        while not check():
-            if waited >= limit_s:
-                return False
-            pause_blocking(_TICK_S / 5)
-            waited += _TICK_S / 5
         return True
 
     def last_words(self) -> str:

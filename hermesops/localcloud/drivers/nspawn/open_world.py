@@ -1,65 +1,69 @@
-"""What the owner of a world holds while it is open: records, control groups, network, locks of its threads."""
+"""A world while it is open: its records, control groups and network, and the changes of its machines."""
 
+import socket
 import threading
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from ipaddress import IPv4Address
+from pathlib import Path
+from uuid import uuid4
 
 from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.localcloud.drivers.interface import DAEMON_PORT, MachinePlan, MachinePower, MachineSize
 from hermesops.localcloud.drivers.nspawn.computer import resources
-from hermesops.localcloud.drivers.nspawn.computer.cgroup import World
+from hermesops.localcloud.drivers.nspawn.computer.cgroup import WorldGroups
 from hermesops.localcloud.drivers.nspawn.computer.network import Network
-from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
+from hermesops.localcloud.drivers.nspawn.disks import guest_files
+from hermesops.localcloud.drivers.nspawn.disks.disk import Disk, copy_volume, data_beside
+from hermesops.localcloud.drivers.nspawn.disks.filesystem import share, unshare
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
-from hermesops.localcloud.drivers.nspawn.disks.mounts import share, unshare
+from hermesops.localcloud.drivers.nspawn.disks.vendor_layer import ensure_vendor_layer
 from hermesops.localcloud.drivers.nspawn.machine import Machine, forget_nspawn, known_to_nspawn
 from hermesops.localcloud.drivers.nspawn.store import MachineRecord, Store
 from hermesops.localcloud.drivers.nspawn.world_lock import identify
 from hermesops.model.ids import MachineId
 
+_ANSWER_S = 0.5
 
-class Holding:
-    """An open world.
+
+class OpenWorld:
+    """An open world: its records and locks, and what is done to its machines, each by one thread at a time.
+
+    Nothing is remembered that can be observed: a machine runs when its control group has a process.
+
+    Opening it makes its network and groups, finds running machines again and clears what a crash left half-made.
 
     Args:
-        store: Its files.
-        name: Prefix of its names in the kernel.
-        network: Its network.
+        store: Its files; the caller owns the world.
+        ports: TCP ports of this computer that machines may reach.
+        base: Gives the folder of the base's root, built when it is not there.
+        forgiving: Ignore damaged records; for a world that is about to be removed.
 
     Attributes:
         records: Its finished machines.
-        locks: One per machine, for whoever changes that machine.
-        layers_lock: For whoever decides which image layers are in use.
+        locks: One for each machine, held while that machine is changed.
+        layers_lock: Held while it is decided which image layers are in use.
+
+    Raises:
+        BrokenInvariantError: A record is damaged.
     """
 
-    def __init__(self, store: Store, name: str, network: Network) -> None:
+    def __init__(self, store: Store, ports: Iterable[int], base: Callable[[], Path], *, forgiving: bool) -> None:
+        identity = identify(store.state, forgiving=forgiving)
         self.store = store
-        self.network = network
+        self.network = Network(identity.name, identity.subnet, ports)
         self.records: dict[MachineId, MachineRecord] = {}
         self.locks: defaultdict[MachineId, threading.RLock] = defaultdict(threading.RLock)
         self.layers_lock = threading.Lock()
-        self._name = name
-        self._groups = World(name)
-
-    @classmethod
-    def take_over(cls, store: Store, ports: Iterable[int], *, forgiving: bool) -> Self:
-        """Make the world's network and groups, find running machines again, clear what a crash left half-made.
-
-        Args:
-            store: Its files; the caller owns the world.
-            ports: What machines may reach of this computer.
-            forgiving: Do with damaged records what can be done; for a world that is about to be removed.
-
-        Raises:
-            BrokenInvariantError: A record is damaged.
-        """
-        identity = identify(store.state, forgiving=forgiving)
-        held = cls(store, identity.name, Network(identity.name, identity.subnet, tuple(ports)))
+        self._name = identity.name
+        self._groups = WorldGroups(identity.name)
+        self._base = base
+        self._admission = threading.Lock()
         share(store.machines_folder)
-        held._groups.prepare()
-        held.network.prepare()
-        held._recover(forgiving=forgiving)
-        return held
+        self._groups.prepare()
+        self.network.prepare()
+        self._recover(forgiving=forgiving)
 
     def record(self, machine_id: MachineId) -> MachineRecord:
         """A machine's record.
@@ -91,19 +95,160 @@ class Holding:
         Disk(self.store.home(machine_id)).unmount()
         self.store.forget_machine(machine_id)
 
-    def room(self) -> resources.Room:
-        """What is free for machines on this computer."""
+    def free_resources(self) -> resources.FreeResources:
+        """Free resources for machines on this computer."""
         groups = (self.machine(record).group for record in list(self.records.values()))
-        return resources.free_room_of(self.store.state, [pids for pids in (group.pids() for group in groups) if pids])
+        return resources.free_resources(self.store.state, [pids for pids in (group.pids() for group in groups) if pids])
 
     def remove(self) -> None:
-        """Remove every trace of the world that is not a cache of bases; its machines must be deleted."""
-        self._clear_strangers()
+        """Remove the machines and every other trace of the world that is not a cache of bases."""
+        for machine_id in list(self.records):
+            self.delete(machine_id)
+        self._remove_leftovers()
         self.network.remove()
         self._groups.remove()
         unshare(self.store.machines_folder)
         for name in ("machines", "images", "layers", "driver.json"):
             remove_tree(self.store.state / name)
+
+    # Machines
+
+    def address(self, machine_id: MachineId) -> IPv4Address:
+        """A machine's own address.
+
+        Raises:
+            RefusedError: There is no such machine.
+        """
+        return self.network.address(self.record(machine_id).number)
+
+    def create(self, plan: MachinePlan) -> None:
+        """See ``Driver.create``."""
+        with self.locks[plan.id]:
+            if plan.id in self.records:
+                return
+            self.clear(plan.id, self.store.machine(plan.id))
+            with self.layers_lock:  # from the record on, the image's layers are in use
+                record = self._order(plan)
+                self.store.save_machine(record)
+            try:
+                self.records[plan.id] = self._make(plan, record)
+            except BaseException:
+                self.clear(plan.id, record)
+                raise
+
+    def _make(self, plan: MachinePlan, record: MachineRecord) -> MachineRecord:
+        machine = self.machine(record)
+        machine.take_down()
+        machine.disk.make(plan.disk_gib)
+        machine.mount()
+        if record.layers:
+            copy_volume(data_beside(self.store.layers / record.layers[-1]), machine.disk.volume.file)
+        guest_files.personalise(
+            machine.disk.root,
+            plan,
+            machine_id=record.machine_id,
+            address=self.network.address(plan.number),
+            broker=self.network.gateway,
+        )
+        made = replace(record, made=True)
+        self._boot(self.machine(made).set_off)
+        self.store.save_machine(made)
+        return made
+
+    def _order(self, plan: MachinePlan) -> MachineRecord:
+        self.network.address(plan.number)
+        taken = next((other for other in self.records.values() if other.number == plan.number), None)
+        if taken:
+            raise RefusedError(f"machine {taken.id} has number {plan.number} already")
+        if plan.image_id is None:
+            base = str(self._base())
+            layers: tuple[str, ...] = ()
+        else:
+            image = self.store.image(plan.image_id)
+            base, layers = image.base, image.layers
+        return MachineRecord(
+            id=plan.id,
+            number=plan.number,
+            machine_id=uuid4().hex,
+            hostname=plan.hostname,
+            vcpu=plan.vcpu,
+            memory_mib=plan.memory_mib,
+            disk_gib=plan.disk_gib,
+            image_id=plan.image_id,
+            base=base,
+            vendor=str(ensure_vendor_layer(self.store.layers)),
+            layers=layers,
+        )
+
+    def _boot(self, begin: Callable[[], None]) -> None:
+        with self._admission:
+            free = self.free_resources()
+            if free.machines < 1:
+                raise RefusedError(
+                    f"no room for another machine on this computer: {free}",
+                    hint="stop or terminate a machine, or raise fs.inotify.max_user_instances if that is what lacks",
+                )
+            begin()
+
+    def start(self, machine_id: MachineId) -> None:
+        """See ``Driver.start``."""
+        with self.locks[machine_id]:
+            machine = self.machine(self.record(machine_id))
+            if not machine.group.pids():
+                self._boot(machine.boot)
+
+    def stop(self, machine_id: MachineId) -> None:
+        """See ``Driver.stop``."""
+        with self.locks[machine_id]:
+            self.machine(self.record(machine_id)).stop()
+
+    def reboot(self, machine_id: MachineId) -> None:
+        """See ``Driver.reboot``."""
+        with self.locks[machine_id]:
+            self.machine(self.record(machine_id)).reboot()
+
+    def resize(self, machine_id: MachineId, size: MachineSize) -> None:
+        """See ``Driver.resize``; safe to repeat after it was cut short, which leaves the machine off."""
+        with self.locks[machine_id]:
+            machine = self.machine(self.record(machine_id))
+            was_on = bool(machine.group.pids())
+            machine.stop()
+            disk_gib = max(machine.record.disk_gib, size.disk_gib)
+            machine.disk.grow(disk_gib)
+            record = replace(machine.record, vcpu=size.vcpu, memory_mib=size.memory_mib, disk_gib=disk_gib)
+            self.store.save_machine(record)
+            self.records[machine_id] = record
+            if was_on:
+                self._boot(self.machine(record).boot)
+
+    def delete(self, machine_id: MachineId) -> None:
+        """See ``Driver.delete``."""
+        with self.locks[machine_id]:
+            record = self.records.get(machine_id) or self.store.machine(machine_id)
+            if record is not None:
+                self.machine(record).take_down()
+            self.store.forget_machine(machine_id)
+            self.records.pop(machine_id, None)
+
+    def power(self, machine_id: MachineId) -> MachinePower:
+        """See ``Driver.power``."""
+        record = self.records.get(machine_id)
+        if record is None:
+            return MachinePower.ABSENT
+        if not self.machine(record).group.pids():
+            return MachinePower.STOPPED
+        try:
+            with socket.create_connection((str(self.address(machine_id)), DAEMON_PORT), timeout=_ANSWER_S):
+                return MachinePower.RUNNING
+        except OSError:
+            return MachinePower.BOOTING
+
+    def powered(self) -> frozenset[MachineId]:
+        """See ``Driver.powered``: those that have a process; one between two boots has its keeper."""
+        records = list(self.records.values())
+        return frozenset(record.id for record in records if self.machine(record).group.pids())
+
+    # Recovery
 
     def _recover(self, *, forgiving: bool) -> None:
         self.store.sweep_machines()
@@ -117,7 +262,7 @@ class Holding:
                 damaged.append(machine_id)
                 continue
             self._find_again(machine_id, record)
-        self._clear_strangers()
+        self._remove_leftovers()
         for machine_id in damaged:
             self.clear(machine_id, None)
         self.store.sweep_layers(partial=True)
@@ -133,7 +278,7 @@ class Holding:
         else:
             machine.take_down()
 
-    def _clear_strangers(self) -> None:
+    def _remove_leftovers(self) -> None:
         """Remove groups, links and namespaces of ours that belong to no machine any more."""
         known = {f"{self._name}-{record.number}" for record in self.records.values()}
         for name in self._groups.names() - known:

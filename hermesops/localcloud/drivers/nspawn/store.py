@@ -1,14 +1,14 @@
-"""What a world keeps in its folder: machines' records, images and their layers. All of it files, written whole."""
+"""The files of a world: machines' records, images and their layers, each written whole."""
 
-import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
+from hermesops.localcloud.world.files import read_object, write_object
 from hermesops.model.ids import ImageId, MachineId
+
+_DAMAGED_HINT = "remove the world: local down --purge"
 
 
 @dataclass(frozen=True)
@@ -39,42 +39,12 @@ class MachineRecord:
 
 @dataclass(frozen=True)
 class ImageRecord:
-    """An image: the base it stands on and its layers, the lowest first."""
+    """An image: its base and its layers, the lowest first."""
 
     id: ImageId
     base: str
     layers: tuple[str, ...]
     bytes_used: int
-
-
-def write_json(path: Path, value: object) -> None:
-    """Replace a file, whole or not at all, readable by root only."""
-    new = path.with_name(f".{path.name}.new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as sink:
-        json.dump(value, sink, indent=1)
-        sink.flush()
-        os.fsync(descriptor)
-    new.rename(path)
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a file written by ``write_json``; None when there is none.
-
-    Raises:
-        BrokenInvariantError: It is damaged.
-    """
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise BrokenInvariantError(
-            f"{path} is damaged: {error}", hint="remove the world: local down --purge"
-        ) from error
-    if not isinstance(value, dict):
-        raise BrokenInvariantError(f"{path} is damaged: not an object", hint="remove the world: local down --purge")
-    return value
 
 
 class Store:
@@ -115,22 +85,19 @@ class Store:
     def machine(self, machine_id: MachineId) -> MachineRecord | None:
         """One machine's record, if it has one."""
         path = self.home(machine_id) / "machine.json"
-        raw = read_json(path)
+        raw = read_object(path, hint=_DAMAGED_HINT)
         if raw is None:
             return None
         try:
-            layers = tuple(raw.pop("layers"))
-            return MachineRecord(**raw, layers=layers)
+            return MachineRecord(**{**raw, "layers": tuple(raw["layers"])})
         except (KeyError, TypeError) as error:
-            raise BrokenInvariantError(
-                f"{path} is damaged: {error}", hint="remove the world: local down --purge"
-            ) from error
+            raise BrokenInvariantError(f"{path} is damaged: {error}", hint=_DAMAGED_HINT) from error
 
     def save_machine(self, record: MachineRecord) -> None:
         """Write a machine's record."""
         home = self.home(record.id)
         home.mkdir(mode=0o700, exist_ok=True)
-        write_json(home / "machine.json", asdict(record))
+        write_object(home / "machine.json", asdict(record))
 
     def forget_machine(self, machine_id: MachineId) -> None:
         """Remove a machine's folder with its disk; it must be unmounted."""
@@ -147,7 +114,7 @@ class Store:
         Raises:
             RefusedError: There is no such image here.
         """
-        raw = read_json(self._images / f"{image_id}.json")
+        raw = read_object(self._images / f"{image_id}.json", hint=_DAMAGED_HINT)
         if raw is None:
             raise RefusedError(f"there is no image {image_id} in {self._images}", hint="hermesops image list")
         return ImageRecord(
@@ -165,17 +132,17 @@ class Store:
 
     def save_image(self, record: ImageRecord) -> None:
         """Write an image's record: from now on machines can boot from it."""
-        write_json(self._images / f"{record.id}.json", asdict(record))
+        write_object(self._images / f"{record.id}.json", asdict(record))
 
     def forget_image(self, image_id: ImageId) -> None:
         """Remove an image's record; absent is success."""
         (self._images / f"{image_id}.json").unlink(missing_ok=True)
 
     def sweep_layers(self, *, partial: bool) -> None:
-        """Remove layers that no image and no machine stands on.
+        """Remove layers that no image and no machine uses.
 
         Args:
-            partial: Also what a killed save left half-copied; only while nobody copies.
+            partial: Also what a killed save left half-copied; only while no copy is being made.
         """
         used = {layer for image in self.images() for layer in image.layers}
         used |= {layer for record in self.machines().values() if record for layer in record.layers}

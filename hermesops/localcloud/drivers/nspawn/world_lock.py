@@ -1,4 +1,4 @@
-"""Who this world is on this computer: the tag in all its names, its subnet, and the lock that makes one owner."""
+"""A world's identity on this computer: the tag in all its names, its subnet, and the lock of its one owner."""
 
 import fcntl
 import hashlib
@@ -11,7 +11,8 @@ from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.localcloud.drivers.nspawn.computer.network import pick_subnet, subnet_of_gateway, subnets_in_use
-from hermesops.localcloud.drivers.nspawn.store import read_json, write_json
+from hermesops.localcloud.server.process import try_lock
+from hermesops.localcloud.world.files import read_object, write_object
 
 _TAG_LENGTH = 6
 
@@ -21,51 +22,46 @@ class Identity:
     """A world's name on this computer.
 
     Attributes:
-        tag: Six hex digits from the folder's path: two worlds never share a name of the kernel's.
+        name: Prefix of its links, namespaces, control groups and firewall table; machines append ``-NUMBER``.
         subnet: Its addresses, recorded so that machines keep theirs.
     """
 
-    tag: str
+    name: str
     subnet: IPv4Network
-
-    @property
-    def name(self) -> str:
-        """Prefix of its links, namespaces, control groups and firewall table; machines append ``-NUMBER``."""
-        return f"lc{self.tag}"
 
 
 def tag_of(state: Path) -> str:
-    """The tag that belongs to a folder."""
+    """The tag of a world's folder: six hex digits of its path's hash, so that two worlds never share a kernel name."""
     return hashlib.sha256(os.fsencode(state.resolve())).hexdigest()[:_TAG_LENGTH]
 
 
 def identify(state: Path, *, forgiving: bool = False) -> Identity:
-    """Read who the world is, or decide it: a subnet that nothing on this computer uses.
+    """Read the world's identity, or choose it: a subnet that nothing on this computer uses.
 
     Args:
         state: The world's folder.
-        forgiving: Do with a damaged record what can be done; for a world that is about to be removed.
+        forgiving: Ignore a damaged record; for a world that is about to be removed.
 
     Raises:
         BrokenInvariantError: The record is damaged.
     """
     path = state / "driver.json"
-    tag = tag_of(state)
+    tag, hint = tag_of(state), "remove the world: local down --purge"
+    name = f"lc{tag}"
     with _alone_on_this_computer():
         try:
-            raw = read_json(path)
+            raw = read_object(path, hint=hint)
             if raw is not None and raw.get("tag") == tag:
-                return Identity(tag, IPv4Network(str(raw["subnet"])))
+                return Identity(name, IPv4Network(str(raw["subnet"])))
         except BrokenInvariantError:
             if not forgiving:
                 raise
         except (KeyError, ValueError) as error:
             if not forgiving:
-                hint = "remove the world: local down --purge"
                 raise BrokenInvariantError(f"{path} is damaged: {error}", hint=hint) from error
-        subnet = subnet_of_gateway(f"lc{tag}") or pick_subnet(tag, subnets_in_use())
-        write_json(path, {"tag": tag, "subnet": str(subnet)})
-        return Identity(tag, subnet)
+        subnet = subnet_of_gateway(name) or pick_subnet(tag, subnets_in_use())
+        write_object(path, {"tag": tag, "subnet": str(subnet)})
+        return Identity(name, subnet)
 
 
 @contextmanager
@@ -95,13 +91,11 @@ class Ownership:
         if self._descriptor is not None:
             return
         descriptor = os.open(self._state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not try_lock(descriptor):
             os.close(descriptor)
             raise RefusedError(
                 f"another process drives the local world in {self._state}", hint="hermesops local status"
-            ) from error
+            )
         self._descriptor = descriptor
 
     def give_up(self) -> None:

@@ -1,6 +1,6 @@
 """One simulated machine while a request is served: its disk, its gateway, its clock, and hermes-node on it.
 
-A machine's clock runs ahead of the computer's while something on it sleeps; whoever serves the request waits for the
+A machine's clock runs ahead of the computer's while something on it sleeps; the server waits for the
 difference before the answer goes out, so that nothing blocks and time is still what it takes.
 """
 
@@ -14,19 +14,16 @@ from uuid import NAMESPACE_OID, uuid5
 
 from hermesops.localcloud.drivers.sim.agent.api import Api
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
-from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, lying_node, node_port
-from hermesops.localcloud.drivers.sim.disk import Disk
-from hermesops.localcloud.drivers.sim.node.files import SimFiles
-from hermesops.localcloud.drivers.sim.node.keys import SimKeys, no_platform
-from hermesops.localcloud.drivers.sim.node.slots import SimGate, SimSlots
+from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, agent_port, lying_node
+from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, UNIT, USER, Disk
+from hermesops.localcloud.drivers.sim.node.slots import SimSlots
 from hermesops.localcloud.drivers.sim.node.state import SimState
-from hermesops.localcloud.drivers.sim.node.volumes import SimVolumes
-from hermesops.localcloud.drivers.sim.software import ACCOUNTS, UNIT, USER
+from hermesops.localcloud.drivers.sim.node.system import SimFiles, SimGate, SimKeys, SimVolumes, no_platform
 from hermesops.localcloud.drivers.sim.store import Record, Store
 from hermesops.node import __main__ as node
 from hermesops.node.errors import NotReadyError
+from hermesops.node.instance import certificate
 from hermesops.node.instance.agent.api import Answer
-from hermesops.node.instance.identity import certificate
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.release import activation
@@ -35,16 +32,11 @@ from hermesops.node.system.files import Access
 
 
 class Guest:
-    """Implements hermes-node's ``System``; made for one request.
-
-    Args:
-        store: The world's memory.
-        record: The machine; it is on.
-        agent_answers: What agents that were taken over answer hermes-node.
+    """Implements hermes-node's ``System`` on a machine that is on; made for one request.
 
     Attributes:
         slept_s: Seconds that were slept on the machine.
-        power: What was asked of the machine's power from inside: ``reboot``, ``poweroff``, or nothing.
+        power: What the machine asked of its own power: ``reboot``, ``poweroff``, or nothing.
     """
 
     def __init__(self, store: Store, record: Record, agent_answers: AgentAnswers | None = None) -> None:
@@ -73,26 +65,26 @@ class Guest:
         return max(0.0, self.monotonic() - self.record.booted_at)
 
     def boot(self) -> None:
-        """What happens once at each boot."""
+        """Do what happens at each boot."""
         self.disk.forget_memory()
         self.gateway.stop()  # also where an image says that it ran: that was another machine's
         machine = self._machine(Path("/"))
         if machine.files.read(machine.layout.machine_key) is None:  # as hermes-identity.service does
             certificate.request(machine)
-        if self.gateway.is_enabled:
+        if self.gateway.state.enabled:
             self.gateway.start()
 
     @property
     def is_overdue(self) -> bool:
         """Whether a change of release is to be ended by hermes-release.service, which runs on no simulated machine."""
-        if self.disk.look(str(Layout().activation)) is None:
+        if self.disk.entry(str(Layout().activation)) is None:
             return False
         machine = self._machine(Path("/"))
         held = activation.load(machine)
         return held is not None and activation.is_due(machine, held)
 
     def processes(self) -> list[dict[str, Any]]:
-        """What runs on it, by number: systemd, the vendor's daemon, and the gateway while that runs."""
+        """Its processes, by number: systemd, the vendor's daemon, and the gateway while that runs."""
         running = [(1, "systemd", "/sbin/init"), (2, "justavps-daemon", "/usr/local/bin/justavps-daemon")]
         if self.gateway.is_active:
             running.append((int(self.gateway.show()["MainPID"]), "hermes", "hermes gateway run"))
@@ -162,7 +154,7 @@ class Guest:
         """See ``node.system.systemd.ask``."""
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
-        if elsewhere := node_port(self.disk):
+        if elsewhere := agent_port(self.disk, "node"):
             answer, seconds = self._agent_answers.answer(elsewhere, timeout_s)
             self.slept_s += seconds
             return answer
@@ -188,7 +180,7 @@ class Guest:
     # systemd
 
     def units(self, words: Sequence[str]) -> tuple[int, str, str]:
-        """What systemctl does with these words: exit code and both outputs."""
+        """Run systemctl with these words: exit code and both outputs."""
         options = {word for word in words if word.startswith("-")}
         verb, *names = [word for word in words if not word.startswith("-")] or ["list-units"]
         match verb:
@@ -202,7 +194,7 @@ class Guest:
             case "daemon-reload" | "list-units" | "reset-failed":
                 return 0, "", ""
         if names == [WATCH]:
-            return 0, "", ""  # whoever asks the machine next finds what it would have done by then
+            return 0, "", ""  # the next request does what it would have done by then
         if names != [UNIT]:
             return 5, "", f"Failed to {verb} {' '.join(names)}: Unit not found.\n"
         return self._unit(verb, options)
@@ -214,7 +206,7 @@ class Guest:
                 state = gateway.show()["ActiveState"]
                 return (0 if state == "active" else 3), f"{state}\n", ""
             case "is-enabled":
-                return (0 if gateway.is_enabled else 1), "enabled\n" if gateway.is_enabled else "disabled\n", ""
+                return (0 if gateway.state.enabled else 1), "enabled\n" if gateway.state.enabled else "disabled\n", ""
             case "start":
                 gateway.start()
             case "stop":

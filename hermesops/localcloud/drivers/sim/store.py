@@ -1,7 +1,6 @@
-"""The memory of a simulated world: one SQLite file with its machines, their files, and images.
+"""The database of a simulated world: one SQLite file with its machines, their files, images and copies of states.
 
-It must not know what a machine does. What is committed outlives a killed server; whoever answers a request commits
-first.
+What is committed outlives a killed server; a request is answered after its commit.
 """
 
 import sqlite3
@@ -156,6 +155,10 @@ class Store:
             self._forget(machine_id)
             changed[machine_id] = None
 
+    def _write(self, statement: str, *values: object) -> None:
+        with self.change():
+            self._db.execute(statement, values)
+
     def _forget(self, owner: str) -> None:
         self._db.execute("DELETE FROM files WHERE owner = ?", (owner,))
         self._db.execute("DELETE FROM units WHERE owner = ?", (owner,))
@@ -163,14 +166,14 @@ class Store:
     # Files and units, of machines and of images
 
     def entry(self, owner: str, path: str) -> Entry | None:
-        """What is written down about a name."""
+        """A name as stored."""
         found = self._db.execute(
             "SELECT mode, uid, gid, data FROM files WHERE owner = ? AND path = ?", (owner, path)
         ).fetchone()
         return Entry(*found) if found else None
 
     def below(self, owner: str, folder: str) -> dict[str, Entry]:
-        """What is written down about names below a folder, at any depth; ``/0`` is what follows ``/``."""
+        """The stored names below a folder, at any depth; ``/0`` is what follows ``/``."""
         found = self._db.execute(
             "SELECT path, mode, uid, gid, data FROM files WHERE owner = ? AND path > ? AND path < ? ORDER BY path",
             (owner, f"{folder.rstrip('/')}/", f"{folder.rstrip('/')}0"),
@@ -178,15 +181,13 @@ class Store:
         return {row[0]: Entry(*row[1:]) for row in found}
 
     def put_entry(self, owner: str, path: str, entry: Entry) -> None:
-        """Write a name down."""
+        """Store a name."""
         values = (owner, path, entry.mode, entry.uid, entry.gid, entry.data)
-        with self.change():
-            self._db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", values)
+        self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", *values)
 
     def drop_entry(self, owner: str, path: str) -> None:
         """Forget a name."""
-        with self.change():
-            self._db.execute("DELETE FROM files WHERE owner = ? AND path = ?", (owner, path))
+        self._write("DELETE FROM files WHERE owner = ? AND path = ?", owner, path)
 
     def unit(self, owner: str) -> str:
         """The state of the gateway's unit, as its user wrote it; empty when never written."""
@@ -195,8 +196,7 @@ class Store:
 
     def put_unit(self, owner: str, state: str) -> None:
         """Write the state of the gateway's unit."""
-        with self.change():
-            self._db.execute("INSERT OR REPLACE INTO units VALUES (?, ?)", (owner, state))
+        self._write("INSERT OR REPLACE INTO units VALUES (?, ?)", owner, state)
 
     # Images
 
@@ -215,9 +215,8 @@ class Store:
             self._db.execute("INSERT INTO units SELECT ?, state FROM units WHERE owner = ?", (target, source))
 
     def put_image(self, image_id: str, machine_id: str) -> None:
-        """Write down that there is an image; its files are those of an owner of its id."""
-        with self.change():
-            self._db.execute("INSERT OR REPLACE INTO images VALUES (?, ?)", (image_id, machine_id))
+        """Store an image; its files are those of an owner of its id."""
+        self._write("INSERT OR REPLACE INTO images VALUES (?, ?)", image_id, machine_id)
 
     def remove_image(self, image_id: str) -> None:
         """Remove an image and its files; absent is success."""
@@ -234,12 +233,9 @@ class Store:
         ).fetchall()
 
     def put_copy(self, repository: str, copy_id: str, opened_by: str, summary: str) -> None:
-        """Write down that there is a copy."""
-        with self.change():
-            self._db.execute(
-                "INSERT INTO copies (id, repository, opened_by, summary) VALUES (?, ?, ?, ?)",
-                (copy_id, repository, opened_by, summary),
-            )
+        """Store a copy."""
+        columns = "INSERT INTO copies (id, repository, opened_by, summary) VALUES (?, ?, ?, ?)"
+        self._write(columns, copy_id, repository, opened_by, summary)
 
     def bytes_of(self, owner: str) -> int:
         """Bytes of content that an owner's own files hold."""

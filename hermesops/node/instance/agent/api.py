@@ -10,21 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.node.system.socket_deadline import hung_up_after
+from hermesops.node.system.https import hung_up_after
 from hermesops.node.untrusted import foreign_text, strict_json
 
 SOURCE = "127.0.0.9"
-"""Where hermes-node's own connections to the agent come from, for ``node.system.firewall`` to let through alone."""
+"""Where hermes-node's own connections to the agent come from; ``node.system.firewall`` lets them alone through."""
 
 _LARGEST = 16 << 20
-"""Bytes of an answer; what was said in one long session is the longest that is asked for."""
+"""Bytes of an answer; the messages of one long session are the longest."""
 
 _PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the agent's API said.
+    """An answer of the agent's API.
 
     Attributes:
         status: 0 where nobody answered.
@@ -35,7 +35,7 @@ class Answer:
     body: Any
 
     def part(self, *names: str) -> Mapping[str, Any]:
-        """The object that these names lead to, one in the other; empty where something else stands."""
+        """The object under these names, one in the other; empty where there is none."""
         found = self.body
         for name in names:
             found = found.get(name) if isinstance(found, dict) else None
@@ -63,13 +63,8 @@ def ask(
 ) -> Answer:
     """Ask once; raises nothing.
 
-    Args:
-        port: Of the API.
-        path: With its query.
-        key: Bearer.
-        body: Sent as JSON, as a POST unless a method is named.
-        method: HTTP method.
-        timeout_s: Seconds for the whole exchange: an agent may send a byte now and then for ever.
+    A body is sent as JSON, as a POST unless a method is named. ``timeout_s`` is for the whole exchange: an agent may
+    send a byte now and then for ever.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s, source_address=(SOURCE, 0))
     headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -101,3 +96,15 @@ def _read(response: http.client.HTTPResponse) -> bytes:
     if len(read) > _LARGEST:
         raise ValueError(f"an answer of more than {_LARGEST} bytes")
     return bytes(read)
+
+
+def says_ok(body: object) -> bool:
+    """Whether the body of ``/health/detailed`` says that all is well, in the shape that hermes-agent 0.19.0 gives it.
+
+    One of another shape is no agent's: it would fail the checks after any change too.
+    """
+    if not isinstance(body, dict) or body.get("status") != "ok":
+        return False
+    readiness = body.get("readiness", {})
+    checks = readiness.get("checks", {}) if isinstance(readiness, dict) else None
+    return isinstance(checks, dict) and all(isinstance(check, dict) for check in checks.values())

@@ -1,6 +1,6 @@
-"""What a machine is handed to take in a release: its lock, the signatures that count, and where its files are.
+"""The handout of a release to a machine: its lock, the allowed signers, the revocations, and where its files are.
 
-Pure: whether a signature holds is for whoever reads this to find out.
+Pure: the reader verifies the signatures.
 """
 
 import re
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.release.documents.lock import Lock, canonical, parsed
+from hermesops.node.release.documents.lock import Lock, canonical
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.documents.signers import MAX_CHAIN, AllowedSigners
-from hermesops.node.untrusted.json_fields import exactly, listed, mapping, matching, string
+from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, object_in, string
 
 FORMAT = 1
 MAX_HANDOUT_BYTES = 4 * 1024 * 1024
@@ -35,10 +35,10 @@ class Signed:
 
     @classmethod
     def parse(cls, raw: object, where: str) -> "Signed":
-        """Read one.
+        """Read a signed text.
 
         Raises:
-            BadRequestError: It is none.
+            BadRequestError: It is malformed.
         """
         fields = mapping(raw, where)
         exactly(fields, where, required={"text", "signature"})
@@ -49,10 +49,10 @@ class Signed:
 
 
 def read_chain(chain: Sequence[Signed]) -> tuple[AllowedSigners, ...]:
-    """Allowed signers in the order in which they counted, checked in everything but their signatures.
+    """Allowed signers, oldest first, checked in everything but their signatures.
 
     Raises:
-        BadRequestError: One of them is none, or not the next one.
+        BadRequestError: One of them is malformed, or not the next one.
     """
     read = tuple(AllowedSigners.from_json(one.text.encode()) for one in chain)
     for place, one in enumerate(read, 1):
@@ -63,14 +63,14 @@ def read_chain(chain: Sequence[Signed]) -> tuple[AllowedSigners, ...]:
 
 @dataclass(frozen=True)
 class Handout:
-    """All that a machine is told about one release.
+    """All that a machine needs to know of one release.
 
     Attributes:
         lock: The release's lock; its text is ``Lock.to_json()``.
-        signers: All files of allowed signers that ever counted (``AllowedSigners.to_json()``), oldest first, each
-            signed by a key of the one before it and the first by one of its own. A machine that knows one of them goes
-            on from there, one that knows none takes the last.
-        revocations: Which releases must not run any more; ``None`` where nobody ever said so.
+        signers: All files of allowed signers that were ever valid (``AllowedSigners.to_json()``), oldest first, each
+            signed by a key of the one before it and the first by one of its own. A machine that knows one of them
+            continues from there, one that knows none takes the last.
+        revocations: Which releases must not run any more; ``None`` before the first one.
         links: Where a file can be downloaded from for a while, by its SHA-256; one without a link is uploaded.
     """
 
@@ -80,31 +80,31 @@ class Handout:
     links: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def read_lock(self) -> Lock:
-        """The lock in it, checked in everything but its signature.
+        """The lock, checked in everything but its signature.
 
         Raises:
-            BadRequestError: It is none.
+            BadRequestError: It is malformed.
         """
         return Lock.from_json(self.lock.text.encode())
 
     def read_signers(self) -> tuple[AllowedSigners, ...]:
-        """The signers in it, checked in everything but their signatures.
+        """The signers, checked in everything but their signatures.
 
         Raises:
-            BadRequestError: One of them is none, or not the next one.
+            BadRequestError: One of them is malformed, or not the next one.
         """
         return read_chain(self.signers)
 
     def read_revocations(self) -> Revocations:
-        """The revocations in it, checked in everything but their signature.
+        """The revocations, checked in everything but their signature.
 
         Raises:
-            BadRequestError: They are none.
+            BadRequestError: They are malformed.
         """
         return Revocations.from_json(self.revocations.text.encode()) if self.revocations else Revocations()
 
     def to_json(self) -> bytes:
-        """The file that ``hermes-node release fetch`` reads; its links open what is stored."""
+        """The file that ``hermes-node release fetch`` reads; its links give access to the stored files."""
         fields: dict[str, Any] = {
             "format": FORMAT,
             "lock": self.lock.to_dict(),
@@ -119,9 +119,9 @@ class Handout:
         """Parse a handout.
 
         Raises:
-            BadRequestError: It is none; the message names the field.
+            BadRequestError: It is malformed; the message names the field.
         """
-        fields = parsed(data, "handout", MAX_HANDOUT_BYTES)
+        fields = object_in(data, "handout", largest=MAX_HANDOUT_BYTES)
         exactly(fields, "handout", required={"format", "lock", "signers", "revocations", "links"})
         if fields["format"] != FORMAT:
             raise BadRequestError(f"handout: format {fields['format']!r} is not understood, only {FORMAT}")

@@ -1,7 +1,6 @@
 """The lock of a release: what runs on an instance, down to the hash of every file.
 
-Pure. One lock has one spelling, so its bytes can be hashed and signed: sorted keys, no blanks, UTF-8, a newline at the
-end.
+Pure. A lock has canonical bytes, which are hashed and signed.
 """
 
 import hashlib
@@ -13,12 +12,11 @@ from functools import cached_property
 from typing import Any, Literal
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.protocol import quotable
-from hermesops.node.untrusted import strict_json
-from hermesops.node.untrusted.json_fields import exactly, listed, mapping, matching
+from hermesops.node.instance.settings import quotable
+from hermesops.node.untrusted.strict_json import exactly, listed, mapping, matching, object_in, whole_number
 
 FORMAT = 1
-"""Raised when a field changes its meaning or comes; a node refuses a lock of a format that it does not know."""
+"""Raised when a field is added or changes its meaning; a node refuses a lock of a format that it does not know."""
 
 MAX_LOCK_BYTES = 1024 * 1024
 
@@ -41,8 +39,8 @@ class Blob:
     """A file of a release.
 
     Attributes:
-        name: What it is called where it is used.
-        sha256: Of its content; what it is stored under.
+        name: Its name where it is used.
+        sha256: Of its content; its name where it is stored.
         size: Bytes.
     """
 
@@ -53,11 +51,11 @@ class Blob:
 
 @dataclass(frozen=True)
 class Wheels:
-    """What one Python installs.
+    """What is installed for one Python.
 
     Attributes:
         requirements: The set with one hash for each wheel, for ``uv pip install --require-hashes``.
-        wheels: All that it names, by name.
+        wheels: All that the set names, by name.
     """
 
     requirements: Blob
@@ -95,7 +93,7 @@ class Lock:
     """A release.
 
     Attributes:
-        agent_version: As the agent says it of itself.
+        agent_version: As the agent reports it.
         origin: Where its wheel is from.
         config_schema: ``_config_version`` of the user's file as this agent writes it; 0 for unknown.
         pythons: What is installed, by the Python of the machine (``3.11``); empty only for simulated agents.
@@ -118,7 +116,7 @@ class Lock:
 
     @cached_property
     def id(self) -> str:
-        """What the release is called everywhere: its agent's version and the beginning of the hash of its lock."""
+        """The release's id: its agent's version and the beginning of the hash of its lock."""
         return f"{self.agent_version}-{self.digest[:12]}"
 
     @cached_property
@@ -139,7 +137,7 @@ class Lock:
         return _once((*self._common, *(blob for wheels in self.pythons.values() for blob in _of(wheels))))
 
     def wheels(self, python: str) -> Wheels | None:
-        """What a machine with this Python installs; nothing where the agent is simulated.
+        """What a machine with this Python installs; ``None`` where the agent is simulated.
 
         Raises:
             BadRequestError: The release was not made for it.
@@ -157,7 +155,7 @@ class Lock:
         return (self.uv, self.skills, *self.site, self.unit, self.node.program)
 
     def to_json(self) -> bytes:
-        """Its one spelling."""
+        """Its canonical bytes."""
         fields = {
             "format": FORMAT,
             "agent": {"version": self.agent_version, "origin": self.origin},
@@ -177,9 +175,9 @@ class Lock:
         """Parse and check a lock.
 
         Raises:
-            BadRequestError: It is not one, or is not spelled as one; the message names the field.
+            BadRequestError: It is malformed, or not canonical; the message names the field.
         """
-        fields = parsed(data, "lock", MAX_LOCK_BYTES)
+        fields = object_in(data, "lock", largest=MAX_LOCK_BYTES)
         version = fields.pop("format", None)
         if version != FORMAT:
             raise BadRequestError(f"lock: format {version!r} is not understood, only {FORMAT}")
@@ -191,7 +189,7 @@ class Lock:
         lock = cls(
             agent_version=matching(agent["version"], _VERSION, "agent.version"),
             origin=origin,
-            config_schema=_number(fields["config_schema"], "config_schema"),
+            config_schema=whole_number(fields["config_schema"], "config_schema"),
             pythons=_pythons(fields["pythons"], origin),
             uv=_blob(fields["uv"], "uv"),
             skills=_blob(fields["skills"], "skills"),
@@ -206,26 +204,12 @@ class Lock:
 
 
 def canonical(value: object) -> bytes:
-    """The one spelling of what is signed."""
+    """The canonical bytes of what is signed: sorted keys, no blanks, UTF-8, a newline at the end."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
-def parsed(data: bytes, what: str, at_most: int) -> dict[str, Any]:
-    """An object of JSON.
-
-    Raises:
-        BadRequestError: It is none, or longer than ``at_most`` bytes.
-    """
-    if len(data) > at_most:
-        raise BadRequestError(f"{what}: {len(data)} bytes, more than {at_most}")
-    try:
-        return mapping(strict_json.parse(data, largest=at_most), what)
-    except strict_json.MalformedJSONError:
-        raise BadRequestError(f"{what}: not JSON") from None
-
-
 def release_id(text: str) -> str:
-    """What somebody typed, when it can be the id of a release.
+    """A text that can be the id of a release.
 
     Raises:
         BadRequestError: It cannot.
@@ -234,10 +218,10 @@ def release_id(text: str) -> str:
 
 
 def managed_from(raw: object) -> Managed:
-    """Check what somebody wants laid over base configurations.
+    """Check what a release lays over base configurations.
 
     Raises:
-        BadRequestError: It is not that; the message names the field.
+        BadRequestError: It is malformed; the message names the field.
     """
     fields = mapping(raw, "managed")
     exactly(fields, "managed", required={"config", "environment"})
@@ -278,7 +262,7 @@ def _wheels(raw: object, python: str) -> Wheels:
 def _node(raw: object) -> Node:
     fields = mapping(raw, "node")
     exactly(fields, "node", required={"protocol", "program"})
-    return Node(_number(fields["protocol"], "node.protocol"), _blob(fields["program"], "node.program"))
+    return Node(whole_number(fields["protocol"], "node.protocol"), _blob(fields["program"], "node.program"))
 
 
 def _blobs(raw: object, where: str) -> tuple[Blob, ...]:
@@ -295,11 +279,5 @@ def _blob(raw: object, where: str) -> Blob:
     return Blob(
         name=matching(fields["name"], _NAME, f"{where}.name"),
         sha256=matching(fields["sha256"], _SHA256, f"{where}.sha256"),
-        size=_number(fields["size"], f"{where}.size"),
+        size=whole_number(fields["size"], f"{where}.size"),
     )
-
-
-def _number(raw: object, where: str) -> int:
-    if not isinstance(raw, int) or isinstance(raw, bool) or raw < 0:
-        raise BadRequestError(f"{where}: not a whole number")
-    return raw

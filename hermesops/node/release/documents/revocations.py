@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hermesops.node.errors import BadRequestError, RefusedError
-from hermesops.node.release.documents.lock import Lock, canonical, parsed, release_id
+from hermesops.node.release.documents.lock import Lock, canonical, release_id
 from hermesops.node.release.documents.signers import is_number
-from hermesops.node.untrusted.json_fields import exactly, mapping, matching, one_line
+from hermesops.node.untrusted.strict_json import exactly, mapping, matching, object_in, one_line
 
 FORMAT = 1
 MAX_BYTES = 1024 * 1024
@@ -19,12 +19,12 @@ _RELEASE = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 @dataclass(frozen=True)
 class Revocations:
-    """What was taken back.
+    """Revoked releases.
 
     Attributes:
-        number: Rises with every change; who knows a higher one takes no lower one.
+        number: Rises with every change; a lower number than a known one is refused.
         revoked: Why, by the id of the release.
-        floor: Agents older than this version must not be brought; empty for no such floor.
+        floor: Agents older than this version must not be installed; empty for no floor.
     """
 
     number: int = 0
@@ -36,15 +36,15 @@ class Revocations:
         return self.why_not_named(lock.id, lock.agent_version)
 
     def why_not_named(self, release: str, agent_version: str = "") -> str:
-        """The same of a release of which no lock is at hand; its id begins with its agent's version."""
+        """``why_not`` for a release without its lock; its id begins with its agent's version."""
         if release in self.revoked:
             return f"was revoked: {self.revoked[release]}"
         if self.floor and is_older(agent_version or release.rpartition("-")[0], self.floor):
-            return f"is below the floor: no agent older than {self.floor} is brought any more"
+            return f"is below the floor: no agent older than {self.floor} is installed any more"
         return ""
 
     def refuse(self, lock: Lock) -> None:
-        """Go on when a release may run.
+        """Refuse a release that must not run.
 
         Raises:
             RefusedError: It was revoked, or its agent is older than the floor.
@@ -53,11 +53,11 @@ class Revocations:
             raise RefusedError(f"release {lock.id} {why}")
 
     def with_revoked(self, release: str, why: str) -> "Revocations":
-        """The next ones, with one release more."""
+        """The next revocations, with one release more."""
         return replace(self, number=self.number + 1, revoked={**self.revoked, release: why})
 
     def with_floor(self, version: str) -> "Revocations":
-        """The next ones, with another floor."""
+        """The next revocations, with another floor."""
         return replace(self, number=self.number + 1, floor=version)
 
     def to_json(self) -> bytes:
@@ -69,9 +69,9 @@ class Revocations:
         """Parse and check revocations.
 
         Raises:
-            BadRequestError: They are none; the message names the field.
+            BadRequestError: They are malformed; the message names the field.
         """
-        fields = parsed(data, "revocations", MAX_BYTES)
+        fields = object_in(data, "revocations", largest=MAX_BYTES)
         exactly(fields, "revocations", required={"format", "number", "revoked", "floor"})
         number = fields["number"]
         if fields["format"] != FORMAT or not is_number(number):
@@ -88,9 +88,9 @@ class Revocations:
 
 
 def is_older(version: str, other: str) -> bool:
-    """Whether one version of the agent comes before another; what follows the numbers makes a version older.
+    """Whether one version of the agent is older than another; a suffix after the numbers makes it older.
 
-    Enough of PEP 440 for a machine that has no library for it: ``0.20.0rc1`` is older than ``0.20.0``.
+    As much of PEP 440 as a machine without a library needs: ``0.20.0rc1`` is older than ``0.20.0``.
     """
     return _rank(version) < _rank(other)
 

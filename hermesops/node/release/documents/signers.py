@@ -1,7 +1,7 @@
-"""Who may sign for releases, and which kinds of signed texts there are. Pure.
+"""Who may sign for releases, and the kinds of signed texts. Pure.
 
-A signature is bound to its kind by the namespace that is signed with it, so that a text of one kind, validly signed, is
-never taken for another.
+The namespace that is signed with a text binds the signature to its kind, so that a text of one kind is never accepted
+as another.
 
 Source: ssh-keygen(1) of OpenSSH 9.2, "ALLOWED SIGNERS".
 """
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.release.documents.lock import canonical, parsed
-from hermesops.node.untrusted.json_fields import exactly, string
+from hermesops.node.release.documents.lock import canonical
+from hermesops.node.untrusted.strict_json import exactly, object_in, string
 
 FORMAT = 1
 MAX_BYTES = 64 * 1024
 MAX_LINES = 64
 MAX_NUMBER = 10**9
 MAX_CHAIN = 256
-"""Changes of signers that a store can tell of."""
+"""Changes of signers that a store can hold."""
 
 
 class Kind(StrEnum):
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 NAMESPACES = ",".join(Kind)
-"""Of a line of signers that may sign everything about releases."""
+"""Namespaces of a signer that may sign everything about releases."""
 
 _LINE = re.compile(
     r"(?P<principals>[!#-~]{1,256})"
@@ -46,10 +46,10 @@ _LINE = re.compile(
 
 @dataclass(frozen=True)
 class AllowedSigners:
-    """One file of allowed signers in the chain of all that ever counted.
+    """One file of allowed signers in the chain of all that were ever valid.
 
     Attributes:
-        number: Its place in the chain, from 1; who knows a higher one takes no lower one.
+        number: Its place in the chain, from 1; a lower number than a known one is refused.
         lines: In OpenSSH's format.
     """
 
@@ -65,9 +65,9 @@ class AllowedSigners:
         """Parse and check a file of allowed signers.
 
         Raises:
-            BadRequestError: It is none; the message names the field or the line.
+            BadRequestError: It is malformed; the message names the field or the line.
         """
-        fields = parsed(data, "signers", 2 * MAX_BYTES)
+        fields = object_in(data, "signers", largest=2 * MAX_BYTES)
         exactly(fields, "signers", required={"format", "number", "signers"})
         number = fields["number"]
         if fields["format"] != FORMAT or not is_number(number) or number < 1:
@@ -79,35 +79,31 @@ class AllowedSigners:
 
 
 def is_number(raw: object) -> bool:
-    """Whether something is a number that a signed text can count with."""
+    """Whether something can be the number of a signed text."""
     return isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= MAX_NUMBER
 
 
 def checked_lines(text: str) -> str:
-    """Allowed signers as somebody wrote them, once every line is understood: whoever counts must be readable.
+    """The text of allowed signers unchanged, if every line is understood.
 
     Raises:
-        BadRequestError: A line is none, there is no line, or there are too many; the message names the line.
+        BadRequestError: A line is not, there is no line, or there are too many; the message names the line.
     """
     lines = [line.strip(" \t\r") for line in text.split("\n")]
     if len(text.encode()) > MAX_BYTES or len(lines) > MAX_LINES:
         raise BadRequestError(f"signers: more than {MAX_LINES} lines, or more than {MAX_BYTES} bytes")
-    told = [(number, line) for number, line in enumerate(lines, 1) if line and not line.startswith("#")]
-    for number, line in told:
-        _refuse_junk(number, line)
-    if not told:
+    entries = [(number, line) for number, line in enumerate(lines, 1) if line and not line.startswith("#")]
+    for number, line in entries:
+        found = _LINE.fullmatch(line)
+        if found is None or _type_of(found["key"]) != found["type"]:
+            raise BadRequestError(f'signers: line {number} is not `identity namespaces="…" ssh-ed25519 AAAA…`')
+    if not entries:
         raise BadRequestError("signers: nobody")
     return text
 
 
-def _refuse_junk(number: int, line: str) -> None:
-    found = _LINE.fullmatch(line)
-    if found is None or _type_of(found["key"]) != found["type"]:
-        raise BadRequestError(f'signers: line {number} is not `identity namespaces="…" ssh-ed25519 AAAA…`')
-
-
 def _type_of(key: str) -> str:
-    """What a public key says of itself: a length of four bytes, and its type."""
+    """The type inside a public key, after a length of four bytes."""
     try:
         data = base64.b64decode(key, validate=True)
     except binascii.Error:

@@ -1,7 +1,7 @@
 """Releases on a real machine's disk: their files, the slots made of them, and the links that say which one runs.
 
 This module is the ``Slots`` of ``node.ports``; it must not decide whether something may be done. Everything here is
-root's own, and what a link is replaced by survives a crash: the new name is on the disk before the call returns.
+root's own, and every new name is on the disk before the call returns.
 """
 
 import hashlib
@@ -14,26 +14,26 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.errors import RefusedError
 from hermesops.node.layout import Layout
+from hermesops.node.ports import Trial, TrialResult
 from hermesops.node.release import config_migration
 from hermesops.node.release.documents.lock import Blob, Lock
 from hermesops.node.release.documents.signers import Kind
+from hermesops.node.release.sandbox import run_trial
 from hermesops.node.release.slots import install as slot_contents
-from hermesops.node.release.slots.download import download
-from hermesops.node.release.slots.node_program import update_node
-from hermesops.node.release.trial.plan import Trial, Tried
-from hermesops.node.release.trial.sandbox import exercise
-from hermesops.node.system import child_environment, files
+from hermesops.node.release.slots.install import update_node
+from hermesops.node.system import files, processes
 from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access
+from hermesops.node.system.https import download
 
 
 def verify(data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
     """Who signed some bytes as that kind of text, by the name that the allowed signers give to the key.
 
     Raises:
-        RefusedError: Nobody of them did.
+        RefusedError: None of them did.
         NotReadyError: ssh-keygen is missing.
 
     Source:
@@ -55,11 +55,7 @@ def verify(data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
 
 
 class DiskSlots:
-    """Slots on a disk.
-
-    Args:
-        layout: Of the machine.
-    """
+    """Slots on a disk."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -72,9 +68,9 @@ class DiskSlots:
         """See ``verify``."""
         return verify(data, signature, signers, kind)
 
-    def exercise(self, trial: Trial, /) -> Tried:
-        """See ``node.release.trial.sandbox``."""
-        return exercise(trial)
+    def run_trial(self, trial: Trial, /) -> TrialResult:
+        """See ``node.release.sandbox``."""
+        return run_trial(trial)
 
     def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None:
         """See ``node.release.config_migration.run``; the unit knows the home."""
@@ -82,11 +78,11 @@ class DiskSlots:
         config_migration.run(slot, unit)
 
     def update_node(self, program: Blob, /) -> str:
-        """See ``node.release.slots.node_program``."""
+        """See ``node.release.slots.install``."""
         return update_node(self.layout, program)
 
     def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
-        """Take in what was uploaded, and say what is not there yet. A file whose content is another is thrown away."""
+        """Take in what was uploaded; the files that are still missing. A file with another hash is removed."""
         place, incoming = self.layout.blobs, self.layout.blobs / "incoming"
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         lacking = []
@@ -99,7 +95,7 @@ class DiskSlots:
         return lacking
 
     def download(self, blob: Blob, url: str, until: float, /) -> bool:
-        """Get a file from where it is stored; whether that worked. Nothing is used before its hash was right."""
+        """Download a file; whether that worked. Nothing is used before its hash was checked."""
         target = self.layout.blobs / "incoming" / blob.sha256
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not download(url, target, size=blob.size, until=until):
@@ -109,15 +105,15 @@ class DiskSlots:
         return (self.layout.blobs / blob.sha256).exists()
 
     def names(self) -> list[str]:
-        """The releases that are installed whole, by id, sorted."""
+        """The releases that are completely installed, by id, sorted."""
         return sorted(path.parent.name for path in self.layout.releases.glob("*/release.json"))
 
     def install(self, lock: Lock, record: bytes, /) -> None:
-        """Have a release's slot be whole; ``release.json`` comes last, after all else is on the disk.
+        """Make a release's slot complete; ``release.json`` comes last, after all else is on the disk.
 
         Raises:
             RefusedError: There is no room, with the figures.
-            NotReadyError: It cannot be installed; the same again begins anew.
+            NotReadyError: It cannot be installed; a repetition begins anew.
         """
         slot = self.layout.releases / lock.id
         if (slot / "release.json").exists():
@@ -129,7 +125,7 @@ class DiskSlots:
         files.write_if_changed(slot / "release.json", record, Access(0o644))
 
     def remove(self, name: str, /) -> None:
-        """Remove a slot; its ``release.json`` goes first, so that half of it is never taken for whole."""
+        """Remove a slot; its ``release.json`` first, so that half of a slot never counts as complete."""
         slot = self.layout.releases / name
         with suppress(FileNotFoundError):
             (slot / "release.json").unlink()
@@ -137,14 +133,14 @@ class DiskSlots:
             shutil.rmtree(slot)
 
     def forget_blobs(self, but: Iterable[Blob], /) -> None:
-        """Remove files of releases but these, and what came and was never asked for."""
+        """Remove all files of releases but these, and uploads that no release needed."""
         wanted = {blob.sha256 for blob in but}
         for path in (*self.layout.blobs.glob("*"), *(self.layout.blobs / "incoming").glob("*")):
             if path.is_file() and (path.name not in wanted or path.parent.name == "incoming"):
                 path.unlink()
 
     def point(self, link: str, target: str, /) -> None:
-        """Have a link beside ``current`` point at a slot, in one step that survives a crash."""
+        """Point a link beside ``current`` at a slot, in one step that survives a crash."""
         files.point(self.layout.releases.parent / link, f"releases/{target}")
 
     def rename(self, source: Path, target: Path, /) -> bool:
@@ -177,14 +173,4 @@ def _rename(source: Path, target: Path) -> None:
 
 
 def _ssh_keygen(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(
-            ["ssh-keygen", *words],
-            input=stdin,
-            capture_output=True,
-            check=False,
-            timeout=30,
-            env=child_environment.ENVIRONMENT,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotReadyError(f"ssh-keygen: {error}") from error
+    return processes.run(("ssh-keygen", *words), timeout_s=30, stdin=stdin)

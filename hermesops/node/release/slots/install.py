@@ -1,8 +1,12 @@
-"""Fills a slot from a release's files, without a network and as root's own."""
+"""Installs a release's files: fills its slot, without a network and as root's own, and updates hermes-node itself.
 
+A new hermes-node lies beside the old one, and a link says which of them is the machine's. The new one is only used
+after it has answered, so a program that cannot read this machine is never the one that would have to roll it back.
+"""
+
+import json
 import os
 import shutil
-import subprocess
 import tarfile
 import tempfile
 import zipfile
@@ -11,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hermesops.node.errors import NotReadyError, RefusedError
-from hermesops.node.layout import UNIT
+from hermesops.node.layout import UNIT, Layout
 from hermesops.node.release.documents.lock import Blob, Lock, Wheels
-from hermesops.node.system import child_environment
+from hermesops.node.system import files, processes
 
 PYTHON = "/usr/bin/python3"
 
@@ -21,6 +25,8 @@ _MIB = 1 << 20
 _SPARE = 128 * _MIB
 _COMPILED = 1.7
 """Bytes on the disk for each byte of a wheel's content, compiled and in whole blocks: 257 MB of 155 (0.19.0)."""
+
+_ANSWER_S = 60.0
 
 
 def fill(slot: Path, lock: Lock, blobs: Path, python: str) -> None:
@@ -38,8 +44,9 @@ def fill(slot: Path, lock: Lock, blobs: Path, python: str) -> None:
     slot.chmod(0o755)
     with tempfile.TemporaryDirectory(dir=slot.parent, prefix=".making-") as name:
         folder = Path(name)
-        _link_all(wheels, blobs, folder)
-        _install(slot, wheels, blobs, _uv(blobs / lock.uv.sha256, folder / "uv"), folder)
+        shutil.copyfile(blobs / lock.uv.sha256, folder / "uv")
+        (folder / "uv").chmod(0o700)
+        _install(slot, wheels, blobs, folder)
     site = slot / "venv/lib" / f"python{python}" / "site-packages"
     for blob in lock.site:
         _put(blobs, blob, site / blob.name)
@@ -51,14 +58,11 @@ def fill(slot: Path, lock: Lock, blobs: Path, python: str) -> None:
     _put(blobs, lock.unit, slot / UNIT)
 
 
-def _link_all(wheels: Wheels, blobs: Path, folder: Path) -> None:
-    """Give each wheel its name back: an installer goes by it."""
+def _install(slot: Path, wheels: Wheels, blobs: Path, folder: Path) -> None:
+    uv = folder / "uv"
     (folder / "wheels").mkdir()
-    for blob in wheels.wheels:
+    for blob in wheels.wheels:  # each wheel gets its name back: an installer goes by it
         (folder / "wheels" / blob.name).hardlink_to(blobs / blob.sha256)
-
-
-def _install(slot: Path, wheels: Wheels, blobs: Path, uv: Path, folder: Path) -> None:
     offline = ("--offline", "--no-config", "--no-cache")
     _run(uv, "venv", *offline, f"--python={PYTHON}", str(slot / "venv"))
     # Compiled now: the agent's user may not write __pycache__ here, so every start would compile again.
@@ -69,12 +73,6 @@ def _install(slot: Path, wheels: Wheels, blobs: Path, uv: Path, folder: Path) ->
         f"--requirement={blobs / wheels.requirements.sha256}",
     )
     (slot / "venv/.lock").unlink(missing_ok=True)  # uv leaves it writable for everybody
-
-
-def _uv(blob: Path, target: Path) -> Path:
-    shutil.copyfile(blob, target)
-    target.chmod(0o700)
-    return target
 
 
 def _put(blobs: Path, blob: Blob, target: Path) -> None:
@@ -89,7 +87,7 @@ def _is_skill(member: tarfile.TarInfo) -> bool:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """What is made meanwhile may be read by the agent's user."""
+    """Let the agent's user read what is made meanwhile."""
     before = os.umask(0o022)
     try:
         yield
@@ -98,15 +96,10 @@ def _readable() -> Iterator[None]:
 
 
 def _run(program: Path, *words: str) -> None:
-    environment = {**child_environment.ENVIRONMENT, "UV_LINK_MODE": "copy"}
-    try:
-        done = subprocess.run(
-            [program, *words], capture_output=True, text=True, check=False, timeout=600, umask=0o022, env=environment
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotReadyError(f"uv {words[0]}: {error}") from error
+    environment = {**processes.ENVIRONMENT, "UV_LINK_MODE": "copy"}
+    done = processes.run((program, *words), timeout_s=600, umask=0o022, environment=environment)
     if done.returncode:
-        raise NotReadyError(f"uv {words[0]}: {done.stderr.strip()[-600:]}")
+        raise NotReadyError(f"uv {words[0]}: {done.stderr.decode(errors='replace').strip()[-600:]}")
 
 
 def _refuse_full(place: Path, wheels: Wheels, blobs: Path) -> None:
@@ -117,3 +110,53 @@ def _refuse_full(place: Path, wheels: Wheels, blobs: Path) -> None:
     needed, free = int(content * _COMPILED) + _SPARE, shutil.disk_usage(place).free
     if free < needed:
         raise RefusedError(f"no room for the slot: it takes {needed // _MIB} MiB, {free // _MIB} MiB are free")
+
+
+def update_node(layout: Layout, program: Blob) -> str:
+    """Make a release's own hermes-node the machine's; why not, or nothing."""
+    link = layout.program
+    version = link.parent / "versions" / program.sha256[:16]
+    if os.path.realpath(link) == str(version):
+        return ""
+    version.parent.mkdir(mode=0o755, exist_ok=True)
+    version.parent.chmod(0o755)
+    making = version.with_name(f".{version.name}.making")
+    shutil.copyfile(layout.blobs / program.sha256, making)
+    making.chmod(0o755)
+    files.sync(making)
+    why = _refusal(making)
+    if why:
+        making.unlink()
+        return why
+    making.rename(version)
+    _keep_former(link)
+    files.point(link, f"versions/{version.name}")
+    _forget_others(link, version)
+    return ""
+
+
+def _refusal(program: Path) -> str:
+    try:
+        done = processes.run((program, "status"), timeout_s=_ANSWER_S)
+        status = json.loads(done.stdout)
+    except (NotReadyError, ValueError) as error:
+        return f"the release's hermes-node does not answer: {error}"
+    if done.returncode or not isinstance(status, dict) or "node" not in status:
+        why = status.get("error", done.returncode) if isinstance(status, dict) else "no object"
+        return f"the release's hermes-node does not know this machine: {why}"
+    return ""
+
+
+def _keep_former(link: Path) -> None:
+    """Make the program that a role has installed a version like the others."""
+    if not link.is_symlink() and link.exists():
+        link.with_name("versions").mkdir(exist_ok=True)
+        (link.parent / "versions" / "role").unlink(missing_ok=True)
+        (link.parent / "versions" / "role").hardlink_to(link)
+
+
+def _forget_others(link: Path, version: Path) -> None:
+    """Keep this one and the two before it: an older one may still run."""
+    others = (path for path in (link.parent / "versions").iterdir() if path != version)
+    for path in sorted(others, key=lambda path: path.lstat().st_mtime)[:-2]:
+        path.unlink()

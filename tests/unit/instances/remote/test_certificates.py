@@ -14,8 +14,7 @@ from hermesops.model.certificate import KeyTakenError, MachineNames
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Refused
-from hermesops.node.instance.identity.credential import Credential
-from hermesops.node.protocol import PROGRAM
+from hermesops.node.protocol import PROGRAM, Credential
 from tests.support.instances import ADA, MACHINE, READY
 
 NAMES = MachineNames("local", MACHINE, ADA.cell, ADA.id)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ class Line:
 
 async def test_whole_lines_are_written_and_counted() -> None:
     came: list[bytes] = []
-    line = Line(ROWS, COUNTS)
+    line: Any = Line(ROWS, COUNTS)
     assert await export_data(line, came.append) == COUNTS
     assert b"".join(came) == line.text
     assert all(piece.endswith(b"\n") for piece in came)
@@ -64,5 +65,6 @@ async def test_whole_lines_are_written_and_counted() -> None:
     ids=["cut short", "half a row behind the end", "a row lost", "not readable", "no JSON", "no table", "no counts"],
 )
 async def test_less_than_all_is_an_error(line: Line, error: type[Exception], words: str) -> None:
+    channel: Any = line
     with pytest.raises(error, match=words):
-        await export_data(line, lambda _: None)
+        await export_data(channel, lambda _: None)

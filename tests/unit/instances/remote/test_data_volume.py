@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,10 @@ class Node:
         assert timeout_s > 0
         self.heard.append(command)
         return self.answer
+
+
+def node_with(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - what the code asks of a channel is less than one
+    return Node(*args, **options)
 
 
 OF_BEFORE = Completed(2, b"", b"hermes-node: error: argument command: invalid choice: 'volume'")
@@ -64,18 +69,18 @@ def test_one_that_does_not_is_refused_with_the_figures_and_the_way_out() -> None
 
 
 async def test_a_machine_says_how_much_room_it_has() -> None:
-    node = Node(Completed(0, json.dumps({"kind": "open", "size": 40, "used": 30}).encode(), b""))
+    node = node_with(Completed(0, json.dumps({"kind": "open", "size": 40, "used": 30}).encode(), b""))
     assert await data_volume.observe(node) == DataRoom(40, 30)
     assert node.heard == [f"{PROGRAM} volume show"]
     assert DataRoom(40, 50).free == 0
 
 
 async def test_one_of_before_has_none_to_speak_of_and_is_left_as_it_is() -> None:
-    assert await data_volume.observe(Node(OF_BEFORE)) is None
-    await data_volume.want(Node(OF_BEFORE), 80, None)
+    assert await data_volume.observe(node_with(OF_BEFORE)) is None
+    await data_volume.want(node_with(OF_BEFORE), 80, None)
 
 
 async def test_what_a_machine_cannot_say_is_told() -> None:
-    for asks in (data_volume.observe(Node(BROKEN)), data_volume.want(Node(BROKEN), 80, None)):
+    for asks in (data_volume.observe(node_with(BROKEN)), data_volume.want(node_with(BROKEN), 80, None)):
         with pytest.raises(UnavailableError, match="No such file"):
             await asks

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,12 @@ class Node:
         return self.answers.pop(0)
 
 
+def node_with(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - what the code asks of a channel is less than one
+    return Node(*args, **options)
+
+
 async def test_a_change_says_under_which_lease() -> None:
-    node = Node([DONE])
+    node = node_with([DONE])
     assert await change(node, "configure", LEASE, timeout_s=1) == DONE
     assert node.asked == [f"{PROGRAM} configure {WITH}"]
 
@@ -41,23 +46,23 @@ async def test_a_change_says_under_which_lease() -> None:
 )
 async def test_no_word_of_a_machine_has_it_changed_without(said: str) -> None:
     misuse = Completed(2, b"", f"hermes-node: error: {said}\n".encode())
-    node = Node([misuse, DONE])
+    node = node_with([misuse, DONE])
     assert await change(node, "configure", LEASE, timeout_s=1) == misuse
     assert node.asked == [f"{PROGRAM} configure {WITH}"]
 
 
 async def test_a_misuse_of_another_kind_is_not_repeated() -> None:
     misuse = Completed(2, b"", b"hermes-node: payload: lacks identity\n")
-    node = Node([misuse, DONE])
+    node = node_with([misuse, DONE])
     assert await change(node, "personalise x", LEASE, timeout_s=1) == misuse
     assert node.asked == [f"{PROGRAM} personalise x {WITH}"]
 
 
 async def test_who_was_outranked_is_told_by_whom() -> None:
     with pytest.raises(LeaseLostError, match="worker:9:cd was here"):
-        await change(Node([OUTRANKED]), "configure", LEASE, timeout_s=1)
+        await change(node_with([OUTRANKED]), "configure", LEASE, timeout_s=1)
     with pytest.raises(LeaseLostError, match="worker:9:cd was here"):
-        await admit(Node([OUTRANKED]), LEASE)
+        await admit(node_with([OUTRANKED]), LEASE)
 
 
 @pytest.mark.parametrize(
@@ -65,19 +70,19 @@ async def test_who_was_outranked_is_told_by_whom() -> None:
     [(2, RefusedError), (3, RefusedError), (4, UnavailableError), (126, UnavailableError), (127, UnavailableError)],
 )
 async def test_a_machine_that_does_not_admit_a_lease_is_not_changed(code: int, error: type[HermesError]) -> None:
-    node = Node([Completed(code, b"", b"hermes-node: this machine is instance/i-2's")])
+    node = node_with([Completed(code, b"", b"hermes-node: this machine is instance/i-2's")])
     with pytest.raises(error, match="admit: this machine is instance/i-2's"):
         await admit(node, LEASE)
 
 
 async def test_a_machine_that_admits_a_lease_may_be_changed() -> None:
-    node = Node([DONE])
+    node = node_with([DONE])
     await admit(node, LEASE)
     assert node.asked == [f"{PROGRAM} admit {WITH}"]
 
 
 async def test_without_a_lease_nothing_is_shown() -> None:
-    await admit(Node([]), None)
-    node = Node([DONE])
+    await admit(node_with([]), None)
+    node = node_with([DONE])
     await change(node, "configure", None, timeout_s=1)
     assert node.asked == [f"{PROGRAM} configure"]

@@ -17,12 +17,12 @@ from tests.support.small_world import MEMORY
 
 SOURCE = Backup("snapshot0", ADA.id, datetime(2026, 1, 1, tzinfo=UTC), "daily", 1, 1, MEMORY)
 DECIDED: dict[str, Callable[[Observation], object]] = {
-    "backup": lambda observation: backup.decide(backup.Copying(observation, None)),
+    "backup": lambda observation: backup.decide(backup.BackupState(observation, None)),
     "settings": lambda observation: configure.decide(observation, payload_digest="newer"),
     "restore": lambda observation: restore.decide(
         restore.RestoreState(observation, SOURCE, None, None, is_recorded=False), keeps=True, payload_digest="newer"
     ),
-    "restart": lambda observation: restart.decide(restart.Starting(observation, ""), before=""),
+    "restart": lambda observation: restart.decide(restart.RestartState(observation, ""), before=""),
 }
 
 

@@ -90,7 +90,7 @@ async def test_a_machine_is_brought_the_files_that_it_lacks() -> None:
 
 async def test_a_machine_that_lacks_what_it_was_brought_is_not_brought_it_for_ever() -> None:
     node = Node(lacks=["aa"] * 9)
-    with pytest.raises(UnavailableError, match=r"lacks files of release 2\.0-b that were brought to it 3 times"):
+    with pytest.raises(UnavailableError, match=r"lacks files of release 2\.0-b that were uploaded 3 times"):
         await node.slots().fetch(MACHINE, NEW, python="3.11")
     assert node.brought == [(f"{BLOBS}/aa", b"aa")] * 3
 

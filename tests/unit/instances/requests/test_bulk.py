@@ -2,14 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.instances.requests.bulk import BulkProvision, ProvisionRequest, failed, parse_requests
-from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
-from hermesops.instances.requests.provision import ProvisionAdmission
+from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.ids import ImageId
 from hermesops.model.instance import InstanceStatus
@@ -53,7 +53,8 @@ def registry(tmp_path: Path) -> Registry:
 
 
 def newcomers(registry: Registry, world: World) -> BulkProvision:
-    preflight = ProvisionPreflight(registry, world, world, POLICY)
+    client: Any = world
+    preflight = ProvisionPreflight(registry, client, world, POLICY)
     return BulkProvision(
         ProvisionAdmission(registry, preflight, choose_cell, world, POLICY), preflight, POLICY, at_once=2
     )

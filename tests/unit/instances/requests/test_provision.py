@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.requests.preflight import Policy, ProvisionPreflight
-from hermesops.instances.requests.provision import ProvisionAdmission, parse_plan
+from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight, parse_plan
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName, ImageId, instance_subject
@@ -73,6 +73,10 @@ class Pool:
         )
 
 
+def preflight(registry: Registry, vendor: Any, purse: Purse, policy: Policy) -> ProvisionPreflight:  # noqa: ANN401 - a part of a client
+    return ProvisionPreflight(registry, vendor, purse, policy)
+
+
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
     return open_registry(
@@ -84,9 +88,7 @@ def registry(tmp_path: Path) -> Registry:
 
 
 def admission(registry: Registry, vendor: Vendor) -> ProvisionAdmission:
-    return ProvisionAdmission(
-        registry, ProvisionPreflight(registry, vendor, Purse(), POLICY), choose_cell, Pool(), POLICY
-    )
+    return ProvisionAdmission(registry, preflight(registry, vendor, Purse(), POLICY), choose_cell, Pool(), POLICY)
 
 
 def record_image(registry: Registry) -> None:
@@ -119,7 +121,7 @@ async def test_a_bad_wish_writes_nothing(
 async def test_what_nobody_can_pay_for_writes_nothing(registry: Registry) -> None:
     record_image(registry)
     poor = ProvisionAdmission(
-        registry, ProvisionPreflight(registry, Vendor(), Purse(empty=True), POLICY), choose_cell, Pool(), POLICY
+        registry, preflight(registry, Vendor(), Purse(empty=True), POLICY), choose_cell, Pool(), POLICY
     )
     with pytest.raises(RefusedError, match="nothing left"):
         await poor.admit("ada", Plan.LIGHT)
@@ -141,7 +143,7 @@ async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry
 async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry) -> None:
     record_image(registry)
     small = ProvisionAdmission(
-        registry, ProvisionPreflight(registry, Vendor(), Purse(), POLICY_OF_TWO), choose_cell, Pool(), POLICY_OF_TWO
+        registry, preflight(registry, Vendor(), Purse(), POLICY_OF_TWO), choose_cell, Pool(), POLICY_OF_TWO
     )
     cells = [(await small.admit(f"user{n}", Plan.HEAVY))[0].cell for n in range(3)]
     assert cells == ["cell1", "cell1", "cell2"]
@@ -152,9 +154,7 @@ async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Regi
     record_image(registry)
     regions = {Plan.HEAVY: "nbg1"}
     policy = Policy("hermes-base", "hel1", POLICY.server_types, 40, plan_regions=regions, plans_apart=True)
-    placing = ProvisionAdmission(
-        registry, ProvisionPreflight(registry, Vendor(), Purse(), policy), choose_cell, Pool(), policy
-    )
+    placing = ProvisionAdmission(registry, preflight(registry, Vendor(), Purse(), policy), choose_cell, Pool(), policy)
     await placing.admit("ada", Plan.LIGHT)
     await placing.admit("bob", Plan.HEAVY)
     await placing.admit("eve", Plan.HEAVY, region="fsn1")
@@ -177,7 +177,7 @@ async def test_a_machine_that_is_ready_is_taken_before_the_vendor_is_asked_and_o
     silent = Vendor(bootable=None, sold_in="")
     pool = Pool(registry, Plan.LIGHT, Plan.LIGHT)
     ready = ProvisionAdmission(
-        registry, ProvisionPreflight(registry, silent, Purse(empty=True), POLICY), choose_cell, pool, POLICY
+        registry, preflight(registry, silent, Purse(empty=True), POLICY), choose_cell, pool, POLICY
     )
     instance, operation = await ready.admit("ada", Plan.LIGHT)
     assert (instance.cell, operation.intent["machine_name"]) == ("pooled", instance.machine_name)

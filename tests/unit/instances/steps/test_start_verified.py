@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from hermesops.errors import BrokenInvariantError
+from hermesops.instances.machine_table import AwaitMachine
 from hermesops.instances.observation import NodeState, Observation
-from hermesops.instances.steps.boot import AwaitMachine
 from hermesops.instances.steps.start_verified import Release, next_step
 from hermesops.model.operation import Refused
 from hermesops.model.state import State

@@ -9,14 +9,14 @@ from tests.support.walks import walk
 
 
 def back_up(world: SmallWorld) -> BackUp:
-    return BackUp(world.instance.id, "manual 1", world, world)
+    return BackUp(world.instance.id, "manual 1", world.client, world)
 
 
 async def test_an_agent_that_has_not_lived_is_refused_as_that() -> None:
     world = SmallWorld.lively()
     world.here().owner = None
     world.instance = replace(world.instance, status=InstanceStatus.PROVISIONING)
-    assert await walk(lambda: back_up(world)) == ["RefusedError: the agent of ada has not lived yet"]
+    assert await walk(lambda: back_up(world)) == ["RefusedError: the agent of ada has not started yet"]
 
 
 async def test_a_machine_that_calls_itself_nobodys_is_a_contradiction() -> None:

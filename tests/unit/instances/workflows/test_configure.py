@@ -4,18 +4,18 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.instances.observation import NodeState, Observation
-from hermesops.instances.requests.changes import Requests
+from hermesops.instances.requests.changes import InstanceRequests
 from hermesops.instances.requests.settings_patch import setting
 from hermesops.instances.steps.personalise import AwaitGateway, Personalise
 from hermesops.instances.workflows.configure import Configure, decide
-from hermesops.justavps.wire import Machine
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import InstanceId, MachineId, OperationId
+from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Done, Operation, OperationKind, OperationStatus, Refused
 from tests.support.fake_registry import FakeRegistry
@@ -83,12 +83,6 @@ class World(FakeRegistry):
     async def observe(self, _: InstanceId) -> Observation:
         return self.observation
 
-    async def machine(self, instance: Instance) -> Machine | None:
-        raise AssertionError(instance)
-
-    async def invocation(self, machine_id: MachineId) -> str:
-        raise AssertionError(machine_id)
-
     def payload_digest(self, _: Instance) -> str:
         return "digest" if self.settings == self.handed else "other"
 
@@ -109,20 +103,10 @@ class World(FakeRegistry):
 
     def instances_find(self, text: str) -> Instance:
         assert text == "ada"
-        return ADA
+        return self.observation.instance
 
-    def instances_mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
-        raise AssertionError(instance_id, why)
-
-    def operations_open(
-        self,
-        kind: OperationKind,
-        subject: str,
-        *,
-        intent: Mapping[str, object] | None = None,
-        instance_id: InstanceId | None = None,
-    ) -> Operation:
-        raise AssertionError(kind, subject, intent, instance_id)
+    def operations_list(self, **_asked: object) -> tuple[Operation, ...]:
+        return ()
 
     def instance_secrets_settings(self, _: InstanceId) -> InstanceSettings:
         return self.settings
@@ -149,7 +133,8 @@ class World(FakeRegistry):
 
 
 async def work(world: World) -> None:
-    configure = Configure(ADA.id, world)
+    client: Any = world
+    configure = Configure(ADA.id, client)
     for _ in range(5):
         seen = await configure.observe()
         match configure.decide(seen):
@@ -163,8 +148,9 @@ async def work(world: World) -> None:
     pytest.fail("no end")
 
 
-def requests(world: World) -> Requests:
-    return Requests(world, world, world, world.hold_lease)
+def requests(world: World) -> InstanceRequests:
+    itself: Any = world
+    return InstanceRequests(itself, itself, itself, itself, itself, world.hold_lease)
 
 
 GPT = setting(["model=gpt-4o"])

@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.steps import start_verified, stop_and_backup
-from hermesops.instances.steps.boot import AwaitMachine, StartMachine
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.instances.workflows.provision import (
     GrowCell,
@@ -171,7 +172,8 @@ class World(FakeRegistry):
 
 
 async def provision(world: World) -> None:
-    work = Provision(ID, world, world, world)
+    client: Any = world
+    work = Provision(ID, world, client, world)
     for _ in range(20):
         seen = await work.observe()
         match work.decide(seen):

@@ -22,8 +22,8 @@ def resize(world: SmallWorld, cells: Cells | None = None) -> Resize:
         before=LIGHT,
         size=HEAVY,
         registry=world,
-        world=world,
-        copies=world,
+        client=world.client,
+        backups=world,
         cells=cells or world,
     )
 

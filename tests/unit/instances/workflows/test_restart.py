@@ -7,7 +7,7 @@ import pytest
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.instances.observation import NodeState, Observation
 from hermesops.instances.steps.personalise import AwaitGateway
-from hermesops.instances.workflows.restart import RestartGateway, Starting, decide
+from hermesops.instances.workflows.restart import RestartGateway, RestartState, decide
 from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
@@ -20,16 +20,16 @@ ILL = replace(WELL, gateway=GatewayHealth.REFUSED)
 @pytest.mark.parametrize(
     ("seen", "before", "step"),
     [
-        (Starting(WELL, "start-1"), "start-1", RestartGateway(MACHINE)),
-        (Starting(ILL, "start-1"), "start-1", RestartGateway(MACHINE)),
-        (Starting(ILL, ""), "start-1", RestartGateway(MACHINE)),
-        (Starting(ILL, ""), "", RestartGateway(MACHINE)),
-        (Starting(ILL, "start-2"), "start-1", AwaitGateway(MACHINE)),
-        (Starting(ILL, "start-1"), "", AwaitGateway(MACHINE)),
-        (Starting(WELL, "start-2"), "start-1", Done("the gateway of ada was restarted and is healthy")),
+        (RestartState(WELL, "start-1"), "start-1", RestartGateway(MACHINE)),
+        (RestartState(ILL, "start-1"), "start-1", RestartGateway(MACHINE)),
+        (RestartState(ILL, ""), "start-1", RestartGateway(MACHINE)),
+        (RestartState(ILL, ""), "", RestartGateway(MACHINE)),
+        (RestartState(ILL, "start-2"), "start-1", AwaitGateway(MACHINE)),
+        (RestartState(ILL, "start-1"), "", AwaitGateway(MACHINE)),
+        (RestartState(WELL, "start-2"), "start-1", Done("the gateway of ada was restarted and is healthy")),
     ],
 )
-def test_the_next_step_follows_from_the_gateways_start(seen: Starting, before: str, step: object) -> None:
+def test_the_next_step_follows_from_the_gateways_start(seen: RestartState, before: str, step: object) -> None:
     assert decide(seen, before=before) == step
 
 
@@ -43,6 +43,6 @@ def test_the_next_step_follows_from_the_gateways_start(seen: Starting, before: s
     ids=["no machine", "silent", "suspended"],
 )
 def test_where_no_gateway_can_be_restarted_it_says_so(observation: Observation, error: type[HermesError]) -> None:
-    verdict = decide(Starting(observation, ""), before="start-1")
+    verdict = decide(RestartState(observation, ""), before="start-1")
     assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, error)

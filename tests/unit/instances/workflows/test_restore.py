@@ -6,19 +6,20 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.instances.workflows.backup import BackUp
-from hermesops.instances.workflows.restore import Restore, RestoreRequest
+from hermesops.instances.workflows.restore import Restore
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
+from hermesops.operations.kinds import RestoreIntent
 from tests.support.small_world import AT, MEMORY, SmallWorld
 from tests.support.walks import walk
 
 LATER = State({"messages": Part(9, "9" * 64)})
 OLD = Backup("snapshot-of-old", SmallWorld().instance.id, AT, "daily", 1, 1, MEMORY)
 THIS = OperationId("this")
-REQUEST = RestoreRequest(OLD.id, keeps=True, reason="lost")
+REQUEST = RestoreIntent(user="ada", snapshot=OLD.id, keeps=True, reason="lost")
 
 
 @dataclass
@@ -68,12 +69,12 @@ def learned() -> Restorable:
     return world
 
 
-def restore(world: Restorable, request: RestoreRequest = REQUEST) -> Restore:
-    return Restore(world.instance.id, THIS, request, registry=world, world=world, backups=world)
+def restore(world: Restorable, request: RestoreIntent = REQUEST) -> Restore:
+    return Restore(world.instance.id, THIS, request, registry=world, client=world.client, backups=world)
 
 
 def back_up(world: Restorable) -> BackUp:
-    return BackUp(world.instance.id, "manual 1", world, world)
+    return BackUp(world.instance.id, "manual 1", world.client, world)
 
 
 async def test_a_backup_is_put_in_place_while_nothing_writes_and_what_was_there_is_kept() -> None:

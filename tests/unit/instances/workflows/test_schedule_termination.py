@@ -7,9 +7,10 @@ import pytest
 
 from hermesops.instances.workflows.resume import Resume
 from hermesops.instances.workflows.schedule_termination import ScheduleTermination
-from hermesops.instances.workflows.suspend import Keep, Suspend
+from hermesops.instances.workflows.suspend import Suspend
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.instance import InstanceStatus
+from hermesops.operations.kinds import Keep
 from tests.support.small_world import SmallWorld
 from tests.support.walks import walk
 
@@ -19,7 +20,9 @@ OUTCOME = "the agent of ada is suspended and will be terminated at 2026-01-08 00
 
 
 def farewell(world: SmallWorld, why: str = "last 1", until: datetime = UNTIL) -> ScheduleTermination:
-    return ScheduleTermination(world.instance.id, why=why, until=until, registry=world, world=world, backups=world)
+    return ScheduleTermination(
+        world.instance.id, why=why, until=until, registry=world, client=world.client, backups=world
+    )
 
 
 async def test_a_farewell_proves_the_last_backup_before_the_machine_is_off() -> None:
@@ -40,7 +43,9 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
 async def test_who_is_had_back_remembers() -> None:
     world = SmallWorld.lively()
     await walk(lambda: farewell(world))
-    assert (await walk(lambda: Resume(world.instance.id, world, world, world)))[-1] == ("the agent of ada is running")
+    assert (await walk(lambda: Resume(world.instance.id, world, world.client, world)))[-1] == (
+        "the agent of ada is running"
+    )
     assert world.here().runs
 
 
@@ -55,7 +60,7 @@ async def test_who_sleeps_is_not_woken_for_a_farewell(keep: Keep) -> None:
     world = SmallWorld.lively()
     await walk(
         lambda: Suspend(
-            world.instance.id, why="before", keep=keep, registry=world, world=world, copies=world, cells=world
+            world.instance.id, why="before", keep=keep, registry=world, client=world.client, backups=world, cells=world
         )
     )
     assert await walk(lambda: farewell(world)) == ["ProveBackup", "StartGracePeriod", OUTCOME]

@@ -36,7 +36,7 @@ class Photographed(SmallWorld):
         self.saved = [one.model_copy(update=end) if one.id == image_id else one for one in self.saved]
 
     def work(self) -> Snapshot:
-        return Snapshot(InstanceId(self.instance.id), NAME, self, self)
+        return Snapshot(InstanceId(self.instance.id), NAME, self.client, self)
 
 
 def lively(**changes: object) -> Photographed:
@@ -61,7 +61,7 @@ async def test_an_agent_that_has_not_lived_is_refused_as_that() -> None:
     world = lively()
     world.here().owner = None
     world.instance = replace(world.instance, status=InstanceStatus.PROVISIONING)
-    assert await walk(world.work) == ["RefusedError: the agent of ada has not lived yet"]
+    assert await walk(world.work) == ["RefusedError: the agent of ada has not started yet"]
 
 
 async def test_killed_between_taking_the_fence_away_and_starting_the_gateway_lives_again() -> None:

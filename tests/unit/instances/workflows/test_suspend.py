@@ -5,14 +5,15 @@ from dataclasses import replace
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.instances.steps.start_verified import changed
+from hermesops.instances.refusals import state_changed
 from hermesops.instances.workflows.resume import Resume
-from hermesops.instances.workflows.suspend import Keep, Suspend
+from hermesops.instances.workflows.suspend import Suspend
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
+from hermesops.operations.kinds import Keep
 from tests.support.small_world import MEMORY, SmallWorld
 from tests.support.walks import walk
 
@@ -20,11 +21,13 @@ WHY = "before suspend 1"
 
 
 def suspend(world: SmallWorld, keep: Keep = Keep.STOPPED, why: str = WHY) -> Suspend:
-    return Suspend(world.instance.id, why=why, keep=keep, registry=world, world=world, copies=world, cells=world)
+    return Suspend(
+        world.instance.id, why=why, keep=keep, registry=world, client=world.client, backups=world, cells=world
+    )
 
 
 def resume(world: SmallWorld) -> Resume:
-    return Resume(world.instance.id, world, world, world)
+    return Resume(world.instance.id, world, world.client, world)
 
 
 async def test_an_agent_sleeps_on_a_stopped_machine_and_wakes_on_it() -> None:
@@ -106,7 +109,7 @@ async def test_a_state_that_changed_in_its_sleep_is_not_started() -> None:
 
 
 def test_exit_70_says_how_to_go_on() -> None:
-    error = changed(SmallWorld.lively().instance, ("messages",))
+    error = state_changed(SmallWorld.lively().instance, ("messages",))
     abandoned, _, restored = str(error.hint).partition(", then ")
     assert "hermesops operation abandon ID --reason" in abandoned, "while it is unfinished a restore is refused"
     assert restored == "hermesops backup restore ada --onto-new-machine"
@@ -115,7 +118,7 @@ def test_exit_70_says_how_to_go_on() -> None:
 async def test_an_agent_that_never_lived_is_not_put_to_sleep() -> None:
     world = SmallWorld.lively()
     world.instance = replace(world.instance, status=InstanceStatus.PROVISIONING)
-    assert await walk(lambda: suspend(world)) == ["RefusedError: the agent of ada has not lived yet"]
+    assert await walk(lambda: suspend(world)) == ["RefusedError: the agent of ada has not started yet"]
 
 
 async def test_a_silent_machine_is_not_switched_off_without_a_copy() -> None:

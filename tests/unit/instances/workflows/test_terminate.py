@@ -1,19 +1,18 @@
 """An instance ends fenced, destroyed and forgotten, in this order, wherever it was interrupted."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from hermesops.instances.observation import MachineState, Observation
-from hermesops.instances.steps.stop_and_backup import BackUp, Fence
-from hermesops.instances.steps.verify_backup import ProveBackup
-from hermesops.instances.workflows.suspend import Keep, Suspend
+from hermesops.instances.steps.stop_and_backup import BackUp, Fence, ProveBackup
+from hermesops.instances.workflows.suspend import Suspend
 from hermesops.instances.workflows.terminate import (
     MarkForDeletion,
     MarkTerminated,
     ShrinkCell,
     Terminate,
-    TerminationRequest,
     TerminationState,
     decide,
     describe,
@@ -21,6 +20,7 @@ from hermesops.instances.workflows.terminate import (
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done
+from hermesops.operations.kinds import Keep
 from tests.support.instances import ADA, MACHINE, READY
 from tests.support.small_world import MEMORY, NOTHING, SmallWorld
 from tests.support.walks import walk
@@ -62,14 +62,15 @@ def test_a_terminated_instance_needs_nothing() -> None:
 
 
 def terminate(world: SmallWorld) -> Terminate:
+    snapshots: Any = world
     return Terminate(
         world.instance.id,
-        TerminationRequest("last 1", keeps_backup=True),
+        why="last 1",
+        keeps_backup=True,
         registry=world,
-        world=world,
-        gateways=world,
+        client=world.client,
         backups=world,
-        snapshots=world,
+        snapshots=snapshots,
         cells=world,
     )
 
@@ -109,7 +110,9 @@ async def test_a_machine_whose_backup_does_not_restore_stays() -> None:
 
 async def test_an_agent_that_sleeps_ends_with_the_backup_it_fell_asleep_with() -> None:
     world = SmallWorld.lively()
-    suspend = Suspend(ADA.id, why="s", keep=Keep.STOPPED, registry=world, world=world, copies=world, cells=world)
+    suspend = Suspend(
+        ADA.id, why="s", keep=Keep.STOPPED, registry=world, client=world.client, backups=world, cells=world
+    )
     await walk(lambda: suspend)
     steps = await walk(lambda: terminate(world))
     assert steps[:-1] == ["ProveBackup", "MarkForDeletion", "ShrinkCell", "MarkTerminated"]

@@ -8,12 +8,10 @@ import pytest
 from starlette.routing import Route
 
 from hermesops.localcloud.api.openapi.document import document
-from hermesops.localcloud.api.openapi.operations import OPERATIONS
-from hermesops.localcloud.api.openapi.toolbox_operations import TOOLBOX_OPERATIONS
+from hermesops.localcloud.api.openapi.operations import OPERATIONS, TOOLBOX_OPERATIONS
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.server.wiring import all_vendor_routes
-from hermesops.localcloud.vendor_daemon.config import Config
-from hermesops.localcloud.vendor_daemon.server import Server
+from hermesops.localcloud.vendor_daemon.server import Config, Server
 
 
 def served(routes: list[Route]) -> set[tuple[str, str]]:

@@ -40,22 +40,22 @@ RUNNING, STOPPED, BOOTING, ABSENT = (
         ({"made": False}, RUNNING, True, Step.CREATE),
         ({}, BOOTING, False, Step.AWAIT),
         ({}, RUNNING, False, Step.AWAIT),
-        ({}, RUNNING, True, Step.CALL_READY),
-        ({"status": MachineStatus.ERROR}, RUNNING, True, Step.CALL_READY),
+        ({}, RUNNING, True, Step.RECORD_READY),
+        ({"status": MachineStatus.ERROR}, RUNNING, True, Step.RECORD_READY),
         ({"status": MachineStatus.READY}, RUNNING, True, Step.REST),
         ({"status": MachineStatus.STOPPED}, STOPPED, False, Step.START),
         ({"status": MachineStatus.PROVISIONING}, STOPPED, False, Step.START),
-        ({"status": MachineStatus.READY}, STOPPED, False, Step.CALL_OFF),
+        ({"status": MachineStatus.READY}, STOPPED, False, Step.RECORD_OFF),
         ({"status": MachineStatus.READY, "reboot": True}, STOPPED, False, Step.START),
         ({"status": MachineStatus.READY, "reboot": True}, RUNNING, True, Step.REBOOT),
         ({"status": MachineStatus.READY, "wanted": Wanted.STOPPED}, RUNNING, True, Step.STOP),
-        ({"status": MachineStatus.READY, "wanted": Wanted.STOPPED}, STOPPED, False, Step.CALL_STOPPED),
+        ({"status": MachineStatus.READY, "wanted": Wanted.STOPPED}, STOPPED, False, Step.RECORD_STOPPED),
         ({"status": MachineStatus.STOPPED, "wanted": Wanted.STOPPED}, STOPPED, False, Step.REST),
         ({"status": MachineStatus.READY, "resize": "basic"}, RUNNING, True, Step.RESIZE),
         ({"status": MachineStatus.STOPPED, "resize": "basic", "wanted": Wanted.STOPPED}, STOPPED, False, Step.RESIZE),
         ({"status": MachineStatus.READY, "restore": "bkp"}, STOPPED, False, Step.RESTORE),
-        ({"status": MachineStatus.READY, "restore": "bkp"}, ABSENT, False, Step.CALL_LOST),
-        ({"status": MachineStatus.READY}, ABSENT, False, Step.CALL_LOST),
+        ({"status": MachineStatus.READY, "restore": "bkp"}, ABSENT, False, Step.RECORD_LOST),
+        ({"status": MachineStatus.READY}, ABSENT, False, Step.RECORD_LOST),
         ({"status": MachineStatus.ERROR}, ABSENT, False, Step.REST),
     ],
 )
@@ -71,7 +71,7 @@ def test_the_next_step_follows_from_what_is_seen(
 def test_a_machine_whose_disk_is_lost_is_never_made_anew() -> None:
     for status, wanted, reboot in itertools.product(MachineStatus, (Wanted.RUNNING, Wanted.STOPPED), (True, False)):
         row = replace(ROW, status=status, wanted=wanted, reboot=reboot)
-        assert next_step(row, ABSENT, answers=False) in {Step.REST, Step.CALL_LOST}
+        assert next_step(row, ABSENT, answers=False) in {Step.REST, Step.RECORD_LOST}
 
 
 def test_a_deleted_machine_is_removed_whatever_it_does() -> None:

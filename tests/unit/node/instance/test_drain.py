@@ -9,7 +9,7 @@ import pytest
 
 from hermesops.node import __main__ as node
 from hermesops.node.errors import OutrankedError, RefusedError
-from hermesops.node.instance import drain, fence, status
+from hermesops.node.instance import drain, fencing, status
 from hermesops.node.instance.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
 from tests.support.node_home import NodeHome, make
@@ -129,8 +129,8 @@ def test_a_marker_planted_as_a_link_is_replaced(machine: NodeHome) -> None:
 
 
 def test_a_fence_stops_the_gateway_once_and_stays(machine: NodeHome) -> None:
-    assert fence.fence(machine.node, lease=None) == {"fenced": True}
-    assert fence.fence(machine.node, lease=None) == {"fenced": True}
+    assert fencing.fence(machine.node, lease=None) == {"fenced": True}
+    assert fencing.fence(machine.node, lease=None) == {"fenced": True}
     assert machine.system.stopped == 1
     assert not machine.system.running
     assert configure(machine.node, wait_s=5).gateway == "fenced"
@@ -147,8 +147,8 @@ def test_a_fence_is_written_before_the_gateway_is_stopped(machine: NodeHome) -> 
 
     machine.system.systemctl = dying  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        fence.fence(machine.node, lease=None)
-    assert fence.is_fenced(machine.node)
+        fencing.fence(machine.node, lease=None)
+    assert fencing.is_fenced(machine.node)
 
 
 @pytest.mark.parametrize(
@@ -158,25 +158,25 @@ def test_a_fence_is_written_before_the_gateway_is_stopped(machine: NodeHome) -> 
 def test_a_fenced_machine_is_personalised_by_nobody_else(
     machine: NodeHome, instance: str, epoch: int, named: str
 ) -> None:
-    fence.fence(machine.node, lease=None)
+    fencing.fence(machine.node, lease=None)
     with pytest.raises(RefusedError, match=named):
         personalise(
             machine.node, machine.personalised(epoch=epoch, instance=instance), wait_s=5, replace_instance="i-1"
         )
-    assert fence.is_fenced(machine.node)
+    assert fencing.is_fenced(machine.node)
     assert not machine.system.running
 
 
 def test_an_instance_that_comes_back_with_a_higher_epoch_lifts_the_fence(machine: NodeHome) -> None:
-    fence.fence(machine.node, lease=None)
+    fencing.fence(machine.node, lease=None)
     personalise(machine.node, machine.personalised(epoch=2), wait_s=5)
-    assert not fence.is_fenced(machine.node)
+    assert not fencing.is_fenced(machine.node)
     assert machine.system.running
 
 
 def test_a_lifting_that_was_killed_is_repeated(machine: NodeHome) -> None:
     """The identity is written before the fence goes: the epoch that counts is the one at the time of fencing."""
-    fence.fence(machine.node, lease=None)
+    fencing.fence(machine.node, lease=None)
     kept = machine.layout.fence.read_bytes()
     personalise(machine.node, machine.personalised(epoch=2), wait_s=0)
     machine.layout.fence.write_bytes(kept)
@@ -186,12 +186,12 @@ def test_a_lifting_that_was_killed_is_repeated(machine: NodeHome) -> None:
 
 def test_who_was_outranked_neither_drains_nor_fences_nor_lifts(machine: NodeHome) -> None:
     newer, older = FencingToken("instance/i-1", 1, 2, "b:2:b"), FencingToken("instance/i-1", 1, 1, "a:1:a")
-    fence.unfence(machine.node, lease=newer)
+    fencing.unfence(machine.node, lease=newer)
     for work in (
         lambda: drain.drain(machine.node, deadline_s=1, lease=older),
         lambda: drain.undrain(machine.node, lease=older),
-        lambda: fence.fence(machine.node, lease=older),
-        lambda: fence.unfence(machine.node, lease=older),
+        lambda: fencing.fence(machine.node, lease=older),
+        lambda: fencing.unfence(machine.node, lease=older),
     ):
         with pytest.raises(OutrankedError, match=r"the lease 1\.1 was taken over"):
             work()

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError, UnhealthyError
-from hermesops.node.instance import personalise
+from hermesops.node.instance import certificate, personalise
 from hermesops.node.instance.agent.api import Answer
-from hermesops.node.instance.identity import certificate
-from hermesops.node.instance.status import jobs_missing
+from hermesops.node.instance.settings import Settings
+from hermesops.node.instance.status import status
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine as NodeMachine
-from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets, Settings
+from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import files, openssl
 from hermesops.node.system.files import Access
@@ -192,9 +192,9 @@ def test_a_run_killed_before_the_restart_is_finished_by_the_next(machine: Machin
 
 def test_jobs_that_the_agent_was_not_given_are_counted(machine: Machine) -> None:
     machine.personalise(_PAYLOAD)
-    assert jobs_missing(machine.node) == 0
+    assert status(machine.node)["jobs_missing"] == 0
     machine.layout.applied.write_text(json.dumps({"instance": "i-1"}))  # killed before the first job
-    assert jobs_missing(machine.node) == 1
+    assert status(machine.node)["jobs_missing"] == 1
 
 
 def test_the_users_own_files_stay_theirs(machine: Machine) -> None:
@@ -253,7 +253,7 @@ def test_a_marker_left_by_a_drained_gateway_is_removed_before_a_start(machine: M
 
 def test_a_sick_gateway_is_an_error_and_the_machine_is_kept(machine: Machine) -> None:
     machine.gateway.well = False
-    with pytest.raises(UnhealthyError, match="is not well after"):
+    with pytest.raises(UnhealthyError, match="is not healthy after"):
         machine.personalise(_PAYLOAD)
     assert machine.layout.identity.exists()
 
@@ -281,7 +281,7 @@ def test_killed_at_any_write_a_machine_with_an_identity_has_the_payload_that_bel
 
 
 def test_configuring_nobodys_machine_is_refused(machine: Machine) -> None:
-    with pytest.raises(NotReadyError, match="nobody"):
+    with pytest.raises(NotReadyError, match="no instance yet"):
         personalise.configure(machine.node, wait_s=1)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hermesops.node import __main__ as node
-from hermesops.node.instance.agent import turn
+from hermesops.node.instance.agent import readiness
 from hermesops.node.instance.agent.api import Answer
 from hermesops.node.instance.personalise import personalise
 from tests.support.node_home import NodeHome, make
@@ -72,7 +72,7 @@ def test_a_silent_gateway_has_no_queue_and_takes_no_turn(
 
 
 def test_a_turn_is_taken_where_it_is_asked_for(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "take", lambda *_, timeout_s: turn.AgentTurn(timeout_s == 7, 1.5))
+    monkeypatch.setattr(readiness, "take_turn", lambda *_, timeout_s: readiness.AgentTurn(timeout_s == 7, 1.5))
     assert probed(machine, "--turn", "7")["turn"] == {"ok": True, "seconds": 1.5, "detail": ""}
 
 

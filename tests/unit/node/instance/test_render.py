@@ -4,9 +4,10 @@ from typing import Any
 import pytest
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.instance.agent.base_config import Base, Route
+from hermesops.node.instance.agent.installation import Base, Route
 from hermesops.node.instance.render import TOKEN_VARIABLE, managed_config, managed_environment, merged, user_config
-from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.node.instance.settings import Settings
+from hermesops.node.protocol import Identity, Payload, Secrets
 
 _NONE = Settings()
 _BASE = Base(

@@ -9,11 +9,12 @@ import pytest
 
 from hermesops.node.instance import drain
 from hermesops.node.instance import status as observe
-from hermesops.node.instance.agent import readiness, turn
+from hermesops.node.instance.agent import readiness
 from hermesops.node.instance.agent.api import Answer
+from hermesops.node.instance.settings import Settings
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
-from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.node.protocol import Identity, Payload, Secrets
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import systemd
 from hermesops.node.system.files import Access
@@ -144,8 +145,8 @@ def test_an_agent_whose_api_answers_nonsense_is_judged_and_breaks_nothing(
     monkeypatch.setattr(systemd, "sleep", lambda _: None)
     assert observe.health(machine).exit_code == 8
     assert not all(check.ok for check in readiness.ask_all(systemd, 1, "k", unit="u", takes_turns=True))
-    assert turn.forget_left(systemd, 1, "k") == 0
-    assert (drain.under_way(machine) is not None) == isinstance(body, dict)
+    assert readiness.remove_left_sessions(systemd, 1, "k") == 0
+    assert (drain.work(machine) is not None) == isinstance(body, dict)
 
 
 def test_nobodys_machine_is_said_to_be_so(machine: Machine) -> None:

@@ -8,14 +8,12 @@ import pytest
 
 from hermesops.node.errors import NodeError, NotReadyError, OutrankedError, RefusedError
 from hermesops.node.instance import volume
-from hermesops.node.instance.identity.credential import Credential
 from hermesops.node.instance.status import health, status
 from hermesops.node.machine import Machine
-from hermesops.node.protocol import GB, FencingToken
+from hermesops.node.protocol import GB, Credential, FencingToken
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.state import backup
-from hermesops.node.system.data_volume.luks import Room
-from hermesops.node.system.data_volume.size import wanted_gb, with_gb
+from hermesops.node.system.data_volume import VolumeState, wanted_gb, with_gb
 from tests.support.node_home import FakeSystem, NodeHome, make
 
 VOLUME = "5c0e0000-0000-4000-8000-000000000001"
@@ -43,9 +41,9 @@ class Volumes:
     filled: int = 0
     is_stiff: bool = False
 
-    def look(self, place: Path) -> Room:
+    def observe(self, place: Path) -> VolumeState:
         assert place.name == "hermes"
-        return Room(self.is_open, is_encrypted=self.is_open, size=40 * GB, used=GB)
+        return VolumeState(self.is_open, is_encrypted=self.is_open, size=40 * GB, used=GB)
 
     def exists(self, file: Path) -> bool:
         assert file.name == "volume"

@@ -13,13 +13,13 @@ import pytest
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
 from hermesops.node.instance import warm
 from hermesops.node.instance.agent.api import Answer
-from hermesops.node.instance.personalise import Outcome, personalise
+from hermesops.node.instance.personalise import Outcome, personalise, warm_up
 from hermesops.node.instance.render import TOKEN_VARIABLE
+from hermesops.node.instance.settings import Settings
 from hermesops.node.instance.status import status
-from hermesops.node.instance.warm_start import warm_up
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
-from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets, Settings
+from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system.files import Access
 

@@ -15,20 +15,18 @@ import pytest
 from hermesops.node import __main__ as node
 from hermesops.node.errors import NotReadyError, OutrankedError, RefusedError
 from hermesops.node.instance.agent.api import Answer
-from hermesops.node.instance.agent.check import Check
 from hermesops.node.instance.personalise import configure, personalise
 from hermesops.node.instance.status import status
 from hermesops.node.instance.warm import placeholder
 from hermesops.node.layout import UNIT
 from hermesops.node.machine import Machine
-from hermesops.node.protocol import FencingToken
+from hermesops.node.ports import TrialResult
+from hermesops.node.protocol import Check, FencingToken
 from hermesops.node.release import activate, inventory, rollback
 from hermesops.node.release import activation as records
-from hermesops.node.release.activate import Options
-from hermesops.node.release.confirm import confirm
+from hermesops.node.release.activate import Options, confirm
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.fetch import fetch
-from hermesops.node.release.trial.plan import Tried
 from hermesops.node.system import files
 from tests.support.release_home import OLD, Death, KilledError, ReleaseHome, lock_of, make
 from tests.support.shard import shard
@@ -65,12 +63,12 @@ def outcome(home: ReleaseHome) -> object:
 
 
 def activate_release(machine: Machine, *, confirm_s: float = 60.0) -> tuple[dict[str, object], int]:
-    return activate.activate(machine, NEW, Options(confirm_s=confirm_s), lease=None, tell=lambda _: None)
+    return activate.activate(machine, NEW, Options(confirm_s=confirm_s), lease=None, progress=lambda _: None)
 
 
 def test_a_release_is_tried_then_runs_and_waits_to_be_confirmed(home: ReleaseHome) -> None:
     told: list[str] = []
-    answer, code = activate.activate(home.node, NEW, Options(), lease=None, tell=told.append)
+    answer, code = activate.activate(home.node, NEW, Options(), lease=None, progress=told.append)
     assert (code, answer["release"], answer["from"], answer["state"]) == (0, NEW, OLD, "unconfirmed")
     assert told == ["installing", "trying", "draining", "switching", "starting"]
     assert [check["name"] for check in answer["checks"]] == ["health", "state", "tools", "turn"]
@@ -212,7 +210,7 @@ def test_one_whose_gateway_does_not_come_up_is_left_and_says_why(home: ReleaseHo
 
 def test_one_that_fails_its_trial_touches_nothing(home: ReleaseHome) -> None:
     before, ran = home.seen(), list(home.system.ran)
-    home.slots.tried = Tried((Check("health", ok=False, detail="exit 1"),))
+    home.slots.tried = TrialResult((Check("health", ok=False, detail="exit 1"),))
     answer, code = activate_release(home.node)
     assert (code, answer["stage"]) == (8, "trial")
     assert home.seen() == before
@@ -284,7 +282,7 @@ def test_a_gate_that_cannot_be_closed_leaves_everything_as_it_was(
 
 
 def test_a_state_that_the_older_cannot_read_is_put_back_as_it_was_at_the_stop(home: ReleaseHome) -> None:
-    home.slots.tried = Tried((Check("health", ok=True),), "copy", "the old one fails")
+    home.slots.tried = TrialResult((Check("health", ok=True),), "copy", "the old one fails")
     answer, _ = activate_release(home.node)
     assert answer["rollback_method"] == "copy"
     home.state.text.write_text("old, and strange")
@@ -299,7 +297,7 @@ def test_a_state_that_the_older_cannot_read_is_put_back_as_it_was_at_the_stop(ho
 def test_a_users_configuration_in_an_older_form_is_moved_tried_first_and_kept(home: ReleaseHome, config: str) -> None:
     (home.home.home / "config.yaml").write_text(config)
     told: list[str] = []
-    activate.activate(home.node, NEW, Options(), lease=None, tell=told.append)
+    activate.activate(home.node, NEW, Options(), lease=None, progress=told.append)
     assert home.slots.trials[0].migrates
     assert told[3:] == ["switching", "migrating", "starting"]
     assert (home.home.home / "config.yaml").read_text() == "_config_version: 33\n"
@@ -313,7 +311,7 @@ def test_one_in_this_form_or_a_newer_one_is_left_alone(home: ReleaseHome, config
     if config is not None:
         path.write_text(config)
     told: list[str] = []
-    answer, _ = activate.activate(home.node, NEW, Options(), lease=None, tell=told.append)
+    answer, _ = activate.activate(home.node, NEW, Options(), lease=None, progress=told.append)
     assert not home.slots.trials[0].migrates
     assert "migrating" not in told
     assert answer["rollback_method"] == "in_place"
@@ -339,20 +337,20 @@ def test_one_that_cannot_move_it_is_left_and_the_older_form_is_put_back(
     monkeypatch.setattr(home.slots, "migrate", lambda *_: None)
     answer, code = activate_release(home.node)
     assert (code, answer["stage"], answer["release"]) == (8, "switch", OLD)
-    assert "form 20" in str(answer["error"])
+    assert "schema 20" in str(answer["error"])
     assert home.seen() == before
     assert list(home.state.text.parent.glob("newer-*"))
 
 
 def test_what_would_be_lost_by_going_back_later_has_to_be_meant(home: ReleaseHome) -> None:
-    home.slots.tried = Tried((Check("health", ok=True),), "copy")
+    home.slots.tried = TrialResult((Check("health", ok=True),), "copy")
     activate_release(home.node)
     confirm(home.node, NEW, lease=None)
     home.state.text.write_text("old, and strange")
     with pytest.raises(RefusedError, match="leave 1 out"):
-        inventory.rollback(home.node, lease=None)
+        rollback.rollback(home.node, lease=None)
     assert home.seen()["runs"] == NEW
-    answer, code = inventory.rollback(home.node, loses=True, lease=None)
+    answer, code = rollback.rollback(home.node, loses=True, lease=None)
     assert (code, answer["release"], answer["from"]) == (0, OLD, NEW)
     assert home.seen()["said"] == "old"
 
@@ -373,25 +371,25 @@ def test_one_that_must_not_run_any_more_is_gone_back_to_only_when_that_is_said(
     home.layout.revocations.write_bytes(taken_back.to_json())
     before = home.seen()
     with pytest.raises(RefusedError, match=f"{why}.*--even-revoked"):
-        inventory.rollback(home.node, to=to, lease=None)
+        rollback.rollback(home.node, to=to, lease=None)
     assert home.seen() == before
-    answer, code = inventory.rollback(home.node, to=to, even_revoked=True, lease=None)
+    answer, code = rollback.rollback(home.node, to=to, even_revoked=True, lease=None)
     assert (code, answer["release"]) == (0, OLD)
 
 
 def test_one_that_was_fetched_and_revoked_since_is_not_gone_back_to(home: ReleaseHome) -> None:
     activate_release(home.node)
     confirm(home.node, NEW, lease=None)
-    inventory.rollback(home.node, lease=None)
+    rollback.rollback(home.node, lease=None)
     home.layout.revocations.write_bytes(Revocations(1, {NEW: "it forgets"}).to_json())
     with pytest.raises(RefusedError, match="was revoked: it forgets"):
-        inventory.rollback(home.node, to=NEW, lease=None)
+        rollback.rollback(home.node, to=NEW, lease=None)
 
 
 def test_one_that_nobody_confirmed_goes_back_by_itself_whatever_was_revoked(home: ReleaseHome) -> None:
     activate_release(home.node)
     home.layout.revocations.write_bytes(Revocations(1, {OLD: "it forgets"}).to_json())
-    answer, code = inventory.rollback(home.node, lease=None)
+    answer, code = rollback.rollback(home.node, lease=None)
     assert (code, answer["release"], home.seen()["runs"]) == (0, OLD, OLD)
 
 
@@ -399,15 +397,15 @@ def test_a_confirmed_one_is_left_by_name_and_asking_twice_does_no_more(home: Rel
     before = home.seen()
     activate_release(home.node)
     confirm(home.node, NEW, lease=None)
-    assert inventory.rollback(home.node, to=OLD, lease=None)[0]["release"] == OLD
+    assert rollback.rollback(home.node, to=OLD, lease=None)[0]["release"] == OLD
     assert home.seen() == before
     ran = list(home.system.ran)
-    assert inventory.rollback(home.node, to=OLD, lease=None)[0]["gap_s"] == 0
+    assert rollback.rollback(home.node, to=OLD, lease=None)[0]["gap_s"] == 0
     assert home.system.ran == ran
     with pytest.raises(RefusedError, match="no slot is known"):
-        inventory.rollback(home.node, lease=None)
+        rollback.rollback(home.node, lease=None)
     with pytest.raises(RefusedError, match=f"there are {OLD}, {NEW}"):
-        inventory.rollback(home.node, to="0.1.0-000000000000", lease=None)
+        rollback.rollback(home.node, to="0.1.0-000000000000", lease=None)
 
 
 def test_one_who_was_overtaken_changes_nothing(home: ReleaseHome) -> None:
@@ -415,9 +413,9 @@ def test_one_who_was_overtaken_changes_nothing(home: ReleaseHome) -> None:
     before = home.seen()
     old = FencingToken("instance/i-1", 1, 8, "me")
     for act in (
-        lambda: activate.activate(home.node, NEW, Options(), lease=old, tell=lambda _: None),
+        lambda: activate.activate(home.node, NEW, Options(), lease=old, progress=lambda _: None),
         lambda: confirm(home.node, NEW, lease=old),
-        lambda: inventory.rollback(home.node, to=OLD, lease=old),
+        lambda: rollback.rollback(home.node, to=OLD, lease=old),
         lambda: inventory.gc(home.node, keep=2, lease=old),
         lambda: fetch(home.node, home.offer(LOCK), lease=old),
     ):
@@ -435,7 +433,7 @@ def test_a_lease_that_is_taken_over_during_the_trial_changes_nothing(home: Relea
             configure(home.node, wait_s=0, lease=theirs)
 
     with pytest.raises(OutrankedError, match=r"the lease 1\.8 was taken over"):
-        activate.activate(home.node, NEW, Options(), lease=mine, tell=taken_over)
+        activate.activate(home.node, NEW, Options(), lease=mine, progress=taken_over)
     assert len(home.slots.trials) == 1
     assert (home.seen(), home.system.ran) == (before, ran)
 
@@ -463,7 +461,7 @@ def test_a_machine_that_waits_for_its_user_is_tried_without_a_model(tmp_path: Pa
     home.system.key = placeholder(home.node, "http://10.0.0.1/v1").secrets.api_server_key
     home.system.systemctl("start", UNIT)
     fetched(home)
-    answer, code = activate.activate(home.node, NEW, Options(), lease=None, tell=lambda _: None)
+    answer, code = activate.activate(home.node, NEW, Options(), lease=None, progress=lambda _: None)
     assert (code, [check["name"] for check in answer["checks"]]) == (0, ["health", "state", "tools"])
     assert not home.slots.trials[0].takes_turns
     assert confirm(home.node, NEW, lease=None)["state"] == "active"
@@ -501,7 +499,7 @@ def _effects(folder: Path, act: Callable[[ReleaseHome, Machine], object], rollba
 def _begun(folder: Path, rollback_method: str) -> ReleaseHome:
     folder.mkdir()
     home = lived_in(folder)
-    home.slots.tried = Tried((Check("health", ok=True),), "copy" if rollback_method == "copy" else "in_place")
+    home.slots.tried = TrialResult((Check("health", ok=True),), "copy" if rollback_method == "copy" else "in_place")
     if rollback_method == "copy":
         (home.home.home / "config.yaml").write_text("_config_version: 20\n")
     return home
@@ -519,7 +517,7 @@ def _stayed(_: ReleaseHome, machine: Machine) -> None:
 
 def _returned(home: ReleaseHome, machine: Machine) -> None:
     _stayed(home, machine)
-    inventory.rollback(machine, loses=True, lease=None)
+    rollback.rollback(machine, loses=True, lease=None)
 
 
 @pytest.mark.turns(4)

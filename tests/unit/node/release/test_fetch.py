@@ -135,7 +135,7 @@ def test_what_was_revoked_stays_so_whatever_older_word_comes(home: ReleaseHome) 
     for later, number in ((taken_back(older), 2), (None, 0)):
         with pytest.raises(RefusedError, match=f"are number {number}, and this machine knows number 3.*restore"):
             fetch(home.node, home.offer(LOCK, revocations=later), lease=None)
-    with pytest.raises(RefusedError, match="are others than those of number 3"):
+    with pytest.raises(RefusedError, match="of the same number 3"):
         fetch(home.node, home.offer(LOCK, revocations=taken_back(other)), lease=None)
     lifted = Revocations(4, {}).to_json().decode()
     assert fetch(home.node, home.offer(LOCK, revocations=taken_back(lifted)), lease=None)[1] == 0
@@ -151,7 +151,7 @@ def test_one_that_was_fetched_and_then_revoked_is_not_run(home: ReleaseHome) -> 
     revoked = Revocations(1, {LOCK.id: "it forgets"}).to_json().decode()
     fetch(home.node, home.offer(other, revocations=taken_back(revoked)), lease=None)
     with pytest.raises(RefusedError, match="was revoked"):
-        activate(home.node, LOCK.id, Options(), lease=None, tell=lambda _: None)
+        activate(home.node, LOCK.id, Options(), lease=None, progress=lambda _: None)
 
 
 def test_one_below_the_floor_or_for_a_newer_node_is_refused(home: ReleaseHome) -> None:
@@ -190,7 +190,7 @@ def test_a_handout_that_is_none_is_refused_and_gone(
 
 def test_one_that_was_not_fetched_is_not_run(home: ReleaseHome) -> None:
     with pytest.raises(RefusedError, match="release fetch comes first"):
-        activate(home.node, LOCK.id, Options(), lease=None, tell=lambda _: None)
+        activate(home.node, LOCK.id, Options(), lease=None, progress=lambda _: None)
 
 
 def test_half_of_a_slot_that_is_being_removed_is_no_slot(home: ReleaseHome, monkeypatch: pytest.MonkeyPatch) -> None:

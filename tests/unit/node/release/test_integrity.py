@@ -12,7 +12,7 @@ import pytest
 
 from hermesops.node import __main__ as node
 from hermesops.node import build
-from hermesops.node.errors import FAILED
+from hermesops.node.errors import ExitCode
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.release import integrity
@@ -48,7 +48,7 @@ def layout(tmp_path: Path) -> Layout:
 def failing(layout: Layout, *, listens: bool = True) -> set[str]:
     answer, code = integrity.check(layout, files.read, lambda port: listens and port == 8642, current=files.link_target)
     bad = {check["name"] for check in answer["checks"] if not check["ok"]}
-    assert (code, answer["ok"], len(answer["checks"])) == (FAILED if bad else 0, not bad, 10)
+    assert (code, answer["ok"], len(answer["checks"])) == (ExitCode.FAILED if bad else 0, not bad, 10)
     return bad
 
 
@@ -98,7 +98,7 @@ def test_the_long_way_says_the_same(layout: Layout) -> None:
         integrity.WORDS, lambda _: Machine(layout, system=FakeSystem(), slots=DiskSlots(layout)), out, io.StringIO()
     )
     answer = json.loads(out.getvalue())
-    assert (code, answer["release"]) == (FAILED, RELEASE)
+    assert (code, answer["release"]) == (ExitCode.FAILED, RELEASE)
     assert [check["name"] for check in answer["checks"] if not check["ok"]] == ["listening"]
 
 

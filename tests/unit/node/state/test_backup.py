@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from hermesops.node.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError
-from hermesops.node.instance import fence
+from hermesops.node.instance import fencing
 from hermesops.node.instance.agent.installation import agent_of
 from hermesops.node.instance.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
-from hermesops.node.state import adapter, backup, swap
-from hermesops.node.state.archive import tar_stream
-from hermesops.node.state.archive.unpack import unpack
+from hermesops.node.state import adapter, backup, swap, tar_stream
+from hermesops.node.state.unpack import unpack
 from hermesops.node.system import as_user
 from tests.support.node_home import PASSWORD, NodeHome, make
 from tests.support.prerequisites import require
@@ -183,7 +182,7 @@ def test_a_snapshot_that_is_not_there_changes_nothing(kept: Kept) -> None:
 
 def test_who_was_outranked_neither_backs_up_nor_restores(machine: NodeHome) -> None:
     newer, older = FencingToken("instance/i-1", 1, 2, "b:2:b"), FencingToken("instance/i-1", 1, 1, "a:1:a")
-    fence.unfence(machine.node, lease=newer)
+    fencing.unfence(machine.node, lease=newer)
     for command in (backup.backup, backup.restore):
         with pytest.raises(OutrankedError, match=r"the lease 1\.1 was taken over"):
             command(machine.node, machine.upload(snapshot="0" * 64), lease=older)
@@ -238,7 +237,7 @@ def test_a_restore_killed_anywhere_in_the_switch_is_finished_by_the_next_command
         swap.switch(machine.home)
     monkeypatch.undo()
     backup.settle(machine.node, agent_of(machine.node))
-    assert adapter.look(agent_of(machine.node).home)[0] == wanted
+    assert adapter.observe(agent_of(machine.node).home)[0] == wanted
     assert (machine.home / ".hermes-node/former/since.txt").exists()
     assert not machine.layout.restoring.exists()
 
@@ -246,7 +245,7 @@ def test_a_restore_killed_anywhere_in_the_switch_is_finished_by_the_next_command
 def test_a_gateway_that_starts_while_a_copy_is_fetched_keeps_its_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = make(tmp_path, runs_errands=False)
+    machine = make(tmp_path, runs_processes=False)
 
     def fetch(*_: object) -> adapter.Copied:
         machine.system.running = True
@@ -263,8 +262,8 @@ def test_a_gateway_that_starts_while_a_copy_is_fetched_keeps_its_state(
 
 
 def test_a_change_of_release_is_no_restore_that_was_cut_short(tmp_path: Path) -> None:
-    machine = make(tmp_path, runs_errands=False)
+    machine = make(tmp_path, runs_processes=False)
     machine.layout.restoring.write_bytes(b"")
-    assert backup.is_cut_short(machine.node)
+    assert backup.is_interrupted(machine.node)
     machine.layout.activation.write_bytes(b"{}")
-    assert not backup.is_cut_short(machine.node)
+    assert not backup.is_interrupted(machine.node)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.node.state import databases
+from tests.support.hostile_databases import of_no_text
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,10 @@ def test_a_statement_without_an_end_ends(database: bytes, monkeypatch: pytest.Mo
             held.execute(
                 "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x FROM n WHERE x > 1"
             ).fetchall()
+
+
+def test_damage_of_which_sqlite_says_what_is_no_text_is_damage(tmp_path: Path) -> None:
+    file = tmp_path / "state.db"
+    of_no_text(file)
+    with pytest.raises(sqlite3.DatabaseError, match="it is damaged"), databases.opened(os.fsencode(file)):
+        pass

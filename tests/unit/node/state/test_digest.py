@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from hermesops.node.state.digest import Digest
+from hermesops.node.state.digest import Digest, tables_of
 
 
 def _digest(*session: object) -> str:
@@ -13,8 +13,8 @@ def _digest(*session: object) -> str:
         database.execute("CREATE TABLE sessions (id, source, user_id, parent_session_id, started_at, title)")
         database.execute("INSERT INTO sessions (id, source, user_id) VALUES (?, ?, ?)", session)
         digest = Digest()
-        digest.database(database)
-        return str(digest.told()["sessions"]["digest"])
+        digest.add(tables_of(database))
+        return str(digest.result()["sessions"]["digest"])
 
 
 @pytest.mark.parametrize(

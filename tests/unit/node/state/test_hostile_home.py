@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.node.errors import NotReadyError, RefusedError
-from hermesops.node.state import contents, databases, swap
-from hermesops.node.state.archive import tar_stream, trailer
-from hermesops.node.state.archive.unpack import unpack
+from hermesops.node.state import contents, databases, digest, swap, tar_stream
 from hermesops.node.state.digest import Digest
+from hermesops.node.state.unpack import unpack
 from tests.support.node_home import furnish
 
 _SECRET = b"of-somebody-else"
@@ -61,7 +60,7 @@ def test_links_pipes_devices_and_sockets_are_neither_followed_nor_copied(home: P
         listening.bind("socket")
         os.chdir(here)
     after, data = _packed(home)
-    assert after.state == before.state == tar_stream.look(home)[0]
+    assert after.state == before.state == digest.digest_of(home)[0]
     assert _SECRET not in data
     assert after.files == before.files
 
@@ -103,7 +102,7 @@ def test_names_of_ours_planted_as_links_or_files_are_replaced(home: Path, name: 
         unpack(io.BytesIO(data), swap.incoming(home))
         swap.make_ready(home)
         swap.switch(home)
-        assert tar_stream.look(home)[0] == packed.state
+        assert digest.digest_of(home)[0] == packed.state
         assert (outside / "precious").read_text() == "mine"
         swap.forget(home)
 
@@ -153,7 +152,7 @@ def test_folders_without_end_end_nothing(home: Path) -> None:
     try:
         packed, _ = _packed(home)
         assert packed.left_out >= 1
-        assert packed.state == tar_stream.look(home)[0]
+        assert packed.state == digest.digest_of(home)[0]
         contents.remove(home / "deeper")
         unpack(io.BytesIO(_packed(home)[1]), swap.incoming(home))
         swap.make_ready(home)
@@ -186,7 +185,7 @@ def test_a_database_that_is_none_keeps_its_bytes(home: Path, tmp_path: Path, con
         (home / name).write_bytes(content)
     packed, data = _packed(home)
     assert packed.state["messages"]["count"] == -1
-    assert packed.state == tar_stream.look(home)[0]
+    assert packed.state == digest.digest_of(home)[0]
     unpack(io.BytesIO(data), tmp_path / "ours/new")
     assert (tmp_path / "ours/new/state.db").read_bytes() == content
     assert (tmp_path / "ours/new/other.db").read_bytes() == content
@@ -203,7 +202,7 @@ def test_a_database_damaged_in_its_middle_is_copied_and_said_to_be_unreadable(ho
         file.write(b"\xff" * 65536)
     packed, data = _packed(home)
     assert packed.state["messages"]["count"] == -1
-    assert packed.state == tar_stream.look(home)[0]
+    assert packed.state == digest.digest_of(home)[0]
     assert unpack(io.BytesIO(data), tmp_path / "ours/new").state == packed.state
 
 
@@ -244,7 +243,7 @@ def test_a_database_in_use_is_copied_at_one_moment(home: Path, tmp_path: Path) -
     writer.execute("COMMIT")
     writer.close()
     assert packed.state["messages"]["count"] == 0
-    assert tar_stream.look(home)[0]["messages"]["count"] == 1
+    assert digest.digest_of(home)[0]["messages"]["count"] == 1
     unpack(io.BytesIO(data), tmp_path / "ours/new")
 
 
@@ -257,7 +256,7 @@ def test_jobs_and_pairings_that_are_nonsense_are_copied(home: Path, content: byt
     (home / "cron/jobs.json").write_bytes(content)
     (home / "pairing/telegram-approved.json").write_bytes(content)
     packed, data = _packed(home)
-    assert packed.state == tar_stream.look(home)[0] == unpack(io.BytesIO(data), tmp_path / "ours/new").state
+    assert packed.state == digest.digest_of(home)[0] == unpack(io.BytesIO(data), tmp_path / "ours/new").state
     assert (tmp_path / "ours/new/cron/jobs.json").read_bytes() == content
 
 
@@ -284,11 +283,11 @@ def _refused(tmp_path: Path, entry: tarfile.TarInfo, why: str) -> None:
 
 def _ended(entry: tarfile.TarInfo) -> io.BytesIO:
     """A whole archive of one entry, which amounts to no state."""
-    data, times = io.BytesIO(), trailer.Times()
+    data, times = io.BytesIO(), tar_stream.Times()
     times.add(0)
     with tarfile.open(fileobj=data, mode="w") as made:
         made.addfile(entry)
-        trailer.write(made, Digest().told(), 1, times)
+        tar_stream.write_trailer(made, Digest().result(), 1, times)
     data.seek(0)
     return data
 
@@ -296,7 +295,7 @@ def _ended(entry: tarfile.TarInfo) -> io.BytesIO:
 def test_an_archive_that_goes_on_after_its_end_is_refused(tmp_path: Path) -> None:
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as made:
-        trailer.write(made, Digest().told(), 0, trailer.Times())
+        tar_stream.write_trailer(made, Digest().result(), 0, tar_stream.Times())
         made.addfile(tarfile.TarInfo("a"))
     data.seek(0)
     with pytest.raises(RefusedError, match="goes on after its end"):
@@ -304,11 +303,11 @@ def test_an_archive_that_goes_on_after_its_end_is_refused(tmp_path: Path) -> Non
 
 
 def test_an_archive_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
-    data, times = io.BytesIO(), trailer.Times()
+    data, times = io.BytesIO(), tar_stream.Times()
     times.add(0)
     with tarfile.open(fileobj=data, mode="w") as made:
         made.addfile(tarfile.TarInfo("a"))
-        trailer.write(made, Digest().told(), 2, times)
+        tar_stream.write_trailer(made, Digest().result(), 2, times)
     data.seek(0)
     with pytest.raises(RefusedError, match="not what was copied"):
         unpack(data, tmp_path / "ours/new")
@@ -336,7 +335,7 @@ def test_a_state_that_is_ready_is_not_forgotten_before_it_is_in_place(home: Path
     swap.make_ready(home)
     swap.forget(home)
     swap.switch(home)
-    assert tar_stream.look(home)[0] == packed.state
+    assert digest.digest_of(home)[0] == packed.state
 
 
 def test_an_archive_cut_anywhere_is_refused(home: Path, tmp_path: Path) -> None:
@@ -364,7 +363,7 @@ def test_the_same_content_is_the_same_bytes_up_to_the_ending(home: Path, tmp_pat
     for path in (tmp_path / "ours/new").rglob("*"):
         os.utime(path, (7, 7))
     _, again = _packed(tmp_path / "ours/new")
-    head, mark, _ = data.partition(trailer.GAP.encode())
+    head, mark, _ = data.partition(tar_stream.GAP.encode())
     assert mark
     assert again.startswith(head)
 
@@ -374,7 +373,7 @@ def test_an_archive_that_tells_other_times_than_its_files_is_refused(tmp_path: P
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as made:
         made.addfile(tarfile.TarInfo("a"))
-        times = tarfile.TarInfo(trailer.TIMES)
+        times = tarfile.TarInfo(tar_stream.TIMES)
         times.size = len(told)
         made.addfile(times, io.BytesIO(told))
     data.seek(0)
@@ -383,10 +382,10 @@ def test_an_archive_that_tells_other_times_than_its_files_is_refused(tmp_path: P
 
 
 def test_a_time_beyond_all_files_is_told_as_the_nearest() -> None:
-    times = trailer.Times()
+    times = tar_stream.Times()
     for mtime_ns in (1 << 70, -1 << 70, 5):
         times.add(mtime_ns)
-    assert list(trailer.read_times(io.BytesIO(times.told()), 3)) == [(1 << 63) - 1, 1 - (1 << 63), 5]
+    assert list(tar_stream.read_times(io.BytesIO(times.to_bytes()), 3)) == [(1 << 63) - 1, 1 - (1 << 63), 5]
 
 
 def test_an_archive_with_another_content_than_it_says_is_refused(home: Path, tmp_path: Path) -> None:
@@ -397,7 +396,7 @@ def test_an_archive_with_another_content_than_it_says_is_refused(home: Path, tmp
 
 
 def test_what_the_agent_rewrites_without_meaning_is_no_change(home: Path) -> None:
-    before = tar_stream.look(home)[0]
+    before = digest.digest_of(home)[0]
     jobs = json.loads((home / "cron/jobs.json").read_text())
     jobs["jobs"][0]["last_run_at"] = "2026-01-01T00:00:00"
     (home / "cron/jobs.json").write_text(json.dumps(jobs, indent=4))
@@ -408,7 +407,7 @@ def test_what_the_agent_rewrites_without_meaning_is_no_change(home: Path) -> Non
     database.execute("UPDATE sessions SET ended_at = 5.0, message_count = 7")
     database.commit()
     database.close()
-    assert tar_stream.look(home)[0] == before
+    assert digest.digest_of(home)[0] == before
 
 
 @pytest.mark.parametrize(
@@ -423,7 +422,7 @@ def test_what_the_agent_rewrites_without_meaning_is_no_change(home: Path) -> Non
     ],
 )
 def test_each_kind_tells_a_change_of_its_own_and_of_no_other(home: Path, kind: str, change: str) -> None:
-    before = tar_stream.look(home)[0]
+    before = digest.digest_of(home)[0]
     match kind:
         case "memory":
             (home / "memories/MEMORY.md").write_text("new")
@@ -439,5 +438,5 @@ def test_each_kind_tells_a_change_of_its_own_and_of_no_other(home: Path, kind: s
             database.execute(change)
             database.commit()
             database.close()
-    after = tar_stream.look(home)[0]
+    after = digest.digest_of(home)[0]
     assert [name for name in before if after[name] != before[name]] == [kind]

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
-from hermesops.node.release.trial import state_copy
 from hermesops.node.state import snapshots
 from hermesops.node.state.swap import forget
 from tests.support.node_home import furnish
@@ -65,7 +64,7 @@ def migrate(home: Path) -> None:
 
 
 def listed(home: Path, told: snapshots.RestoreResult) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (home / told.kept / "not-carried.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (home / told.kept / "not-migrated.jsonl").read_text().splitlines()]
 
 
 def test_what_was_said_since_is_carried_over_and_found_by_searching(home: Path) -> None:
@@ -123,14 +122,14 @@ def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path
     snapshots.keep(home, NAME)
     say(home, "since")
     write(home, "UPDATE sessions SET title = 'Kin' WHERE id = 's1'")
-    weighed = snapshots.weigh(home, NAME)
+    weighed = snapshots.preview(home, NAME)
     assert (weighed.migrated, weighed.listed, weighed.kept) == (2, 0, "")
-    assert snapshots.weigh(home, NAME) == weighed
+    assert snapshots.preview(home, NAME) == weighed
     told = snapshots.restore(home, NAME)
     assert (told.migrated, told.listed) == (2, 0)
     assert rows(home, "SELECT title FROM sessions") == [("Kin",)]
     with pytest.raises(NotReadyError, match="is kept"):
-        snapshots.weigh(home, NAME)
+        snapshots.preview(home, NAME)
 
 
 def test_a_database_that_the_older_release_never_had_is_out_of_its_way(home: Path) -> None:
@@ -191,9 +190,9 @@ def test_what_was_kept_outlives_a_restore_and_ends_after_its_time(home: Path) ->
     told = snapshots.restore(home, NAME)
     forget(home)
     assert (home / told.kept).exists()
-    assert snapshots.outdated(home, 3600) == 0
+    assert snapshots.prune(home, 3600) == 0
     os.utime(home / told.kept, (time.time() - 7200,) * 2)
-    assert snapshots.outdated(home, 3600) == 1
+    assert snapshots.prune(home, 3600) == 1
     assert not (home / told.kept).exists()
 
 
@@ -205,17 +204,17 @@ def test_a_name_leads_nowhere_else(home: Path, name: str) -> None:
 
 def test_a_copy_to_try_on_has_databases_and_configuration_and_nothing_that_acts(home: Path) -> None:
     (home / ".env").write_text("TELEGRAM_BOT_TOKEN=1")
-    state_copy.make(home)
-    made = state_copy.folder(home)
+    snapshots.make_trial_copy(home)
+    made = snapshots.trial_folder(home)
     found = {str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()}
     assert found == {"state.db", "config.yaml", ".no-bundled-skills"}
-    before = state_copy.schemas(home)
+    before = snapshots.trial_schemas(home)
     write(made, "INSERT INTO messages (session_id, role, content) VALUES ('s1', 'user', 'tried')")
-    assert state_copy.schemas(home) == before
+    assert snapshots.trial_schemas(home) == before
     migrate(made)
-    assert state_copy.schemas(home).keys() == before.keys()
-    assert all(digest != before[name] for name, digest in state_copy.schemas(home).items())
-    state_copy.end(home)
+    assert snapshots.trial_schemas(home).keys() == before.keys()
+    assert all(digest != before[name] for name, digest in snapshots.trial_schemas(home).items())
+    snapshots.remove_trial_copy(home)
     assert not made.exists()
     assert rows(home, "SELECT content FROM messages") == [("of before",)]
 
@@ -224,4 +223,4 @@ def test_a_copy_that_does_not_fit_is_refused_with_the_figures(home: Path, monkey
     usage = shutil.disk_usage(home)._replace(free=1 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(RefusedError, match="64 MiB to spare, 1 MiB free"):
-        state_copy.make(home)
+        snapshots.make_trial_copy(home)

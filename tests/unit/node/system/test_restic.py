@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.node.errors import NotReadyError
-from hermesops.node.state.repository import Repository
 from hermesops.node.system import restic
 from hermesops.node.system.files import Access
-from hermesops.node.system.restic import Restic, Saved
+from hermesops.node.system.restic import Repository, Restic, Saved
 
 _SUMMARY = '{"message_type": "summary", "snapshot_id": "%s", "data_added": 5}'
 
@@ -42,5 +41,5 @@ def test_a_summary_and_a_bad_end_are_none(stand_in: Path) -> None:
 
 
 def test_a_good_end_without_a_summary_is_none(stand_in: Path) -> None:
-    with pytest.raises(NotReadyError, match="ended without a word"):
+    with pytest.raises(NotReadyError, match="ended without a message"):
         _save(stand_in, """echo '{"message_type": "status"}'""")

@@ -1,1 +1,1 @@
-"""What real machines take of this computer: control groups, network, the system's own tools."""
+"""The resources of this computer that real machines use: control groups, network, the system's own tools."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.waiting import pause_blocking
+from hermesops.localcloud.drivers.nspawn.computer.command import holds_within
 
 _ROOT = Path("/sys/fs/cgroup")
 # Every controller there is, whether it limits or not: a machine that sits at the root of a hierarchy sees that root's
@@ -53,7 +53,7 @@ def unlimited() -> tuple[str, ...]:
     return tuple(name for name in ("memory", "cpu") if name not in there)
 
 
-class World:
+class WorldGroups:
     """The control groups of one world: a folder of its name in each hierarchy, machines below."""
 
     def __init__(self, name: str) -> None:
@@ -174,14 +174,15 @@ class MachineGroup:
 
     def remove(self) -> None:
         """Remove its folders, the innermost first; the kernel says busy for some milliseconds after a kill."""
-        _wait(self._removed, "the machine's control groups to be removed")
 
-    def _removed(self) -> bool:
-        for top in self.folders:
-            for folder, _, _ in os.walk(top, topdown=False):
-                with contextlib.suppress(OSError):
-                    os.rmdir(folder)  # noqa: PTH106 - os.walk gives strings
-        return not any(folder.exists() for folder in self.folders)
+        def removed() -> bool:
+            for top in self.folders:
+                for folder, _, _ in os.walk(top, topdown=False):
+                    with contextlib.suppress(OSError):
+                        os.rmdir(folder)  # noqa: PTH106 - os.walk gives strings
+            return not any(folder.exists() for folder in self.folders)
+
+        _wait(removed, "the machine's control groups to be removed")
 
 
 def _make(folder: Path) -> None:
@@ -214,9 +215,5 @@ def _is_first_of_a_machine(pid: int) -> bool:
 
 
 def _wait(check: Callable[[], bool], what: str) -> None:
-    waited = 0.0
-    while not check():
-        if waited >= _KILL_S:
-            raise UnavailableError(f"waited {_KILL_S:g} s for {what}")
-        pause_blocking(_TICK_S)
-        waited += _TICK_S
+    if not holds_within(check, _KILL_S, every_s=_TICK_S):
+        raise UnavailableError(f"waited {_KILL_S:g} s for {what}")

@@ -1,11 +1,12 @@
-"""Runs the system's own tools (ip, nft, mount, mkfs …) and turns their refusals into ours."""
+"""Runs the system's own tools (ip, nft, mount, mkfs …), turns their failures into our errors, and waits on threads."""
 
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from hermesops import child_environment
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.waiting import pause_blocking
 
 
 def run(
@@ -41,8 +42,8 @@ def run(
             hint="apt install systemd-container mmdebstrap nftables iproute2 e2fsprogs",
         ) from error
     if done.returncode not in accept:
-        said = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise UnavailableError(f"{' '.join(arguments[:3])} failed with {done.returncode}: {said}")
+        message = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
+        raise UnavailableError(f"{' '.join(arguments[:3])} failed with {done.returncode}: {message}")
     return done.stdout
 
 
@@ -52,4 +53,15 @@ def succeeds(arguments: Sequence[str]) -> bool:
         run(arguments)
     except UnavailableError:
         return False
+    return True
+
+
+def holds_within(check: Callable[[], bool], limit_s: float, *, every_s: float) -> bool:
+    """Wait until a check holds; false when it does not within the limit."""
+    waited = 0.0
+    while not check():
+        if waited >= limit_s:
+            return False
+        pause_blocking(every_s)
+        waited += every_s
     return True

@@ -1,4 +1,4 @@
-"""What this computer still has for machines: inotify instances, memory, disk. It only looks."""
+"""Free resources of this computer for machines: inotify instances, memory, disk. It changes nothing."""
 
 import contextlib
 import os
@@ -16,8 +16,8 @@ _DISK_PER_MACHINE_MIB = 256
 
 
 @dataclass(frozen=True)
-class Room:
-    """What is free, as counted at one moment."""
+class FreeResources:
+    """Free resources, counted at one moment."""
 
     inotify_limit: int
     inotify_free: int
@@ -45,7 +45,7 @@ class Room:
         )
 
 
-def free_room_of(state: Path, machines: Iterable[Iterable[int]]) -> Room:
+def free_resources(state: Path, machines: Iterable[Iterable[int]]) -> FreeResources:
     """Count what is free.
 
     Args:
@@ -57,16 +57,17 @@ def free_room_of(state: Path, machines: Iterable[Iterable[int]]) -> Room:
     promised = 0
     for pids in machines:
         promised += max(INOTIFY_PER_MACHINE, sum(held.pop(pid, 0) for pid in pids))
-    return Room(
+    memory = Path("/proc/meminfo").read_text().splitlines()
+    return FreeResources(
         inotify_limit=limit,
         inotify_free=limit - promised - sum(held.values()),
-        memory_free_mib=_available_mib(),
+        memory_free_mib=next(int(line.split()[1]) // 1024 for line in memory if line.startswith("MemAvailable:")),
         disk_free_mib=shutil.disk_usage(state).free // 2**20,
     )
 
 
 def inotify_by_process() -> dict[int, int]:
-    """How many inotify instances each process of ours holds; shared ones count in each, which errs on the safe side."""
+    """Inotify instances of each process of ours; shared ones count in each, which errs on the safe side."""
     found = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208 - names only
         if entry.isdecimal():
@@ -82,8 +83,3 @@ def _inotify_of(folder: str) -> int:
         with contextlib.suppress(OSError):
             count += os.readlink(f"{folder}/{name}") == "anon_inode:inotify"  # noqa: PTH115 - no such file to be a Path of
     return count
-
-
-def _available_mib() -> int:
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))

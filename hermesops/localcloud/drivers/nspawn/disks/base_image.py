@@ -4,7 +4,6 @@ The folder's name carries the definition's hash; it appears whole or not at all 
 machines have it mounted below their own disk.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -18,20 +17,20 @@ from pathlib import Path
 
 from hermesops import child_environment
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError, UsageError
-from hermesops.localcloud.drivers.nspawn.computer.command import run
-from hermesops.waiting import pause_blocking
+from hermesops.localcloud.drivers.nspawn.computer.command import holds_within, run
+from hermesops.localcloud.server.process import try_lock
 
 _RECIPE = "1"
 """Raised when this module makes something else of the same definition."""
 
-_WAIT_FOR_OTHER_BUILDER_S = 900.0
+_OTHER_BUILDER_S = 900.0
 _MASK = "/dev/null"
 _HOST_SETTINGS = ("Proxy", "CaInfo", "CaPath", "Check-Valid-Until", "Check-Date", "Verify-Peer", "SSLCert", "SSLKey")
 
 
 @dataclass(frozen=True)
 class BaseDefinition:
-    """What is in a base, as ``images/<name>/definition.toml`` says.
+    """The definition of a base, as in ``images/<name>/definition.toml``.
 
     Attributes:
         needs: Files of this computer that the build needs beyond mmdebstrap, each with the package that brings it.
@@ -118,25 +117,13 @@ def _refuse_what_is_missing(definition: BaseDefinition) -> None:
 def _only_builder(lock: Path, tell: Callable[[str], None]) -> Iterator[int]:
     descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
-        waited = 0.0
-        while not _locked(descriptor):
-            if waited == 0.0:
-                tell("another process builds the base; waiting for it")
-            if waited > _WAIT_FOR_OTHER_BUILDER_S:
-                raise UnavailableError(f"another process has been building the base for {waited:.0f} s: {lock}")
-            pause_blocking(0.5)
-            waited += 0.5
+        if not try_lock(descriptor):
+            tell("another process builds the base; waiting for it")
+            if not holds_within(lambda: try_lock(descriptor), _OTHER_BUILDER_S, every_s=0.5):
+                raise UnavailableError(f"another process has been building the base for {_OTHER_BUILDER_S:g} s: {lock}")
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _build(definition: BaseDefinition, home: Path, lock: int, tell: Callable[[str], None]) -> None:
@@ -158,9 +145,9 @@ def _build(definition: BaseDefinition, home: Path, lock: int, tell: Callable[[st
 
 
 def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:
-    """Run mmdebstrap with mounts that nobody else sees and that end with it, however it ends.
+    """Run mmdebstrap with mounts of its own, which end with it, however it ends.
 
-    It holds the lock too: when we are killed it goes on for a while, and nobody may build in the same folder then.
+    It holds the lock too: when we are killed it goes on for a while, and no other build may use its folder then.
     """
     arguments = ["unshare", "--mount", "--propagation", "slave"]
     arguments += ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory"]
@@ -188,7 +175,7 @@ def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:
 
 
 def _apt_settings() -> list[str]:
-    """What this computer's apt needs to reach its mirror: mmdebstrap does not read it by itself."""
+    """The settings with which this computer's apt reaches its mirror: mmdebstrap does not read them by itself."""
     lines = run(["apt-config", "dump", "Acquire"]).splitlines()
     return [line for line in lines if line.split(" ", 1)[0].rpartition("::")[2] in _HOST_SETTINGS]
 

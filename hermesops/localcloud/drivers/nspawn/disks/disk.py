@@ -1,22 +1,105 @@
-"""A machine's disk: a sparse ext4 image of its own size, holding what differs from the layers below."""
+"""A machine's disk, a sparse ext4 image of its own size over the layers below, and the data volume on it.
+
+A machine in a container can mount no disk, so this computer mounts its data volume for it, without encryption. The
+volume's file lies on the machine's own disk, which limits and carries it, beside what the machine itself sees.
+"""
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from hermesops.localcloud.drivers.nspawn.computer.command import run
-from hermesops.localcloud.drivers.nspawn.disks.growth import lengthen
+from hermesops.errors import RefusedError
+from hermesops.localcloud.drivers.nspawn.computer.command import holds_within, run
+from hermesops.localcloud.drivers.nspawn.disks import guest_files
+from hermesops.localcloud.drivers.nspawn.disks.filesystem import is_attached, is_mounted, lengthen
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
-from hermesops.localcloud.drivers.nspawn.disks.mounts import is_attached, is_mounted
-from hermesops.localcloud.drivers.nspawn.disks.volume import Volume, copy_volume
-from hermesops.waiting import pause_blocking
+from hermesops.node.protocol import DATA_PATH, GB, VARIABLES
+from hermesops.node.system import data_volume
+from hermesops.node.system.data_volume import wanted_gb
 
 _GIB = 1024**3
 _DETACH_S = 2.0
 _TICK_S = 0.02
 _OWN = "disk"
 _OPTIONS = "loop,discard,noatime"
-_MKFS = ["mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard"]
+_LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
+_MKFS = ("mkfs.ext4", "-q", "-F", "-m", "0", *_LAZY)
+_VOLUME_OPTIONS = "loop,discard,noatime,nosuid,nodev,noinit_itable"  # what was never written reads as zeros already
+
+
+def data_beside(layer: Path) -> Path:
+    """The data volume that was saved with an image's layer; there may be none."""
+    return layer.with_name(f"{layer.name}.data")
+
+
+class Volume:
+    """The data volume of one machine, kept in ``file``; ``root`` is the machine's mounted disk."""
+
+    def __init__(self, file: Path, root: Path) -> None:
+        self.file = file
+        self._root = root
+        self._place = root / DATA_PATH.lstrip("/")
+
+    def open(self) -> None:
+        """Make it where the order wants one and there is none, grow it, and mount it; no process of the machine runs.
+
+        A machine without one, as those of older worlds, has a plain folder there.
+
+        Raises:
+            RefusedError: The way to the data leads through a link.
+            UnavailableError: There is no room, or the file system is damaged.
+        """
+        size = wanted_gb(self._variables()) * GB // data_volume.BLOCK * data_volume.BLOCK
+        if is_mounted(self._place) or not (size or self.file.exists()):
+            return
+        guest_files.ensure_folder(self._root, DATA_PATH)
+        if self.file.exists():
+            self._grow(size)
+        else:
+            self._make(size)
+        run(["mount", "-t", "ext4", "-o", _VOLUME_OPTIONS, str(self.file), str(self._place)])
+        with suppress(OSError):  # of a repair before it grew; absent, or it holds what that has found
+            (self._place / "lost+found").rmdir()
+
+    def close(self) -> None:
+        """Unmount it; absent is success."""
+        while is_mounted(self._place):
+            run(["umount", str(self._place)])
+
+    def settle(self) -> None:
+        """Flush everything that was written into the file, before it is copied; nothing writes meanwhile."""
+        if is_mounted(self._place):
+            run(["sync", "-f", str(self._place)])
+
+    def _variables(self) -> bytes:
+        try:
+            return guest_files.read(self._root, VARIABLES)
+        except RefusedError:
+            return b""
+
+    def _make(self, size: int) -> None:
+        """Whole or not at all, with what the image has in that place already."""
+        making = self.file.with_suffix(".making")
+        with making.open("wb") as file:
+            file.truncate(size)
+        run([*data_volume.MKFS, *_LAZY, "-d", str(self._place), str(making)])
+        run(data_volume.furnish(making, self._place, options=_VOLUME_OPTIONS))
+        making.rename(self.file)
+
+    def _grow(self, size: int) -> None:
+        """Make it larger, never smaller; safe to repeat. While a copy of its mount exists, it keeps its size."""
+        size = max(size, self.file.stat().st_size)
+        if data_volume.size_of(self.file) < size and not is_attached(self.file):
+            lengthen(self.file, size)
+
+
+def copy_volume(source: Path, target: Path) -> None:
+    """Copy the file of a volume that is not written to; without one, the target is removed."""
+    if source.exists():
+        run(["cp", "--sparse=auto", str(source), str(target)])
+    else:
+        target.unlink(missing_ok=True)
 
 
 class Disk:
@@ -37,8 +120,11 @@ class Disk:
 
     def make(self, size_gib: int) -> None:
         """Make an empty one; it takes some megabytes until it is written to."""
+        self._make(size_gib * _GIB)
+
+    def _make(self, size_bytes: int) -> None:
         with self._image.open("wb") as image:
-            image.truncate(size_gib * _GIB)
+            image.truncate(size_bytes)
         run([*_MKFS, str(self._image)])
 
     def grow(self, size_gib: int) -> None:
@@ -54,10 +140,10 @@ class Disk:
         lengthen(self._image, size)
 
     def _copy_over(self, size_bytes: int) -> None:
-        """Take a new image for one that is mounted somewhere still, and that the next mount would find as it was.
+        """Replace an image that is still mounted somewhere, and whose new size the next mount would not see.
 
-        Whoever copied this computer's mounts and hears of no unmounts (``unshare --mount``) holds it. The kernel then
-        goes on with the size it knows and would write over what was changed in the file behind its back.
+        A process with a copy of this computer's mounts that gets no unmounts (``unshare --mount``) holds it. The kernel
+        then goes on with the size it knows and would write over what was changed in the file.
         """
         self._mount_own()
         try:
@@ -85,23 +171,17 @@ class Disk:
             fresh.fill(upper, data, size_bytes)
             finish(fresh.upper)
             fresh.unmount()
-            fresh.hand_over(self._image)
+            fresh._image.replace(self._image)
         finally:
             fresh.discard()
 
     def fill(self, upper: Path, data: Path, size_bytes: int) -> None:
         """Make it new and mounted, holding a copy of both; what a failure leaves is for ``discard``."""
         self._home.mkdir(parents=True)
-        with self._image.open("wb") as image:
-            image.truncate(size_bytes)
-        run([*_MKFS, str(self._image)])
+        self._make(size_bytes)
         self._mount_own()
         run(["cp", "-a", "--sparse=auto", str(upper), str(self.upper)])
         copy_volume(data, self.volume.file)
-
-    def hand_over(self, image: Path) -> None:
-        """Take the place of another's image in one step."""
-        self._image.replace(image)
 
     def discard(self) -> None:
         """Remove it with everything on it; absent is success."""
@@ -130,14 +210,11 @@ class Disk:
     def unmount(self) -> None:
         """Unmount it; its processes must be gone. Never lazily: busy means that something is alive.
 
-        The loop device frees itself once nobody holds a copy of the mount. A machine or a build that starts at this
+        The loop device frees itself once no copy of the mount is left. A machine or a build that starts at this
         moment does for an instant; waiting is polite, not necessary, since a second mount takes the same device.
         """
         self.volume.close()
         for folder in (self.root, self._own, self._refill / _OWN):  # the last after a refill that was killed
             while is_mounted(folder):
                 run(["umount", str(folder)])
-        waited = 0.0
-        while is_attached(self._image) and waited < _DETACH_S:
-            pause_blocking(_TICK_S)
-            waited += _TICK_S
+        holds_within(lambda: not is_attached(self._image), _DETACH_S, every_s=_TICK_S)

@@ -1,20 +1,28 @@
-"""Writes into the disk of a machine that is not running, without ever leaving that disk.
+"""Writes into the disk of a machine that is not running, without ever leaving that disk; what it needs at first boot.
 
 A link in an image (``/etc/justavps -> /etc``) must not lead the host's root astray, so every step refuses links.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import IPv4Address
 from pathlib import Path, PurePosixPath
 
 from hermesops.errors import RefusedError
+from hermesops.localcloud.drivers.interface import DAEMON_PORT, MachinePlan
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+DAEMON_SETTINGS = "/etc/justavps/daemon.json"
+_BOOTSTRAPPED = "/var/lib/justavps/bootstrapped"
+_INIT_SCRIPT = "/etc/justavps/init.sh"
 
 
 @contextmanager
@@ -94,3 +102,39 @@ def remove_tree(path: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+def personalise(root: Path, plan: MachinePlan, *, machine_id: str, address: IPv4Address, broker: IPv4Address) -> None:
+    """Make a mounted disk that machine's own; an image's earlier identity is overwritten.
+
+    Machine-id is always given: an uninitialised one means "first boot" to systemd, which then enables every unit.
+    """
+    hosts = f"127.0.0.1 localhost\n127.0.1.1 {plan.hostname}\n::1 localhost ip6-localhost\n"
+    daemon = {"address": str(address), "port": DAEMON_PORT, "broker": str(broker), "token": plan.daemon_token}
+    write(root, "/etc/machine-id", f"{machine_id}\n".encode(), mode=0o444)
+    write(root, "/etc/hostname", f"{plan.hostname}\n".encode(), mode=0o644)
+    write(root, "/etc/hosts", hosts.encode(), mode=0o644)
+    write(root, DAEMON_SETTINGS, json.dumps(daemon).encode())
+    remove(root, _BOOTSTRAPPED)
+    remove(root, _INIT_SCRIPT)
+    if plan.init_script:
+        write(root, _INIT_SCRIPT, plan.init_script.encode())
+    else:
+        write(root, _BOOTSTRAPPED, b"", mode=0o644)
+    for path, data in plan.files.items():
+        write(root, path, data)
+
+
+def forget_secrets(layer: Path) -> None:
+    """Take out of a copied disk what only the vendor knows of; the rest is the image builder's business."""
+    remove(layer, DAEMON_SETTINGS)
+
+
+def daemon_settings(root: Path) -> bytes:
+    """The settings of the vendor's daemon on a mounted disk."""
+    return read(root, DAEMON_SETTINGS)
+
+
+def give_daemon_settings(root: Path, settings: bytes) -> None:
+    """Put back what ``forget_secrets`` took out."""
+    write(root, DAEMON_SETTINGS, settings)

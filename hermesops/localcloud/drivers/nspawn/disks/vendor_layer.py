@@ -1,4 +1,4 @@
-"""What the vendor puts on every machine: its daemon, units, host keys. A layer between base and image.
+"""The vendor's layer on every machine, between base and image: its daemon, units, host keys.
 
 It is a layer of its own so that a machine booted from an older image gets today's daemon, as it does at the vendor.
 """
@@ -30,13 +30,9 @@ ExecStartPre=/usr/sbin/sshd -t
 """
 
 
-def _sources() -> list[Path]:
-    return sorted((*_DAEMON.glob("*.py"), *(_DAEMON / "units").iterdir()))
-
-
 def ensure_vendor_layer(store: Path) -> Path:
     """The layer in ``store``, made first if the daemon has changed; older ones stay for the machines that use them."""
-    sources = _sources()
+    sources = sorted((*_DAEMON.glob("*.py"), *(_DAEMON / "units").iterdir()))
     digest = hashlib.sha256((_LAUNCHER + _HOST_KEYS).encode())
     for path in sources:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")

@@ -1,6 +1,6 @@
-"""What the agent's API of a simulated machine says, but for turns of a chat, which need a model router.
+"""The agent's API of a simulated machine, but for turns of a chat, which need a model router.
 
-A run is a turn that asks nobody: it takes its time on the machine's clock and comes to what the release makes of it.
+A run is a turn without a model: it takes time on the machine's clock, and its result follows from the release's faults.
 
 Source: hermes-agent 0.19.0's API server.
 """
@@ -12,31 +12,26 @@ from typing import Any
 from uuid import uuid4
 
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
-from hermesops.localcloud.drivers.sim.agent.release_faults import Ailment
+from hermesops.localcloud.drivers.sim.agent.release_faults import ReleaseFault
 from hermesops.node.errors import BadRequestError
-from hermesops.node.instance.agent.messengers import platforms_of
+from hermesops.node.instance.settings import platforms_of
 
-Told = tuple[int, dict[str, Any]]
+Reply = tuple[int, dict[str, Any]]
 
 
 class Api:
-    """One machine's; made for one request of hermesops's, or one run of hermes-node.
-
-    Args:
-        gateway: Whose.
-        now: Seconds since 1970.
-    """
+    """The API of one machine's agent; made for one request of hermesops, or one run of hermes-node."""
 
     def __init__(self, gateway: Gateway, now: Callable[[], float]) -> None:
         self._gateway = gateway
         self._now = now
         self._runs: dict[str, float] = {}
 
-    def answer(self, method: str, path: str, key: str, body: Mapping[str, Any]) -> Told:
+    def answer(self, method: str, path: str, key: str, body: Mapping[str, Any]) -> Reply:
         """Answer a request."""
         path = path.partition("?")[0]
         if (method, path) in {("GET", "/health"), ("GET", "/v1/health")}:
-            return HTTPStatus.OK, {"status": "ok", "version": self._gateway.version}
+            return HTTPStatus.OK, {"status": "ok", "version": self._gateway.state.version}
         if not self._gateway.knows(key):
             return HTTPStatus.UNAUTHORIZED, {"error": {"message": "Invalid API key", "code": "invalid_api_key"}}
         match method, path.strip("/").split("/"):
@@ -54,7 +49,7 @@ class Api:
 
     # Sessions, of which nothing stays
 
-    def _session(self, method: str, rest: list[str], body: Mapping[str, Any]) -> Told:
+    def _session(self, method: str, rest: list[str], body: Mapping[str, Any]) -> Reply:
         match method, rest:
             case "GET", []:
                 return HTTPStatus.OK, {"object": "list", "data": []}
@@ -71,7 +66,7 @@ class Api:
 
     # Runs
 
-    def _run(self, method: str, rest: list[str]) -> Told:
+    def _run(self, method: str, rest: list[str]) -> Reply:
         match method, rest:
             case "POST", []:
                 if self._gateway.is_draining:
@@ -91,7 +86,7 @@ class Api:
 
     # Jobs
 
-    def _job(self, method: str, rest: list[str], body: Mapping[str, Any]) -> Told:
+    def _job(self, method: str, rest: list[str], body: Mapping[str, Any]) -> Reply:
         jobs = self._gateway.jobs
         match method, rest:
             case "GET", []:
@@ -110,7 +105,7 @@ class Api:
 
     def _stuck(self) -> list[dict[str, Any]]:
         """A job that the release keeps waiting."""
-        waits_s = self._gateway.ailments.get(Ailment.QUEUE)
+        waits_s = self._gateway.release_faults.get(ReleaseFault.QUEUE)
         if waits_s is None:
             return []
         due = datetime.fromtimestamp(self._now() - waits_s, UTC)
@@ -119,19 +114,19 @@ class Api:
     # Health
 
     def _health(self) -> dict[str, Any]:
-        well = "degraded" if self._gateway.is_degraded else "ok"
+        well = "degraded" if self._gateway.mood == "degraded" else "ok"
         return {
             "status": well,
-            "version": self._gateway.version,
+            "version": self._gateway.state.version,
             "gateway_state": "draining" if self._gateway.is_draining else "running",
             "platforms": {name: {"state": "connected"} for name in sorted(self._platforms())},
-            "active_agents": int(self._gateway.is_busy),
+            "active_agents": int(self._gateway.mood == "busy"),
             "readiness": {"checks": {"gateway": {"status": well}, "model": {"status": "ok"}}},
         }
 
     def _platforms(self) -> set[str]:
         found: set[str] = set()
-        for name in self._gateway.variables:
+        for name in self._gateway.state.environment:
             try:
                 found |= platforms_of([name])
             except BadRequestError:

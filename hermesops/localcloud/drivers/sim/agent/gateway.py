@@ -1,43 +1,51 @@
-"""The gateway of a simulated machine: its systemd unit, and what it runs with. What its API says is in ``api``.
+"""The gateway of a simulated machine: its systemd unit, its log, and what it runs with. Its API is in ``api``.
 
 It runs with what it read when it started, as the real one does: a file written later counts after a restart.
 
-Source: hermes-agent 0.19.0's managed scope as hermes-node writes it.
+Source: hermes-agent 0.19.0's managed scope as hermes-node writes it, and its ``hermes_logging.py``.
 """
 
 import json
+import stat
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-from hermesops.localcloud.drivers.sim.agent import error_log
-from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, Ailment, Symptoms, ailments_of
-from hermesops.localcloud.drivers.sim.disk import Disk
-from hermesops.localcloud.drivers.sim.node.slots import SimGate
-from hermesops.localcloud.drivers.sim.software import AGENT_VERSION, HOME, PORT, UNIT
-from hermesops.localcloud.drivers.sim.store import Record, Store
+from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, ReleaseFault, Symptoms, release_faults_of
+from hermesops.localcloud.drivers.sim.disk import AGENT_VERSION, HOME, PORT, UID, UNIT, Disk
+from hermesops.localcloud.drivers.sim.node.system import SimGate
+from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
 from hermesops.node.instance.render import PROVIDER, TOKEN_VARIABLE
 from hermesops.node.layout import DRAIN_MARKER
 
-_OCCASIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
+_CONDITIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
 """Conditions of the real unit: it starts only where one of these exists."""
 
-_HINDRANCES = ("/etc/hermes-node/fenced", "/etc/hermes-node/restoring")
+_NEGATED_CONDITIONS = ("/etc/hermes-node/fenced", "/etc/hermes-node/restoring")
 """Conditions of the real unit: it does not start while one of these exists."""
 
 MOOD = "/run/simulation/gateway"
-"""A file of which a person can make a gateway unwell: ``silent``, ``degraded`` or ``crashed``, or just ``busy``."""
+"""A file that a person can write to make a gateway ``silent``, ``degraded``, ``crashed`` or just ``busy``."""
+
+
+def _write_error_log(disk: Disk, errors: int, *, since: float, until: float) -> None:
+    """Write so many errors, evenly spread over a time given in seconds since 1970."""
+    every = (until - since) / errors
+    moments = (time.localtime(since + number * every) for number in range(1, errors + 1))
+    lines = (f"{time.strftime('%Y-%m-%d %H:%M:%S', each)},000 ERROR gateway.run: simulated\n" for each in moments)
+    disk.put(f"{HOME}/logs", Entry(stat.S_IFDIR | 0o700, UID, UID, b""))
+    disk.put(f"{HOME}/logs/errors.log", Entry(stat.S_IFREG | 0o600, UID, UID, "".join(lines).encode()))
 
 
 @dataclass
 class State:
-    """What is remembered of it.
+    """The stored state of a gateway.
 
     Attributes:
         boot: The boot that ``active`` and ``since`` are of.
         since: When it was started, in seconds since 1970.
-        starts: How often it was started.
         environment: The managed environment as it was read at the start.
         config: The managed configuration as it was read at the start.
         release: The slot it runs from.
@@ -58,7 +66,7 @@ class State:
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """Where the agent finds its model."""
+    """The agent's access to its model."""
 
     base_url: str
     token: str = field(repr=False)
@@ -66,14 +74,7 @@ class ModelAccess:
 
 
 class Gateway:
-    """One machine's.
-
-    Args:
-        store: Where its state is kept.
-        record: The machine.
-        disk: Its disk.
-        now: Seconds since 1970.
-    """
+    """The gateway of one machine; ``now`` gives seconds since 1970."""
 
     def __init__(self, store: Store, record: Record, disk: Disk, now: Callable[[], float]) -> None:
         self._store = store
@@ -81,84 +82,81 @@ class Gateway:
         self._disk = disk
         self._now = now
         held = store.unit(record.id)
-        self._state = State(**json.loads(held)) if held else State()
-        self._ailments: Mapping[Ailment, float] | None = None
+        self.state = State(**json.loads(held)) if held else State()
+        self._release_faults: Mapping[ReleaseFault, float] | None = None
 
     # The unit
 
     @property
     def is_active(self) -> bool:
         """Whether its process runs."""
-        return self._state.active and self._state.boot == self._record.boots and not self._has_crashed
+        return self.state.active and self.state.boot == self._record.boots and not self._has_crashed
 
     @property
     def _has_crashed(self) -> bool:
-        return self._mood == "crashed" or (self._state.active and Ailment.START in self.ailments)
-
-    @property
-    def is_enabled(self) -> bool:
-        """Whether a boot starts it."""
-        return self._state.enabled
+        return self.mood == "crashed" or (self.state.active and ReleaseFault.START in self.release_faults)
 
     def enable(self, *, enabled: bool) -> None:
         """Have a boot start it, or not."""
-        self._state.enabled = enabled
+        self.state.enabled = enabled
         self._keep()
 
     def start(self) -> None:
-        """Start it unless it runs, or nobody owns the machine yet."""
-        if self.is_active or not any(map(self._disk.look, _OCCASIONS)) or any(map(self._disk.look, _HINDRANCES)):
+        """Start it unless it runs, or the conditions of its unit do not hold."""
+        if (
+            self.is_active
+            or not any(map(self._disk.entry, _CONDITIONS))
+            or any(map(self._disk.entry, _NEGATED_CONDITIONS))
+        ):
             return
         self._disk.remove(MOOD)
-        state = self._state
+        state = self.state
         state.active, state.boot, state.since, state.starts = True, self._record.boots, self._now(), state.starts + 1
         state.environment = self._environment()
         state.config = json.loads(self._text("/etc/hermes/config.yaml") or "{}")
-        state.release, state.version = self._software()
-        self._ailments = None
+        link = self._disk.entry("/opt/hermes/current")
+        state.release = link.data.decode().rpartition("/")[2] if link else ""
+        slot = json.loads(self._text(f"/opt/hermes/releases/{state.release}/release.json") or "{}")
+        state.version = str(slot.get("hermes_agent") or AGENT_VERSION)
+        self._release_faults = None
         self._keep()
 
-    def _software(self) -> tuple[str, str]:
-        """Id of the running slot, and the version of the agent in it."""
-        link = self._disk.look("/opt/hermes/current")
-        slot = link.data.decode().rpartition("/")[2] if link else ""
-        record = json.loads(self._text(f"/opt/hermes/releases/{slot}/release.json") or "{}")
-        return slot, str(record.get("hermes_agent") or AGENT_VERSION)
-
     @property
-    def ailments(self) -> Mapping[Ailment, float]:
-        """What is wrong with what it runs."""
-        if self._ailments is None:
-            text = self._state.environment.get(VARIABLE, "")
-            self._ailments = ailments_of(text, self._record.id, self._state.release)
-        return self._ailments
+    def release_faults(self) -> Mapping[ReleaseFault, float]:
+        """Faults of the release that it runs."""
+        if self._release_faults is None:
+            text = self.state.environment.get(VARIABLE, "")
+            self._release_faults = release_faults_of(text, self._record.id, self.state.release)
+        return self._release_faults
 
     def stop(self) -> None:
         """Stop it."""
-        self._state.active = False
+        self.state.active = False
         self._keep()
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
         """The agent's cron jobs; a real one keeps them in its home."""
-        return self._state.jobs
+        return self.state.jobs
 
     def put_jobs(self, jobs: list[dict[str, Any]]) -> None:
         """Give the agent other cron jobs than it has."""
-        self._state.jobs = jobs
+        self.state.jobs = jobs
         self._keep()
 
     def show(self) -> dict[str, str]:
         """Its properties, in systemd's words."""
-        active, entered = self.is_active, self._state.since
+        active, entered = self.is_active, self.state.since
         starting = active and self._now() < entered
+        # One that ended by itself with 78 is failed, and is not started again.
+        ended = "failed" if ReleaseFault.START in self.release_faults and self.state.active else "inactive"
         return {
             "Id": UNIT,
             "LoadState": "loaded",
-            "ActiveState": ("activating" if starting else "active") if active else self._ended,
+            "ActiveState": ("activating" if starting else "active") if active else ended,
             "SubState": ("start" if starting else "running") if active else "dead",
             "Result": "signal" if self._has_crashed else "success",
-            "MainPID": str(100 + self._state.starts) if active else "0",
+            "MainPID": str(100 + self.state.starts) if active else "0",
             "NRestarts": str(self.symptoms.restarts) if active else "0",
             "MemoryCurrent": str(self.symptoms.memory_bytes) if active else "[not set]",
             "ExecMainStatus": "0",
@@ -166,93 +164,69 @@ class Gateway:
             "Type": "notify",
             "WatchdogUSec": "30s",
             "StatusText": "",
-            "UnitFileState": "enabled" if self._state.enabled else "disabled",
-            "ConditionResult": "yes" if self._state.starts else "no",
-            "InvocationID": uuid5(NAMESPACE_OID, f"{self._record.id} {self._state.starts}").hex if active else "",
+            "UnitFileState": "enabled" if self.state.enabled else "disabled",
+            "ConditionResult": "yes" if self.state.starts else "no",
+            "InvocationID": uuid5(NAMESPACE_OID, f"{self._record.id} {self.state.starts}").hex if active else "",
         }
 
-    @property
-    def _ended(self) -> str:
-        """What a unit is that does not run; one that ended by itself with 78 is not started again."""
-        return "failed" if Ailment.START in self.ailments and self._state.active else "inactive"
-
     def _keep(self) -> None:
-        self._store.put_unit(self._record.id, json.dumps(asdict(self._state)))
+        self._store.put_unit(self._record.id, json.dumps(asdict(self.state)))
 
     def _text(self, path: str) -> str:
-        entry = self._disk.look(path)
+        entry = self._disk.entry(path)
         return entry.data.decode(errors="replace") if entry else ""
 
     @property
-    def _mood(self) -> str:
+    def mood(self) -> str:
+        """The content of ``MOOD``: ``silent``, ``degraded``, ``crashed`` or ``busy``; empty for well."""
         return self._text(MOOD).strip()
 
     # The API
 
     def listens(self, port: int) -> bool:
         """Whether it has that port of the loopback open."""
-        is_up = self.is_active and self._now() >= self._state.since
-        return port == PORT and is_up and self._mood != "silent"
+        is_up = self.is_active and self._now() >= self.state.since
+        return port == PORT and is_up and self.mood != "silent"
 
     def admits(self, port: int) -> bool:
-        """Whether somebody else than hermes-node gets through to it."""
+        """Whether others than hermes-node reach it."""
         return self.listens(port) and self._text(SimGate.FILE) != str(port)
 
     def knows(self, key: str) -> bool:
         """Whether a bearer is the instance's API key."""
-        return bool(key) and key == self._state.environment.get("API_SERVER_KEY")
+        return bool(key) and key == self.state.environment.get("API_SERVER_KEY")
 
     @property
     def is_draining(self) -> bool:
         """Whether it takes no more turns."""
-        return self._disk.look(f"{HOME}/{DRAIN_MARKER}") is not None
+        return self._disk.entry(f"{HOME}/{DRAIN_MARKER}") is not None
 
     @property
     def model(self) -> ModelAccess:
-        """Where it finds its model."""
-        config = self._state.config
+        """Its access to its model."""
+        config = self.state.config
         provider = config.get("providers", {}).get(PROVIDER, {})
         return ModelAccess(
             base_url=str(provider.get("base_url", "")),
-            token=self._state.environment.get(TOKEN_VARIABLE, ""),
+            token=self.state.environment.get(TOKEN_VARIABLE, ""),
             model=str(config.get("model", {}).get("default", "")),
         )
 
     @property
-    def version(self) -> str:
-        """Of the agent that it runs."""
-        return self._state.version
-
-    @property
-    def is_degraded(self) -> bool:
-        """Whether it says that something is wrong with it."""
-        return self._mood == "degraded"
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether it is at something."""
-        return self._mood == "busy"
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """The managed environment that it runs with."""
-        return self._state.environment
-
-    @property
     def symptoms(self) -> Symptoms:
-        """How it does."""
-        return Symptoms(self._record.id, self.ailments, max(0.0, self._now() - self._state.since))
+        """The symptoms of its release's faults now."""
+        return Symptoms(self._record.id, self.release_faults, max(0.0, self._now() - self.state.since))
 
     def read_again(self) -> None:
         """Read the token and the model again, as the real one does at a turn."""
-        self._state.environment[TOKEN_VARIABLE] = self._environment().get(TOKEN_VARIABLE, "")
-        self._state.config["model"] = json.loads(self._text("/etc/hermes/config.yaml") or "{}").get("model", {})
+        self.state.environment[TOKEN_VARIABLE] = self._environment().get(TOKEN_VARIABLE, "")
+        self.state.config["model"] = json.loads(self._text("/etc/hermes/config.yaml") or "{}").get("model", {})
         self._keep()
 
     def write_log(self) -> None:
-        """Have its log hold the errors that came by now."""
+        """Write the errors that its release causes by now to its log, for who is about to read it."""
         if self.is_active and self.symptoms.errors:
-            error_log.write(self._disk, self.symptoms.errors, since=self._state.since, until=self._now())
+            _write_error_log(self._disk, self.symptoms.errors, since=self.state.since, until=self._now())
 
     def _environment(self) -> dict[str, str]:
         pairs = (line.partition("=") for line in self._text("/etc/hermes/.env").splitlines())

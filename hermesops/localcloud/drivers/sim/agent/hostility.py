@@ -1,8 +1,8 @@
-"""Simulated machines that somebody has taken over, the agent alone or root: they answer what a person says.
+"""Simulated machines that an attacker has taken over, the agent alone or root: a test writes what they answer.
 
 A file on the machine says it, as JSON, for as long as it is there; nothing else makes one. The agent's is in its home,
-so it goes where the agent's state goes. To whoever comes through the vendor's proxy, and to hermes-node, the agent may
-answer differently: each names a port of this computer's loopback, where somebody serves those answers.
+so it goes where the agent's state goes. To callers through the vendor's proxy and to hermes-node the agent may answer
+differently: each has a port of this computer's loopback, where the test serves those answers.
 """
 
 import asyncio
@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.localcloud.drivers.sim.disk import Disk
-from hermesops.localcloud.drivers.sim.software import HOME
+from hermesops.localcloud.drivers.sim.disk import HOME, Disk
 from hermesops.node.instance.agent import api
 from hermesops.node.instance.agent.api import Answer
 
@@ -30,12 +29,7 @@ _LIMIT_S = 2.0
 
 @dataclass(frozen=True)
 class LyingNode:
-    """What stands in hermes-node's place.
-
-    Attributes:
-        code: Its exit code.
-        seconds: How long it takes.
-    """
+    """An answer in place of hermes-node's; ``seconds`` is how long it takes."""
 
     code: int
     out: str
@@ -43,70 +37,51 @@ class LyingNode:
     seconds: float
 
 
-def proxy_port(disk: Disk) -> int:
-    """Where the agent's answers to the proxy come from; 0 where it answers by itself."""
-    return _port(disk, "proxy")
-
-
-def node_port(disk: Disk) -> int:
-    """Where the agent's answers to hermes-node come from; 0 where it answers by itself."""
-    return _port(disk, "node")
-
-
-def lying_node(disk: Disk, words: Sequence[str]) -> LyingNode | None:
-    """What hermes-node says instead of the truth; ``None`` where it is honest."""
-    said = _read(disk, ROOT)
-    lies_about = said.get("words", [])
-    if not said or (lies_about and list(words[: len(lies_about)]) != lies_about):
-        return None
-    text = str(said.get("out", "")) * int(said.get("times", 1))
-    return LyingNode(int(said.get("code", 0)), text, str(said.get("err", "")), float(said.get("seconds", 0)))
-
-
-@dataclass(frozen=True)
-class _AgentAnswer:
-    answer: Answer
-    seconds: float
-
-    @property
-    def has_no_end(self) -> bool:
-        return self.seconds >= _LIMIT_S
-
-
-class AgentAnswers:
-    """What hermes-node was answered by such agents.
-
-    All simulated machines share one thread, so nobody waits for an answer in the midst of a command: each port is asked
-    once, by what hermes-node asks with, and said to have answered everything so.
-    """
-
-    def __init__(self) -> None:
-        self._heard: dict[int, _AgentAnswer] = {}
-
-    async def hear(self, port: int) -> None:
-        """Ask at a port, unless that was done."""
-        if port in self._heard:
-            return
-        began = time.monotonic()
-        answer = await asyncio.to_thread(api.ask, port, "/health/detailed", key="none", timeout_s=_LIMIT_S)
-        self._heard[port] = _AgentAnswer(answer, time.monotonic() - began)
-
-    def answer(self, port: int, timeout_s: float) -> tuple[Answer, float]:
-        """What it answers within a time, and how many seconds that takes."""
-        heard = self._heard.get(port)
-        if heard is None:
-            return Answer(0, "nobody asked"), 0.0
-        if heard.has_no_end or heard.seconds >= timeout_s:
-            return Answer(0, f"no whole answer within {timeout_s:g} s"), timeout_s
-        return heard.answer, heard.seconds
-
-
-def _port(disk: Disk, name: str) -> int:
-    port = _read(disk, AGENT).get(name, 0)
+def agent_port(disk: Disk, caller: str) -> int:
+    """The port that answers for the agent to ``proxy`` or to ``node``; 0 where the agent answers by itself."""
+    port = _read(disk, AGENT).get(caller, 0)
     return port if isinstance(port, int) else 0
 
 
+def lying_node(disk: Disk, words: Sequence[str]) -> LyingNode | None:
+    """The false answer of hermes-node to these words; ``None`` where it is honest."""
+    given = _read(disk, ROOT)
+    lies_about = given.get("words", [])
+    if not given or (lies_about and list(words[: len(lies_about)]) != lies_about):
+        return None
+    text = str(given.get("out", "")) * int(given.get("times", 1))
+    return LyingNode(int(given.get("code", 0)), text, str(given.get("err", "")), float(given.get("seconds", 0)))
+
+
+class AgentAnswers:
+    """The answers of such agents to hermes-node.
+
+    All simulated machines share one thread, so nobody waits for an answer in the midst of a command: each port is asked
+    once, the way hermes-node asks, and its answer stands for all later ones.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[int, tuple[Answer, float]] = {}
+
+    async def ask(self, port: int) -> None:
+        """Ask at a port, unless it was asked before."""
+        if port in self._answers:
+            return
+        began = time.monotonic()
+        answer = await asyncio.to_thread(api.ask, port, "/health/detailed", key="none", timeout_s=_LIMIT_S)
+        self._answers[port] = (answer, time.monotonic() - began)
+
+    def answer(self, port: int, timeout_s: float) -> tuple[Answer, float]:
+        """The answer of a port within a time, and how many seconds it takes."""
+        if port not in self._answers:
+            return Answer(0, "nobody asked"), 0.0
+        answer, seconds = self._answers[port]
+        if seconds >= min(_LIMIT_S, timeout_s):
+            return Answer(0, f"no whole answer within {timeout_s:g} s"), timeout_s
+        return answer, seconds
+
+
 def _read(disk: Disk, path: str) -> Mapping[str, Any]:
-    entry = disk.look(path)
-    said = json.loads(entry.data) if entry is not None else {}
-    return said if isinstance(said, dict) else {}
+    entry = disk.entry(path)
+    given = json.loads(entry.data) if entry is not None else {}
+    return given if isinstance(given, dict) else {}

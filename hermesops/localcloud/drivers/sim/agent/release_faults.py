@@ -1,8 +1,8 @@
-"""What is wrong with a simulated release, as its lock says it, and with which machines.
+"""The faults of a simulated release, as its lock declares them, and the machines they hit.
 
 The managed environment of such a release has a variable ``HERMES_SIMULATED_FAULT``: ``start:0.3,slow:1:2.5`` breaks
 the start on three machines of ten, and makes every turn take two and a half times as long. Pure: who is hit follows
-from the machine and the release, so that it is the same however often one looks.
+from the machine and the release, so that it is the same each time.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from enum import StrEnum
 VARIABLE = "HERMES_SIMULATED_FAULT"
 
 
-class Ailment(StrEnum):
-    """What can be wrong, in the order in which an activation meets it."""
+class ReleaseFault(StrEnum):
+    """A fault of a release, in the order in which an activation meets them."""
 
     TRIAL = "trial"
     """The trial finds it: nothing that runs was touched."""
@@ -47,19 +47,15 @@ class Ailment(StrEnum):
     """A job has been waiting for so many seconds."""
 
 
-_AMOUNTS: Mapping[Ailment, float] = {
-    Ailment.TRIAL: 0,
-    Ailment.MIGRATES: 0,
-    Ailment.START: 0,
-    Ailment.TURN: 0,
-    Ailment.LATE: 20,
-    Ailment.SLOW: 3,
-    Ailment.MEMORY: 3,
-    Ailment.ERRORS: 600,
-    Ailment.RESTARTS: 60,
-    Ailment.QUEUE: 3600,
+_AMOUNTS: Mapping[ReleaseFault, float] = {
+    ReleaseFault.LATE: 20,
+    ReleaseFault.SLOW: 3,
+    ReleaseFault.MEMORY: 3,
+    ReleaseFault.ERRORS: 600,
+    ReleaseFault.RESTARTS: 60,
+    ReleaseFault.QUEUE: 3600,
 }
-
+"""The usual amount of a fault that has one."""
 
 _HOUR_S = 3600
 _MEMORY = 150 << 20
@@ -69,8 +65,8 @@ _TURN_S = 0.2
 """Seconds that a turn takes, more or less."""
 
 
-def ailments_of(text: str, machine_id: str, release: str) -> Mapping[Ailment, float]:
-    """What a machine has of a release, with the amount of each.
+def release_faults_of(text: str, machine_id: str, release: str) -> Mapping[ReleaseFault, float]:
+    """The faults of a release on one machine, with the amount of each.
 
     Raises:
         ValueError: The text is not of that form.
@@ -78,55 +74,49 @@ def ailments_of(text: str, machine_id: str, release: str) -> Mapping[Ailment, fl
     found = {}
     for part in filter(None, text.split(",")):
         name, share, *amount = part.split(":")
-        ailment = Ailment(name)
+        fault = ReleaseFault(name)
         if draw(machine_id, release, name) < float(share):
-            found[ailment] = float(*amount) if amount else _AMOUNTS[ailment]
+            found[fault] = float(*amount) if amount else _AMOUNTS.get(fault, 0)
     return found
 
 
 @dataclass(frozen=True)
 class Symptoms:
-    """How a gateway does with what its release has.
-
-    Attributes:
-        machine_id: Where it runs.
-        ailments: What the release has on that machine.
-        uptime_s: Seconds since its start.
-    """
+    """How a gateway of a machine behaves with its release's faults, ``uptime_s`` seconds after its start."""
 
     machine_id: str
-    ailments: Mapping[Ailment, float]
+    faults: Mapping[ReleaseFault, float]
     uptime_s: float
 
     @property
     def takes_turns(self) -> bool:
         """Whether a turn is answered that begins now."""
-        late = self.ailments.get(Ailment.LATE)
-        return Ailment.TURN not in self.ailments and (late is None or self.uptime_s < late)
+        late = self.faults.get(ReleaseFault.LATE)
+        return ReleaseFault.TURN not in self.faults and (late is None or self.uptime_s < late)
 
     def turn_s(self, turn: str) -> float:
         """Seconds that a turn takes, which differ from one to the next."""
         noise = 0.8 + 0.4 * draw(self.machine_id, "turn", turn)
-        return _TURN_S * noise * self.ailments.get(Ailment.SLOW, 1)
+        return _TURN_S * noise * self.faults.get(ReleaseFault.SLOW, 1)
 
     @property
     def restarts(self) -> int:
-        """How often systemd has started it again by itself."""
-        return self._hourly(Ailment.RESTARTS)
+        """Restarts by systemd since the start."""
+        return self._hourly(ReleaseFault.RESTARTS)
 
     @property
     def errors(self) -> int:
-        """How many errors have come into its log."""
-        return self._hourly(Ailment.ERRORS)
+        """Errors in its log since the start."""
+        return self._hourly(ReleaseFault.ERRORS)
 
-    def _hourly(self, ailment: Ailment) -> int:
-        return int(self.uptime_s * self.ailments.get(ailment, 0) / _HOUR_S)
+    def _hourly(self, fault: ReleaseFault) -> int:
+        return int(self.uptime_s * self.faults.get(fault, 0) / _HOUR_S)
 
     @property
     def memory_bytes(self) -> int:
-        """What it holds."""
+        """Its memory in use."""
         noise = 0.95 + 0.1 * draw(self.machine_id, "memory")
-        return int(_MEMORY * self.ailments.get(Ailment.MEMORY, 1) * noise)
+        return int(_MEMORY * self.faults.get(ReleaseFault.MEMORY, 1) * noise)
 
 
 def draw(*words: str) -> float:

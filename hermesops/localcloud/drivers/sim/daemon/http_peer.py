@@ -44,13 +44,7 @@ class Request:
 
 
 class Peer:
-    """A connection.
-
-    Args:
-        reader: Of the connection.
-        writer: Of the connection; it stays the caller's to close.
-        early: Bytes that came before.
-    """
+    """A connection, which stays the caller's to close; ``early`` are bytes of it that were read before."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, early: bytes = b"") -> None:
         self._reader = reader
@@ -61,7 +55,7 @@ class Peer:
 
     @property
     def early(self) -> bytes:
-        """What came after a request that made another protocol of the connection."""
+        """The bytes that followed a request after which the connection has another protocol."""
         return bytes(self._http.trailing_data[0])
 
     async def request(self) -> Request:

@@ -1,62 +1,117 @@
 """The daemon of all simulated machines: one listener on loopback, where the bearer says which machine is meant.
 
-It must not decide what a request does; ``toolbox`` and ``agent`` do.
+At the far end of its tunnels is the agent's API. A turn of a chat is one question to the model router with the
+instance's own token: no memory, no tools. What is said is neither kept nor logged. What a request does is decided in
+``toolbox`` and ``agent``.
 """
 
 import asyncio
 import base64
 import contextlib
+import functools
 import json
-from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from http import HTTPStatus
-from ipaddress import IPv4Address
-from typing import Protocol, TypeVar
+from typing import Any
 
-from hermesops.localcloud.drivers.sim.agent.hostility import proxy_port
-from hermesops.localcloud.drivers.sim.agent.server import Agent
+import httpx
+
+from hermesops.localcloud.drivers.sim.agent.hostility import agent_port
 from hermesops.localcloud.drivers.sim.daemon import toolbox
 from hermesops.localcloud.drivers.sim.daemon.http_peer import HangupError, Peer, Request
 from hermesops.localcloud.drivers.sim.daemon.shell import Done
 from hermesops.localcloud.drivers.sim.guest import Guest
+from hermesops.localcloud.drivers.sim.machines import LOOPBACK, SimMachines
+from hermesops.localcloud.vendor_daemon.http import HttpError
 from hermesops.waiting import pause
 
-LOOPBACK = IPv4Address("127.0.0.1")
+_TIMEOUT = httpx.Timeout(connect=5, read=600, write=60, pool=None)
+
+
 _LOCAL = {"127.0.0.1", "localhost"}
 _BACKLOG = 1024
 _PIECE = 64 * 1024
 
-T = TypeVar("T")
+
+class Agent:
+    """Answers for the agents of all machines."""
+
+    def __init__(self, machines: SimMachines) -> None:
+        self._machines = machines
+        self._http: httpx.AsyncClient | None = None
+
+    async def close(self) -> None:
+        """Close the connections to the router."""
+        if self._http:
+            await self._http.aclose()
+            self._http = None
+
+    async def serve(self, machine_id: str, peer: Peer) -> None:
+        """Answer requests on one connection until it ends."""
+        while True:
+            request = await peer.request()
+            guest = self._machines.guest(machine_id)
+            if (request.method, request.path) == ("POST", "/v1/chat/completions"):
+                goes_on = await self._turn(guest, request, peer)
+            else:
+                ask = functools.partial(
+                    guest.api.answer, request.method, request.path, request.bearer(), _object(request.body)
+                )
+                goes_on = await peer.answer(*self._machines.work(guest, ask))
+            if not goes_on:
+                return
+
+    async def _turn(self, guest: Guest, request: Request, peer: Peer) -> bool:
+        gateway, asked = guest.gateway, _object(request.body)
+        if not gateway.knows(request.bearer()):
+            return await peer.answer(HTTPStatus.UNAUTHORIZED, _error("Invalid API key", "invalid_api_key"))
+        if gateway.is_draining:
+            return await peer.answer(HTTPStatus.SERVICE_UNAVAILABLE, _error("draining", "gateway_draining"))
+        if not gateway.symptoms.takes_turns:
+            return await peer.answer(HTTPStatus.INTERNAL_SERVER_ERROR, _error("no turns", "internal_error"))
+        self._http = self._http or httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False)
+        model = gateway.model
+        question = {"model": model.model, "messages": asked.get("messages", []), "stream": bool(asked.get("stream"))}
+        to_router = self._http.build_request(
+            "POST",
+            f"{model.base_url}/chat/completions",
+            json=question,
+            headers={"authorization": f"Bearer {model.token}"},
+        )
+        try:
+            answer = await self._http.send(to_router, stream=True)
+        except httpx.HTTPError:
+            return await peer.answer(HTTPStatus.BAD_GATEWAY, _error("the model does not answer", "model_unreachable"))
+        try:
+            if answer.status_code != HTTPStatus.OK:
+                message = f"the model's router answered {answer.status_code}"
+                return await peer.answer(HTTPStatus.BAD_GATEWAY, _error(message, "model_error"))
+            if question["stream"]:
+                return await peer.stream(answer.aiter_bytes())
+            return await peer.answer(HTTPStatus.OK, json.loads(await answer.aread()))
+        finally:
+            await answer.aclose()
 
 
-class Host(Protocol):
-    """Who runs the machines."""
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(body or b"{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
-    def running(self, token: str) -> str | None:
-        """The machine whose daemon takes this bearer; raises ``HangupError`` while that is off."""
 
-    async def hear(self, machine_id: str) -> None:
-        """Ask once what an agent answers hermes-node that was taken over."""
-
-    def guest(self, machine_id: str) -> Guest:
-        """A machine, for one request."""
-
-    def work(self, guest: Guest, do: Callable[[], T]) -> T:
-        """Do something on a machine in one step, and what it wants of its power after it."""
+def _error(message: str, code: str) -> dict[str, Any]:
+    return {"error": {"message": message, "code": code}}
 
 
 class Daemon:
-    """Listens.
+    """The listener; ``port`` is known once it is open."""
 
-    Args:
-        host: Runs the machines.
-    """
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self._agent = Agent(host)
+    def __init__(self, machines: SimMachines) -> None:
+        self._machines = machines
+        self._agent = Agent(machines)
         self._server: asyncio.Server | None = None
-        self._connections: defaultdict[str, set[asyncio.StreamWriter]] = defaultdict(set)
         self.port = 0
 
     async def open(self) -> None:
@@ -65,17 +120,12 @@ class Daemon:
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Hang up on everybody."""
+        """Close every connection."""
         if self._server:
             self._server.close()
-        for machine_id in list(self._connections):
-            self.cut(machine_id)
+        for machine_id in list(self._machines.connections):
+            self._machines.cut(machine_id)
         await self._agent.close()
-
-    def cut(self, machine_id: str) -> None:
-        """Hang up on whoever talks to a machine: it went down."""
-        for writer in self._connections.pop(machine_id, ()):
-            writer.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         peer, met = Peer(reader, writer), ""
@@ -83,13 +133,15 @@ class Daemon:
             while True:
                 request = await peer.request()
                 is_tunnel = request.method == "CONNECT"
-                machine_id = self._host.running(request.bearer("proxy-authorization" if is_tunnel else "authorization"))
+                machine_id = self._machines.running(
+                    request.bearer("proxy-authorization" if is_tunnel else "authorization")
+                )
                 if machine_id is None:
                     await peer.answer(401, {"error": "the bearer is missing or wrong", "code": "unauthorized"})
                     return
                 met = machine_id
-                await self._host.hear(machine_id)
-                self._connections[met].add(writer)
+                await self._machines.ask_hostile_agent(machine_id)
+                self._machines.connections[met].add(writer)
                 if is_tunnel:
                     await self._tunnel(machine_id, request, peer, reader, writer)
                     return
@@ -98,24 +150,23 @@ class Daemon:
         except HangupError:
             pass
         finally:
-            if met and (left := self._connections.get(met)):
+            if met and (left := self._machines.connections.get(met)):
                 left.discard(writer)
                 if not left:
-                    self._connections.pop(met, None)
+                    self._machines.connections.pop(met, None)
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
     async def _answer(self, machine_id: str, request: Request, peer: Peer) -> bool:
-        guest = self._host.guest(machine_id)
-        call = toolbox.Call(request.method, request.path, request.query, request.body)
-        is_stream = (call.method, call.path) == ("POST", "/toolbox/process/execute/stream")
+        guest = self._machines.guest(machine_id)
+        is_stream = (request.method, request.path) == ("POST", "/toolbox/process/execute/stream")
         status = 200
         content: object = None
         serve = toolbox.execute if is_stream else toolbox.answer
         try:
-            content = self._host.work(guest, lambda: serve(guest, call))
-        except toolbox.RefusalError as refusal:
+            content = self._machines.work(guest, lambda: serve(guest, request))
+        except HttpError as refusal:
             status, content = refusal.status, {"error": refusal.message, "code": refusal.code}
         if guest.slept_s:
             await pause(guest.slept_s)
@@ -135,10 +186,10 @@ class Daemon:
         if host not in _LOCAL or not port.isdecimal():
             message = {"error": "only ports of 127.0.0.1 can be reached", "code": "forbidden"}
             await peer.answer(HTTPStatus.FORBIDDEN, message)
-        elif not self._host.guest(machine_id).gateway.admits(int(port)):
+        elif not self._machines.guest(machine_id).gateway.admits(int(port)):
             message = {"error": f"nothing answers on port {port}", "code": "connection_refused"}
             await peer.answer(HTTPStatus.BAD_GATEWAY, message)
-        elif elsewhere := proxy_port(self._host.guest(machine_id).disk):
+        elif elsewhere := agent_port(self._machines.guest(machine_id).disk, "proxy"):
             await peer.accept()
             await _splice(reader, writer, peer.early, elsewhere)
         else:
@@ -147,7 +198,7 @@ class Daemon:
 
 
 async def _splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, early: bytes, port: int) -> None:
-    """Let somebody else on this computer answer, byte by byte, until either side ends."""
+    """Pass a connection on to a port of this computer, byte by byte, until either side ends."""
     try:
         theirs, to_them = await asyncio.open_connection(str(LOOPBACK), port)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a simulated machine makes of a command line: what hermesops itself sends, and exit 127 for the rest.
+"""The shell of a simulated machine: it runs the commands that hermesops itself sends, and exits 127 for the rest.
 
 There is no shell here, only commands with ``;``, ``&&`` and ``||`` between them.
 """
@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 from hermesops.channel import detached_scripts
 from hermesops.channel.toolbox import BINARY
-from hermesops.localcloud.drivers.sim.disk import names_in, normal
+from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, names_in, normal
 from hermesops.localcloud.drivers.sim.guest import Guest
-from hermesops.localcloud.drivers.sim.software import ACCOUNTS
 from hermesops.localcloud.drivers.sim.store import Entry
 from hermesops.node.protocol import PROGRAM
 
@@ -26,7 +25,7 @@ _RUN_FIELDS = 6
 
 @dataclass(frozen=True)
 class Done:
-    """What a command came to."""
+    """The result of a command."""
 
     code: int = 0
     out: str = field(default="", repr=False)
@@ -84,7 +83,7 @@ def _echo(_: Guest, words: list[str]) -> Done:
 def _cat(guest: Guest, words: list[str]) -> Done:
     out, err = "", ""
     for word in words:
-        entry = guest.disk.look(normal(word))
+        entry = guest.disk.entry(normal(word))
         if word == "/etc/machine-id":
             out += f"{guest.machine_id}\n"
         elif word == "/proc/sys/kernel/random/boot_id":
@@ -102,7 +101,7 @@ def _ls(guest: Guest, words: list[str]) -> Done:
         path = normal(word)
         if guest.disk.is_folder(path):
             out += "".join(f"{name}\n" for name in names_in(path, guest.disk))
-        elif guest.disk.look(path):
+        elif guest.disk.entry(path):
             out += f"{word}\n"
         else:
             err += f"ls: cannot access '{word}': No such file or directory\n"
@@ -112,7 +111,7 @@ def _ls(guest: Guest, words: list[str]) -> Done:
 def _test(guest: Guest, words: list[str]) -> Done:
     match words:
         case ["-e" | "-f" | "-s" as kind, path]:
-            entry = guest.disk.look(normal(path))
+            entry = guest.disk.entry(normal(path))
             holds = entry is not None and (kind != "-s" or bool(entry.data))
             return Done(0 if holds and (kind == "-e" or (entry is not None and stat.S_ISREG(entry.mode))) else 1)
         case ["-d", path]:
@@ -159,7 +158,7 @@ _COMMANDS: dict[str, Callable[[Guest, list[str]], Done]] = {
 
 
 # Detached commands of hermesops's channel: here they end within the request that starts them, and what they came to
-# is written down before it is told, so that asking again tells the same.
+# is stored before it is answered, so that a repeated question gets the same answer.
 
 _START, _LOOK, _STOP = (
     shlex.split(script)[2]
@@ -177,12 +176,12 @@ def _script(guest: Guest, script: str, arguments: Sequence[str]) -> Done:
         done = run(guest, arguments[1])
         return Done(out=f"{done.code}\ninline\n{_encoded(done)}")
     if script == _START and len(arguments) > _RUN_FIELDS:
-        if guest.disk.look(f"{folder}/told") is None and guest.disk.look(f"{folder}/claim") is None:
-            guest.disk.put(f"{folder}/told", _outcome(run(guest, arguments[4])))
-        return _told(guest, folder) or Done(out=f"{detached_scripts.REFUSED}\n")
+        if guest.disk.entry(f"{folder}/outcome") is None and guest.disk.entry(f"{folder}/claim") is None:
+            guest.disk.put(f"{folder}/outcome", _outcome(run(guest, arguments[4])))
+        return _outcome_of(guest, folder) or Done(out=f"{detached_scripts.REFUSED}\n")
     if script in {_LOOK, _STOP}:
-        if told := _told(guest, folder):
-            return told if script == _LOOK else Done()
+        if outcome := _outcome_of(guest, folder):
+            return outcome if script == _LOOK else Done()
         guest.disk.put(f"{folder}/claim", Entry(stat.S_IFREG | 0o600, 0, 0, b"look\n"))
         return Done(out=f"{detached_scripts.NEVER} {int(guest.uptime_s)}\n")
     return Done(NOT_FOUND, err="sh: a simulated machine runs no scripts\n")
@@ -196,8 +195,8 @@ def _encoded(done: Done) -> str:
     return "".join(f"{base64.b64encode(stream.encode()).decode()}\n" for stream in (done.out, done.err))
 
 
-def _told(guest: Guest, folder: str) -> Done | None:
-    entry = guest.disk.look(f"{folder}/told")
+def _outcome_of(guest: Guest, folder: str) -> Done | None:
+    entry = guest.disk.entry(f"{folder}/outcome")
     return Done(out=entry.data.decode()) if entry else None
 
 

@@ -8,58 +8,34 @@ import json
 import re
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from hermesops.localcloud.drivers.sim.daemon.http_peer import Request
 from hermesops.localcloud.drivers.sim.daemon.shell import Done, run
-from hermesops.localcloud.drivers.sim.disk import normal
+from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, normal
 from hermesops.localcloud.drivers.sim.guest import Guest
-from hermesops.localcloud.drivers.sim.software import ACCOUNTS
 from hermesops.localcloud.drivers.sim.store import Entry
+from hermesops.localcloud.vendor_daemon.files import path_of
+from hermesops.localcloud.vendor_daemon.http import HttpError
 
 _MAX_RESULTS = 1000
 _NAMES = {uid: name for name, uid in ACCOUNTS.items()}
 
 
-class RefusalError(Exception):
-    """An answer other than 200, in the toolbox's shape."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-
-
-@dataclass(frozen=True)
-class Call:
-    """One request.
-
-    Attributes:
-        path: Without the query.
-    """
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    body: bytes
-
-
-def answer(guest: Guest, call: Call) -> dict[str, Any] | bytes:
+def answer(guest: Guest, call: Request) -> dict[str, Any] | bytes:
     """Answer a request that ends with its answer: JSON, or a file's content.
 
     Raises:
-        RefusalError: It is answered with something else than 200.
+        HttpError: It is answered with something else than 200.
     """
     serve = _CALLS.get((call.method, call.path.rstrip("/")))
     if serve is None:
-        raise RefusalError(HTTPStatus.NOT_FOUND, "no_such_call", f"there is no {call.method} {call.path}")
+        raise HttpError(HTTPStatus.NOT_FOUND, "no_such_call", f"there is no {call.method} {call.path}")
     return serve(guest, call)
 
 
-def health(guest: Guest, _: Call) -> dict[str, Any]:
-    """What the daemon says of its machine."""
+def _health(guest: Guest, _: Request) -> dict[str, Any]:
     return {
         "status": "ok",
         "booted": True,
@@ -70,25 +46,25 @@ def health(guest: Guest, _: Call) -> dict[str, Any]:
     }
 
 
-def _executed(guest: Guest, call: Call) -> dict[str, Any]:
+def _executed(guest: Guest, call: Request) -> dict[str, Any]:
     done = execute(guest, call)
     return {"exit_code": done.code, "stdout": done.out, "stderr": done.err, "duration_ms": 1}
 
 
-def execute(guest: Guest, call: Call) -> Done:
+def execute(guest: Guest, call: Request) -> Done:
     """Run the command of a request, within its limit."""
     body = _object(call.body)
     command, user, limit_s = body.get("command"), body.get("user", "root"), body.get("timeout", 60)
     if not isinstance(command, str) or not command:
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "bad_request", "command is missing")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "command is missing")
     if user not in ACCOUNTS:
-        raise RefusalError(HTTPStatus.NOT_FOUND, "user_not_found", f"there is no user {user}")
+        raise HttpError(HTTPStatus.NOT_FOUND, "user_not_found", f"there is no user {user}")
     if not isinstance(limit_s, (int, float)) or isinstance(limit_s, bool) or limit_s <= 0:
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "bad_request", "timeout must be a positive number of seconds")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "timeout must be a positive number of seconds")
     done = run(guest, command)
     if guest.slept_s > limit_s:
         guest.slept_s = float(limit_s)
-        raise RefusalError(
+        raise HttpError(
             HTTPStatus.REQUEST_TIMEOUT, "timeout", f"the command did not end within {limit_s:g} s and was killed"
         )
     return done
@@ -98,49 +74,43 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body or b"{}")
     except ValueError as error:
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "bad_json", f"the body is not JSON: {error}") from error
+        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_json", f"the body is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "bad_json", "the body must be a JSON object")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_json", "the body must be a JSON object")
     return value
 
 
-def _absolute(given: object) -> str:
-    if not isinstance(given, str) or not given.startswith("/") or "\0" in given:
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "bad_request", "path must be an absolute path")
-    return normal(given)
-
-
-def _path(call: Call) -> str:
-    return _absolute(call.query.get("path"))
+def _path(call: Request) -> str:
+    return normal(str(path_of(call.query.get("path"))))
 
 
 def _mode(given: object, default: int) -> int:
     try:
         return int(str(given), 8) & 0o7777 if given else default
     except ValueError as error:
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "bad_request", "mode must be octal, as 644") from error
+        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "mode must be octal, as 644") from error
 
 
 def _found(guest: Guest, path: str) -> Entry:
-    entry = guest.disk.look(path)
+    entry = guest.disk.entry(path)
     if entry is None:
-        raise RefusalError(HTTPStatus.NOT_FOUND, "not_found", f"{path} does not exist")
+        raise HttpError(HTTPStatus.NOT_FOUND, "not_found", f"{path} does not exist")
     return entry
 
 
 def _file(guest: Guest, path: str) -> Entry:
     entry = _found(guest, path)
     if not stat.S_ISREG(entry.mode):
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "not_a_file", f"{path} is not a regular file")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "not_a_file", f"{path} is not a regular file")
     return entry
 
 
-def _upload(guest: Guest, call: Call) -> dict[str, Any]:
+def _upload(guest: Guest, call: Request) -> dict[str, Any]:
     path = _path(call)
     if guest.disk.is_folder(path):
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "is_directory", f"{path} is a directory")
-    if call.query.get("overwrite", "true") == "false" and guest.disk.look(path):
-        raise RefusalError(HTTPStatus.CONFLICT, "exists", f"{path} exists")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "is_directory", f"{path} is a directory")
+    if call.query.get("overwrite", "true") == "false" and guest.disk.entry(path):
+        raise HttpError(HTTPStatus.CONFLICT, "exists", f"{path} exists")
     guest.disk.put(path, Entry(stat.S_IFREG | _mode(call.query.get("mode"), 0o644), 0, 0, call.body))
     return {"path": path, "size": len(call.body)}
 
@@ -164,17 +134,17 @@ def _kind(entry: Entry) -> str:
     return "dir" if stat.S_ISDIR(entry.mode) else "file"
 
 
-def _exists(guest: Guest, call: Call) -> dict[str, Any]:
+def _exists(guest: Guest, call: Request) -> dict[str, Any]:
     path = _path(call)
-    entry = guest.disk.look(path)
+    entry = guest.disk.entry(path)
     return {"path": path, "exists": entry is not None, "type": _kind(entry) if entry else None}
 
 
-def _listing(guest: Guest, call: Call) -> dict[str, Any]:
+def _listing(guest: Guest, call: Request) -> dict[str, Any]:
     path = _path(call)
     if not guest.disk.is_folder(path):
         _file(guest, path)
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "failed", f"{path}: Not a directory")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "failed", f"{path}: Not a directory")
     depth = int(call.query.get("depth") or 1)
     begin = path.rstrip("/").count("/") + 1
     below = guest.disk.below(path)
@@ -182,13 +152,13 @@ def _listing(guest: Guest, call: Call) -> dict[str, Any]:
     return {"path": path, "entries": entries}
 
 
-def _find(guest: Guest, call: Call) -> dict[str, Any]:
+def _find(guest: Guest, call: Request) -> dict[str, Any]:
     path, include = _path(call), call.query.get("include") or "*"
     _found(guest, path)
     try:
         pattern = re.compile(call.query.get("pattern") or "")
     except re.error as error:
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "bad_request", f"pattern: {error}") from error
+        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", f"pattern: {error}") from error
     files = {name: entry for name, entry in guest.disk.below(path).items() if stat.S_ISREG(entry.mode)}
     matches = [
         {"file": name, "line": number, "content": line}
@@ -202,28 +172,28 @@ def _find(guest: Guest, call: Call) -> dict[str, Any]:
     return {"matches": shown, "truncated": len(matches) > limit, "total": len(shown)}
 
 
-def _folder(guest: Guest, call: Call) -> dict[str, Any]:
+def _folder(guest: Guest, call: Request) -> dict[str, Any]:
     body = {**_object(call.body), **call.query}
-    path = _absolute(body.get("path"))
+    path = normal(str(path_of(body.get("path"))))
     created = not guest.disk.is_folder(path)
     if created:
         guest.disk.put(path, Entry(stat.S_IFDIR | _mode(body.get("mode"), 0o755), 0, 0, b""))
     return {"path": path, "created": created}
 
 
-def _delete(guest: Guest, call: Call) -> dict[str, Any]:
+def _delete(guest: Guest, call: Request) -> dict[str, Any]:
     path = _path(call)
     if path.count("/") == 1:
-        raise RefusalError(HTTPStatus.FORBIDDEN, "protected", f"{path} is protected")
+        raise HttpError(HTTPStatus.FORBIDDEN, "protected", f"{path} is protected")
     _found(guest, path)
     if guest.disk.below(path) and call.query.get("recursive", "false") != "true":
-        raise RefusalError(HTTPStatus.BAD_REQUEST, "not_empty", f"{path} is not empty")
+        raise HttpError(HTTPStatus.BAD_REQUEST, "not_empty", f"{path} is not empty")
     guest.disk.remove(path)
     return {"deleted": True, "path": path}
 
 
-_CALLS: Mapping[tuple[str, str], Callable[[Guest, Call], dict[str, Any] | bytes]] = {
-    ("GET", "/healthz"): health,
+_CALLS: Mapping[tuple[str, str], Callable[[Guest, Request], dict[str, Any] | bytes]] = {
+    ("GET", "/healthz"): _health,
     ("POST", "/toolbox/process/execute"): _executed,
     ("GET", "/toolbox/process/list"): lambda guest, _: {"processes": guest.processes()},
     ("GET", "/toolbox/files"): _listing,

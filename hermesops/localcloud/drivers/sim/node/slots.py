@@ -13,17 +13,17 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, Ailment, ailments_of
+from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, ReleaseFault, release_faults_of
 from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import Entry, Store
 from hermesops.node.errors import NotReadyError, RefusedError
-from hermesops.node.instance.agent.check import Check
 from hermesops.node.layout import UNIT, Layout
+from hermesops.node.ports import Trial, TrialResult
+from hermesops.node.protocol import Check
 from hermesops.node.release.documents.lock import SIMULATED, Blob, Lock
 from hermesops.node.release.documents.signers import Kind
 from hermesops.node.release.slots import disk as real
-from hermesops.node.release.slots.links import schema_of
-from hermesops.node.release.trial.plan import Trial, Tried
+from hermesops.node.release.slots.slot import schema_of
 from hermesops.node.system.as_user import AgentHome
 
 PYTHON = "3.11"
@@ -32,13 +32,7 @@ _MEMORY_OF_SIGNATURES = 4096
 
 
 class SimSlots:
-    """One machine's.
-
-    Args:
-        store: The world's memory.
-        machine_id: Of the machine.
-        disk: Its disk.
-    """
+    """The slots of one machine."""
 
     def __init__(self, store: Store, machine_id: str, disk: Disk) -> None:
         self._store = store
@@ -58,17 +52,17 @@ class SimSlots:
         lacking = []
         for blob in blobs:
             held, came = str(_LAYOUT.blobs / blob.sha256), str(_LAYOUT.blobs / "incoming" / blob.sha256)
-            entry = self._disk.look(came)
+            entry = self._disk.entry(came)
             if entry is not None:
                 self._disk.remove(came)
                 if len(entry.data) == blob.size and hashlib.sha256(entry.data).hexdigest() == blob.sha256:
                     self._put(Path(held), entry.data, 0o600)
-            if self._disk.look(held) is None:
+            if self._disk.entry(held) is None:
                 lacking.append(blob)
         return lacking
 
     def download(self, blob: Blob, url: str, until: float) -> bool:
-        """See ``node.release.slots.disk.download``; a simulated machine reaches nobody."""
+        """See ``node.release.slots.disk.download``; a simulated machine has no network."""
         del blob, url, until
         return False
 
@@ -80,11 +74,11 @@ class SimSlots:
     def install(self, lock: Lock, record: bytes) -> None:
         """See ``node.release.slots.disk.install``."""
         slot = _LAYOUT.releases / lock.id
-        if self._disk.look(str(slot / "release.json")) is not None:
+        if self._disk.entry(str(slot / "release.json")) is not None:
             return
         if lock.origin != SIMULATED:
             raise RefusedError(f"release {lock.id} is for real machines: this one is simulated")
-        unit = self._disk.look(str(_LAYOUT.blobs / lock.unit.sha256))
+        unit = self._disk.entry(str(_LAYOUT.blobs / lock.unit.sha256))
         if unit is None:
             raise NotReadyError(f"the unit of release {lock.id} was not fetched")
         with self._store.change():
@@ -110,7 +104,7 @@ class SimSlots:
 
     def rename(self, source: Path, target: Path) -> bool:
         """See ``node.release.slots.disk.rename``."""
-        entry = self._disk.look(str(source))
+        entry = self._disk.entry(str(source))
         if entry is None:
             return False
         with self._store.change():
@@ -118,25 +112,31 @@ class SimSlots:
             self._disk.put(str(target), entry)
         return True
 
-    def exercise(self, trial: Trial) -> Tried:
-        """See ``node.release.slots.disk.exercise``: finds what is wrong with the release as far as a trial finds it."""
-        has = ailments_of(_variable(trial.new.environment), self._machine_id, trial.new.slot.name)
+    def run_trial(self, trial: Trial) -> TrialResult:
+        """See ``node.release.slots.disk.run_trial``: finds the faults of the release that a trial finds."""
+        has = release_faults_of(_variable(trial.new.environment), self._machine_id, trial.new.slot.name)
         checks = (
-            Check("trial_start", Ailment.TRIAL not in has, "the tried gateway ended" if Ailment.TRIAL in has else ""),
+            Check(
+                "trial_start",
+                ReleaseFault.TRIAL not in has,
+                "the tried gateway ended" if ReleaseFault.TRIAL in has else "",
+            ),
         )
-        if Ailment.MIGRATES in has:
-            return Tried(checks, "copy", "the release before does not start on what this one made of the copy", 0.1)
-        return Tried(checks, seconds=0.1)
+        if ReleaseFault.MIGRATES in has:
+            return TrialResult(
+                checks, "copy", "the release before does not start on what this one made of the copy", 0.1
+            )
+        return TrialResult(checks, seconds=0.1)
 
     def migrate(self, home: AgentHome, slot: Path, unit: str) -> None:
         """See ``node.release.slots.disk.migrate``: only the number of the schema changes."""
         del unit
-        record, config = self._disk.look(str(slot / "release.json")), self._disk.look(str(home.path / "config.yaml"))
+        record, config = self._disk.entry(str(slot / "release.json")), self._disk.entry(str(home.path / "config.yaml"))
         if record is None or config is None:
             raise NotReadyError("the user's configuration cannot be brought to a newer form")
         schema = schema_of(json.loads(record.data))
-        told = re.sub(rb"(?m)^_config_version:.*$", b"", config.data) + f"\n_config_version: {schema}\n".encode()
-        self._disk.put(str(home.path / "config.yaml"), replace(config, data=told))
+        changed = re.sub(rb"(?m)^_config_version:.*$", b"", config.data) + f"\n_config_version: {schema}\n".encode()
+        self._disk.put(str(home.path / "config.yaml"), replace(config, data=changed))
 
     def update_node(self, program: Blob) -> str:
         """See ``node.release.slots.disk.update_node``: hermes-node is here what the computer has."""
@@ -145,28 +145,6 @@ class SimSlots:
 
     def _put(self, path: Path, data: bytes, mode: int) -> None:
         self._disk.put(str(path), Entry(stat.S_IFREG | mode, 0, 0, data))
-
-
-class SimGate:
-    """The ``Gate`` of hermes-node on a simulated machine.
-
-    Args:
-        disk: Its disk.
-    """
-
-    FILE = "/run/simulation/closed"
-    """Exists while nobody but hermes-node reaches the port that is in it; gone with the next boot."""
-
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-
-    def close(self, port: int) -> None:
-        """See ``node.system.firewall.close``."""
-        self._disk.put(self.FILE, Entry(stat.S_IFREG | 0o600, 0, 0, str(port).encode()))
-
-    def open(self) -> None:
-        """See ``node.system.firewall.open``."""
-        self._disk.remove(self.FILE)
 
 
 @lru_cache(maxsize=_MEMORY_OF_SIGNATURES)

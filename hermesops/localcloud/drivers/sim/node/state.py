@@ -1,42 +1,43 @@
-"""The ``State`` of hermes-node on a simulated machine: the same promises as ``node.state.adapter``, over a ``Disk``.
+"""hermes-node's port ``State`` on a simulated machine: the same promises as ``node.state.adapter``, over a ``Disk``.
 
-Copies lie in the world's own memory, in repositories known by their place and opened by their password. A simulated
-agent has no database: its sessions and messages are always none, and its jobs are those of its gateway.
+Copies are in the world's own database, in repositories known by their place and opened by their password; the platform
+reads them there too, as it reads real ones from their repositories. A simulated agent has no database: its sessions and
+messages are always none, and its jobs are those of its gateway.
 """
 
 import hashlib
 import json
+import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
 
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
 from hermesops.localcloud.drivers.sim.disk import Disk
-from hermesops.localcloud.drivers.sim.store import Entry, Store
+from hermesops.localcloud.drivers.sim.store import FILE, Entry, Store
 from hermesops.node.errors import RefusedError
 from hermesops.node.layout import DRAIN_MARKER
 from hermesops.node.state import export as rows
 from hermesops.node.state.adapter import Copied
 from hermesops.node.state.contents import OURS
 from hermesops.node.state.digest import Digest, is_document, is_hashed
-from hermesops.node.state.repository import Repository
 from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access
+from hermesops.node.system.restic import Repository
 
 _JOBS = "cron/jobs.json"
 
 
-class SimState:
-    """One machine's.
+_PATIENCE_S = 30.0
+"""For the world, which writes too."""
 
-    Args:
-        store: The world's memory.
-        owner: Id of the machine.
-        disk: Its disk.
-        gateway: Its gateway.
-    """
+
+class SimState:
+    """The state of one machine, whose id is ``owner``."""
 
     def __init__(self, store: Store, owner: str, disk: Disk, gateway: Gateway) -> None:
         self._store = store
@@ -44,7 +45,7 @@ class SimState:
         self._disk = disk
         self._gateway = gateway
 
-    def look(self, home: AgentHome) -> tuple[dict[str, Any], int]:
+    def observe(self, home: AgentHome) -> tuple[dict[str, Any], int]:
         """See ``node.state.adapter.look``."""
         found = dict(self._content(home))
         used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
@@ -84,7 +85,7 @@ class SimState:
     def switch(self, home: AgentHome) -> None:
         """See ``node.state.adapter.switch``; here it is one step."""
         ready = self._ours(home, "ready")
-        if self._disk.look(ready) is None:
+        if self._disk.entry(ready) is None:
             return
         with self._store.change():
             before, coming = dict(self._content(home)), self._disk.below(ready)
@@ -110,16 +111,16 @@ class SimState:
     def keep(self, home: AgentHome, name: str) -> None:
         """See ``node.state.adapter.keep``: a simulated agent has no databases."""
 
-    def weigh(self, home: AgentHome, name: str) -> RestoreResult:
-        """See ``node.state.adapter.weigh``."""
+    def preview(self, home: AgentHome, name: str) -> RestoreResult:
+        """See ``node.state.adapter.preview``."""
         del home, name
         return RestoreResult()
 
     def restore(self, home: AgentHome, name: str) -> RestoreResult:
-        """See ``node.state.adapter.put_back``."""
-        return self.weigh(home, name)
+        """See ``node.state.adapter.restore``."""
+        return self.preview(home, name)
 
-    def outdated(self, home: AgentHome, *, older_than_s: float) -> int:
+    def prune(self, home: AgentHome, *, older_than_s: float) -> int:
         """See ``node.state.adapter.outdated``."""
         del home, older_than_s
         return 0
@@ -131,7 +132,7 @@ class SimState:
         )
 
     def _content(self, home: AgentHome) -> Iterator[tuple[str, Entry]]:
-        """What belongs to a copy, by name below the home."""
+        """The files that belong to a copy, by name below the home."""
         begin = f"{home.path}/"
         ours = OURS.decode()
         for path, entry in self._disk.below(str(home.path)).items():
@@ -156,11 +157,28 @@ def _lock(repository: Repository) -> str:
 
 
 def digest_of(found: Mapping[str, Entry]) -> dict[str, Any]:
-    """What files amount to, by their names below the home."""
+    """The digest of files, by their names below the home."""
     digest = Digest()
     for name, entry in found.items():
         if is_document(name.encode()):
             digest.document(name.encode(), entry.data)
         elif is_hashed(name.encode()):
             digest.file(name.encode(), hashlib.sha256(entry.data).hexdigest())
-    return digest.told()
+    return digest.result()
+
+
+def digest_of_copy(world: Path, snapshot: str) -> dict[str, Any] | None:
+    """The digest of a copy in a world, computed from its files; ``None`` when there is no such copy."""
+    with sqlite3.connect(f"file:{world / FILE}?mode=ro", uri=True) as db:
+        if db.execute("SELECT 1 FROM copies WHERE id = ?", (snapshot,)).fetchone() is None:
+            return None
+        rows = db.execute("SELECT path, mode, uid, gid, data FROM files WHERE owner = ?", (snapshot,)).fetchall()
+    return digest_of({path.removeprefix("/"): Entry(*rest) for path, *rest in rows})
+
+
+def drop_copies(world: Path, snapshots: Sequence[str]) -> None:
+    """Take copies out of a world; those that are not there are gone already."""
+    with closing(sqlite3.connect(world / FILE, timeout=_PATIENCE_S)) as db, db:
+        for snapshot in snapshots:
+            db.execute("DELETE FROM copies WHERE id = ?", (snapshot,))
+            db.execute("DELETE FROM files WHERE owner = ?", (snapshot,))

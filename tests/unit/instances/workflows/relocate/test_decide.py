@@ -9,15 +9,15 @@ from hermesops.errors import UnavailableError
 from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.steps.new_machine import NextMachineState
 from hermesops.instances.workflows.relocate.decide import CutOver, Prepare, RelocationState, decide
-from hermesops.instances.workflows.relocate.request import RelocationRequest
 from hermesops.instances.workflows.relocate.workflow import Relocate
-from hermesops.instances.workflows.suspend import Keep, Suspend
+from hermesops.instances.workflows.suspend import Suspend
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
+from hermesops.operations.kinds import Keep, RelocateIntent
 from tests.support.fleets import pooled
 from tests.support.instances import ADA, READY
 from tests.support.small_world import AT, MEMORY, NOTHING, SmallReleases, SmallWorld
@@ -26,7 +26,15 @@ from tests.support.walks import walk
 NEXT = MachineId("next")
 OURS = NodeState(ADA.id, 1, "digest", "image", fenced=True)
 COPIED = Backup("copied", ADA.id, AT, "before move 1", 1, 1, MEMORY)
-MOVE = RelocationRequest("before move 1", ADA.machine_name, CellName("cell2"), "hel1", Plan.HEAVY, "basic", None)
+MOVE = RelocateIntent(
+    user="ada",
+    reason="asked",
+    origin=ADA.machine_name,
+    cell=CellName("cell2"),
+    region="hel1",
+    plan=Plan.HEAVY,
+    server_type="basic",
+)
 WHOLE = [
     "OrderNext",
     "GrowCell",
@@ -43,10 +51,17 @@ WHOLE = [
 ]
 
 
-def relocate(world: SmallWorld, request: RelocationRequest = MOVE, kept: frozenset[str] = frozenset()) -> Relocate:
+def relocate(world: SmallWorld, request: RelocateIntent = MOVE, kept: frozenset[str] = frozenset()) -> Relocate:
     releases = SmallReleases(world, kept)
     return Relocate(
-        world.instance.id, request, registry=world, world=world, backups=world, cells=world, releases=releases
+        world.instance.id,
+        request,
+        why="before move 1",
+        registry=world,
+        client=world.client,
+        backups=world,
+        cells=world,
+        releases=releases,
     )
 
 
@@ -198,7 +213,7 @@ def test_the_next_machine_is_fenced_and_outranks_the_old_one_before_the_agent_is
 ) -> None:
     ordered = NextMachineState(pooled(0, machine_id=NEXT), MachineState(NEXT, MachineStatus.READY), there, MEMORY)
     seen = RelocationState(Observation(ADA, READY, OURS), next=ordered, backup=COPIED, source=COPIED)
-    assert decide(seen, MOVE.as_decided, payload_digest="") == step
+    assert decide(seen, MOVE, payload_digest="") == step
 
 
 async def test_what_is_on_a_living_machine_is_copied_before_a_backup_takes_its_place() -> None:
@@ -215,7 +230,13 @@ async def test_an_agent_whose_machine_was_given_back_wakes_on_another() -> None:
     world = SmallWorld.lively()
     await walk(
         lambda: Suspend(
-            ADA.id, why="before suspend 1", keep=Keep.REMOVED, registry=world, world=world, copies=world, cells=world
+            ADA.id,
+            why="before suspend 1",
+            keep=Keep.REMOVED,
+            registry=world,
+            client=world.client,
+            backups=world,
+            cells=world,
         )
     )
     request = replace(MOVE, snapshot=world.kept_backups[0].id)
@@ -249,4 +270,4 @@ async def test_a_machine_of_somebody_else_is_left_alone() -> None:
 
 def test_a_wish_survives_the_row_it_is_kept_in() -> None:
     for request in (MOVE, replace(MOVE, only_plan=Plan.HEAVY, snapshot="s", keeps_former=True)):
-        assert RelocationRequest.from_intent(json.loads(json.dumps(request.to_intent())), why=request.why) == request
+        assert RelocateIntent.from_json(json.loads(json.dumps(request.to_json()))) == request

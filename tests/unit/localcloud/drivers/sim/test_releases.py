@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hermesops.localcloud.drivers.sim.agent.release_faults import Ailment, ailments_of
+from hermesops.localcloud.drivers.sim.agent.release_faults import ReleaseFault, release_faults_of
+from hermesops.localcloud.drivers.sim.disk import PORT
 from hermesops.localcloud.drivers.sim.guest import Guest
-from hermesops.localcloud.drivers.sim.software import PORT
 from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
 from hermesops.node.protocol import Identity, Payload, Secrets
 from hermesops.node.release.documents.handout import Handout, Signed
@@ -213,9 +213,11 @@ def test_faults_that_show_later_are_in_the_figures(box: Box, releases: SignedRel
 
 
 def test_so_many_machines_have_a_fault_and_always_the_same() -> None:
-    hit = [number for number in range(1000) if ailments_of("start:0.3", f"m-{number}", "r1")]
+    hit = [number for number in range(1000) if release_faults_of("start:0.3", f"m-{number}", "r1")]
     assert 250 < len(hit) < 350
     assert hit == [
-        number for number in range(1000) if ailments_of("start:0.3,slow:1", f"m-{number}", "r1").keys() > {Ailment.SLOW}
+        number
+        for number in range(1000)
+        if release_faults_of("start:0.3,slow:1", f"m-{number}", "r1").keys() > {ReleaseFault.SLOW}
     ]
-    assert hit != [number for number in range(1000) if ailments_of("start:0.3", f"m-{number}", "r2")]
+    assert hit != [number for number in range(1000) if release_faults_of("start:0.3", f"m-{number}", "r2")]

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from hermesops.node.instance.agent import api
-from hermesops.node.instance.agent.api import Answer, ask
+from hermesops.node.instance.agent.api import Answer, ask, says_ok
 
 _OK = b"HTTP/1.1 200 OK\r\n"
 _TIMEOUT_S = 0.2
@@ -95,3 +95,20 @@ def test_of_a_list_only_its_objects_are_believed() -> None:
     assert Answer(200, {"jobs": [{"id": 1}, None, "x", [1]]}).objects("jobs") == [{"id": 1}]
     others: list[object] = [{}, {"jobs": {}}, [], None, "jobs"]
     assert [Answer(200, body).objects("jobs") for body in others] == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("body", "is_ok"),
+    [
+        ({"status": "ok"}, True),
+        ({"status": "ok", "readiness": {"checks": {"model": {"status": "ok"}}}}, True),
+        ({"status": "degraded", "readiness": {"checks": {}}}, False),
+        ({"status": "ok", "readiness": []}, False),
+        ({"status": "ok", "readiness": {"checks": "all"}}, False),
+        ({"status": "ok", "readiness": {"checks": {"database": [1]}}}, False),
+        (["ok"], False),
+        ("ok", False),
+    ],
+)
+def test_health_counts_in_the_shape_that_agents_give_it(body: object, is_ok: bool) -> None:  # noqa: FBT001 - a case
+    assert says_ok(body) is is_ok

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.node.errors import BadRequestError
-from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels, canonical, parsed, release_id
+from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels, canonical, release_id
+from hermesops.node.untrusted.strict_json import object_in
 
 WHEEL = Blob("aiohttp-3.14.1-cp311-cp311-manylinux_2_28_x86_64.whl", "a" * 64, 5)
 AGENT = Blob("hermes_agent-0.19.0-py3-none-any.whl", "b" * 64, 6)
@@ -139,5 +140,5 @@ def test_what_can_be_no_release(text: str) -> None:
 
 def test_what_is_longer_than_a_lock_is_not_parsed() -> None:
     with pytest.raises(BadRequestError, match="3 bytes, more than 2"):
-        parsed(b"{} ", "lock", 2)
-    assert parsed(b"{}", "lock", 2) == {}
+        object_in(b"{} ", "lock", largest=2)
+    assert object_in(b"{}", "lock", largest=2) == {}

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from hermesops.localcloud.drivers.sim.disk import HOME, UID
 from hermesops.localcloud.drivers.sim.guest import Guest
-from hermesops.localcloud.drivers.sim.software import HOME, UID
 from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
-from hermesops.node.protocol import Identity, Payload, Secrets, Settings
+from hermesops.node.instance.settings import Settings
+from hermesops.node.protocol import Identity, Payload, Secrets
 
 _PAYLOAD = "/run/hermes-node/payload.json"
 

@@ -1,0 +1,90 @@
+"""Opens operations of instances, under the instance's lease and past the eligibility check."""
+
+from collections.abc import AsyncGenerator, Callable
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TypeVar
+
+from hermesops.instances import refusals
+from hermesops.instances.eligibility import refuse_ineligible
+from hermesops.model.ids import instance_subject
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation, OperationKind
+from hermesops.operations.kinds import InstanceIntent
+from hermesops.registry import Registry
+
+WantedT = TypeVar("WantedT", bound=InstanceIntent)
+
+
+class OperationOpener:
+    """Opens operations of instances.
+
+    Args:
+        registry: The registry.
+        hold_lease: Holds the lease of a subject, or refuses at once.
+    """
+
+    def __init__(self, registry: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[object]]) -> None:
+        self._registry = registry
+        self._hold_lease = hold_lease
+
+    @asynccontextmanager
+    async def eligible(
+        self,
+        user_text: str,
+        wanted: type[InstanceIntent],
+        *,
+        cancels: AbstractSet[OperationKind] = frozenset(),
+        while_running: bool = False,
+    ) -> AsyncGenerator[Instance, None]:
+        """An instance that may have such an operation, with its lease held: refused means that nothing was changed.
+
+        Args:
+            user_text: Whose, as typed.
+            wanted: What is to be opened.
+            cancels: As in ``refuse_ineligible``.
+            while_running: As there.
+
+        Raises:
+            LeaseHeldError: Somebody works on the instance.
+            RefusedError: It may not have such an operation now.
+        """
+        async with self._hold_lease(instance_subject(self._registry.instances.find(user_text).id)):
+            instance = self._registry.instances.find(user_text)
+            unfinished = self.unfinished(instance)
+            refuse_ineligible(wanted, instance, unfinished, cancels=cancels, while_running=while_running)
+            yield instance
+
+    def unfinished(self, instance: Instance, *kinds: OperationKind) -> list[Operation]:
+        """Its operations that have not ended, of these kinds or of all."""
+        found = self._registry.operations.list(unfinished=True, instance_id=instance.id)
+        return [one for one in found if not kinds or one.kind in kinds]
+
+    def open(
+        self, instance: Instance, wanted: WantedT, is_the_same: Callable[[WantedT], bool] | None = None
+    ) -> Operation:
+        """Write an operation's row, or find the unfinished one of that kind; within ``eligible``.
+
+        Args:
+            instance: Whose.
+            wanted: What it is to do.
+            is_the_same: Whether an unfinished one asks for the same; ``None`` where any of that kind will do.
+
+        Raises:
+            RefusedError: An unfinished one of that kind asks for something else.
+        """
+        for operation in self.unfinished(instance, wanted.kind) if is_the_same else ():
+            if is_the_same and not is_the_same(type(wanted).of(operation)):
+                raise refusals.operation_unfinished(instance, operation)
+        subject, intent = instance_subject(instance.id), wanted.to_json()
+        return self._registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
+
+    async def open_eligible(self, instance: Instance, wanted: InstanceIntent) -> Operation:
+        """Open an operation of which nothing else has to be asked, or find the unfinished one.
+
+        Raises:
+            LeaseHeldError: Somebody works on the instance.
+            RefusedError: It may not have such an operation now.
+        """
+        async with self.eligible(instance.id, type(wanted)) as found:
+            return self.open(found, wanted)

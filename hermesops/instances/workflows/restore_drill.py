@@ -1,0 +1,287 @@
+"""Restore one instance's newest backup onto a machine of its own, compare, and destroy the machine.
+
+The machine never becomes the instance's: it is handed no payload, so no key, no messenger's token and no setting of
+its user, and its gateway is fenced before anything is put there. What a user's state touched never goes back to a pool.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import assert_never
+
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.instances.observation import MachineState, NodeState
+from hermesops.instances.ports import Backups, Cells
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.backup import Backup
+from hermesops.model.ids import MachineId, MachineName
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Done, Operation, Refused
+from hermesops.model.spare import Purpose, Spare
+from hermesops.operations.kinds import DrillIntent
+from hermesops.registry import Registry
+
+
+@dataclass(frozen=True)
+class TakeMachine:
+    """Take a machine out of a warm pool, or order one where none is ready."""
+
+
+@dataclass(frozen=True)
+class GrowCell:
+    """Run the stack of the machine's cell: it makes the machine, or finds it by name."""
+
+
+@dataclass(frozen=True)
+class RecordMachine:
+    """Write the vendor's id of the machine into its row."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class AwaitMachine:
+    """Start the machine where it stands still, and wait until hermes-node on it answers."""
+
+    machine_id: MachineId
+    stopped: bool = False
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Stop the machine's gateway for good, reboots included."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class Prove:
+    """Put the backup on the machine, compare, and write down what came of it."""
+
+    machine_id: MachineId
+
+
+@dataclass(frozen=True)
+class MarkForDeletion:
+    """Give the machine up."""
+
+    name: MachineName
+
+
+@dataclass(frozen=True)
+class ShrinkCell:
+    """Run the stack of the machine's cell without it."""
+
+    name: MachineName
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Remove the row of the machine, which is gone."""
+
+    name: MachineName
+
+
+Step = TakeMachine | GrowCell | RecordMachine | AwaitMachine | Fence | Prove | MarkForDeletion | ShrinkCell | Forget
+
+
+@dataclass(frozen=True)
+class DrillState:
+    """What a drill observes.
+
+    Attributes:
+        backup: What is restored; ``None`` when its row is gone.
+        spare: The machine that is lent to the drill; ``None`` before and after.
+        in_stack: Whether its cell's state holds it.
+        is_over: Whether the backup was checked since the drill began.
+        seconds: From taking the machine to that; ``None`` before.
+    """
+
+    instance: Instance
+    backup: Backup | None
+    spare: Spare | None = None
+    machine: MachineState | None = None
+    node: NodeState | None = None
+    in_stack: bool = False
+    is_over: bool = False
+    seconds: float | None = None
+
+
+def decide(seen: DrillState) -> Step | Done | Refused:
+    """The next step."""
+    spare = seen.spare
+    has_ended = seen.instance.status is InstanceStatus.TERMINATED
+    if spare is not None and (seen.is_over or has_ended or seen.backup is None or not spare.wanted):
+        return _end(seen, spare)
+    if seen.backup is None or has_ended:
+        return Refused(RefusedError(f"the backup of {seen.instance.title} that was to be restored is kept no more"))
+    if seen.is_over:
+        return _outcome(seen.instance, seen.backup, seen.seconds or 0.0)
+    return TakeMachine() if spare is None else _on_machine(seen, spare)
+
+
+def _end(seen: DrillState, spare: Spare) -> Step:
+    if spare.wanted:
+        return MarkForDeletion(spare.name)
+    if seen.in_stack or (seen.machine is not None and seen.machine.status is not MachineStatus.DELETED):
+        return ShrinkCell(spare.name)
+    return Forget(spare.name)
+
+
+def _on_machine(seen: DrillState, spare: Spare) -> Step | Refused:
+    machine, node = seen.machine, seen.node
+    if machine is None or machine.status is MachineStatus.DELETED or not seen.in_stack:
+        # A run that was killed may have made it and not written it down; what no stack holds, no run destroys.
+        return GrowCell()
+    if spare.machine_id != machine.id:
+        return RecordMachine(machine.id)
+    if machine.status is MachineStatus.ERROR:
+        return MarkForDeletion(spare.name)  # another one is taken then
+    if machine.status is not MachineStatus.READY or node is None:
+        return AwaitMachine(machine.id, stopped=machine.status is MachineStatus.STOPPED)
+    if node.instance_id is not None:
+        # Somebody made it theirs: nothing is put there, and nothing of it is destroyed unseen.
+        return Refused(
+            UnavailableError(
+                f"machine {spare.name} was lent to a drill and says that it is instance {node.instance_id}'s",
+                hint="touch neither before a person has looked: hermesops fleet drift --deep",
+            )
+        )
+    return Prove(machine.id) if node.fenced else Fence(machine.id)
+
+
+def _outcome(instance: Instance, backup: Backup, seconds: float) -> Done | Refused:
+    if not backup.is_proved:
+        return Refused(
+            RefusedError(
+                f"backup {backup.id[:8]} of {instance.title} does not restore to what was copied: {backup.checked}",
+                hint=f"runbooks/backup-does-not-restore.md; hermesops backup create {instance.title} makes another",
+            )
+        )
+    return Done(
+        f"backup {backup.id[:8]} of {instance.title} was restored onto a machine and is what was copied, "
+        f"{backup.state}; {seconds:.1f} s from taking the machine to the proof"
+    )
+
+
+_WORDS: Mapping[type, str] = {
+    TakeMachine: "taking a machine for the restore drill of {user}",
+    GrowCell: "making machine {machine}",
+    RecordMachine: "recording machine {machine}",
+    AwaitMachine: "waiting for machine {machine}",
+    Fence: "stopping the gateway of machine {machine}",
+    Prove: "restoring backup {backup} onto machine {machine}, to compare",
+    MarkForDeletion: "giving machine {machine} up",
+    ShrinkCell: "destroying machine {machine}",
+    Forget: "forgetting machine {machine}",
+}
+
+
+def describe(step: Step, seen: DrillState) -> str:
+    """The step in a few words."""
+    machine = seen.spare.name if seen.spare else ""
+    backup = seen.backup.id[:8] if seen.backup else ""
+    return _WORDS[type(step)].format(user=seen.instance.title, machine=machine, backup=backup)
+
+
+@dataclass
+class Drill:
+    """The work of one drill, for the operations' loop.
+
+    Attributes:
+        operation: Its row; says whose backup and which.
+        take: Lends a machine to the drill of an instance: out of a pool, or ordered anew.
+    """
+
+    operation: Operation
+    registry: Registry
+    client: PowerControl
+    backups: Backups
+    cells: Cells
+    take: Callable[[Instance], Awaitable[object]]
+
+    @cached_property
+    def _intent(self) -> DrillIntent:
+        return DrillIntent.of(self.operation)
+
+    @property
+    def _why(self) -> str:
+        return f"drill {self.operation.id}"
+
+    async def observe(self) -> DrillState:
+        """Look at the rows, and at the machine that is lent."""
+        of, registry = self._intent.instance, self.registry
+        backup = next((one for one in registry.backups.list(of) if one.id == self._intent.snapshot), None)
+        spare = next(iter(registry.spares.list(purpose=Purpose.DRILL, instance_id=of)), None)
+        machine = await self.client.machine_named(spare.name, spare.machine_id) if spare else None
+        checked_at = backup.checked_at if backup else None
+        began_at = next((step.at for step in registry.operations.steps(self.operation.id)), None)
+        is_over = checked_at is not None and checked_at >= self.operation.created_at
+        return DrillState(
+            registry.instances.get(of),
+            backup,
+            spare,
+            machine,
+            await self.client.node(machine.id) if machine and machine.is_up else None,
+            in_stack=spare is not None and await self.cells.holds(spare.cell, spare.name),
+            is_over=is_over,
+            seconds=(checked_at - began_at).total_seconds() if is_over and checked_at and began_at else None,
+        )
+
+    def decide(self, seen: DrillState) -> Step | Done | Refused:
+        """The next step for what was seen."""
+        return decide(seen)
+
+    def describe(self, step: Step, seen: DrillState) -> str:
+        """The step in a few words."""
+        return describe(step, seen)
+
+    async def do(self, step: Step, seen: DrillState) -> None:
+        """Do one step; harmless when it was done before."""
+        match step:
+            case TakeMachine():
+                await self.take(seen.instance)
+            case MarkForDeletion(name=name):
+                self.registry.spares.retire(name, why=self._why)
+            case ShrinkCell() | GrowCell():
+                await self._apply_cell(seen)
+            case Forget(name=name):
+                self.registry.spares.forget(name, why=self._why)
+            case RecordMachine() | AwaitMachine() | Fence() | Prove():
+                await self._on_machine(step, seen)
+            case _ as never:
+                assert_never(never)
+
+    async def _apply_cell(self, seen: DrillState) -> None:
+        """Run the cell's stack, as long as its state and the machine's row differ."""
+        if (spare := seen.spare) is None:
+            return
+
+        async def differs() -> bool:
+            return await self.cells.holds(spare.cell, spare.name) != spare.wanted
+
+        await self.cells.apply(spare.cell, still_wanted=differs)
+
+    async def _on_machine(self, step: RecordMachine | AwaitMachine | Fence | Prove, seen: DrillState) -> None:
+        if (spare := seen.spare) is None:
+            raise ValueError(f"{step} without a machine")
+        match step:
+            case RecordMachine(machine_id=machine_id):
+                self.registry.spares.set_machine(spare.name, machine_id, why=self._why)
+            case AwaitMachine(machine_id=machine_id, stopped=stopped):
+                if stopped:
+                    await self.client.start_machine(machine_id)
+                await self.client.await_named(spare.name, machine_id)
+            case Fence(machine_id=machine_id):
+                await self.client.silence(machine_id)
+            case Prove(machine_id=machine_id) if seen.backup is not None:
+                await self._prove(seen.instance, machine_id, seen.backup, spare.name)
+
+    async def _prove(self, instance: Instance, machine_id: MachineId, backup: Backup, name: MachineName) -> None:
+        problem = ""
+        try:
+            await self.backups.restore(instance, machine_id, backup)
+        except (BrokenInvariantError, RefusedError) as error:
+            problem = error.message
+        self.registry.backups.record_check(backup.id, problem, where=f"{self._why} on {name}")

@@ -1,1 +1,0 @@
-"""Webhooks: their handlers, what they carry, how they are delivered."""

@@ -1,0 +1,113 @@
+"""The files of a world: where they are, which base it has, and how keys and ``world.json`` are written.
+
+Keys are never kept in memory: each call reads or writes.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hermesops.errors import BrokenInvariantError
+
+
+class WorldFiles:
+    """The files of one world; everything else in its folder is the driver's.
+
+    Attributes:
+        world: Where the running world is reachable; absent while it is down.
+        api_key: The vendor's API key.
+        model_key: Signs instances' tokens of the model router.
+        database: The server's memory.
+        base: Names the base of the world's machines and images, once it has been up.
+        lock: Held by the server; contains its process id.
+        log: The server's output.
+        object_store: Folder of the object store's data and log.
+        object_store_key: The object store's root credential, in the format of AWS's programs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.world = folder / "world.json"
+        self.api_key = folder / "api.key"
+        self.model_key = folder / "model.key"
+        self.database = folder / "world.db"
+        self.base = folder / "base"
+        self.lock = folder / "server.lock"
+        self.log = folder / "server.log"
+        self.object_store = folder / "object-store"
+        self.object_store_key = folder / "object-store.key"
+
+
+SIMULATED = "simulated"
+"""Takes the place of a base's name in a world of simulated machines."""
+
+
+def base_of(folder: Path) -> str:
+    """The base of a world's machines; empty when it has never been up."""
+    try:
+        return WorldFiles(folder).base.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def is_simulated(folder: Path) -> bool:
+    """Whether a world's machines are simulated."""
+    return base_of(folder) == SIMULATED
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file at once, mode 0600 from its first byte; a reader sees the old or the new content."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def key_of(path: Path, prefix: str) -> str:
+    """The key in a file; made, with 256 random bits, when there is none.
+
+    Args:
+        path: The key's file.
+        prefix: What a new key begins with, so that people and scanners recognise it.
+    """
+    try:
+        key = path.read_text().strip()
+    except FileNotFoundError:
+        key = ""
+    if not key:
+        key = prefix + secrets.token_urlsafe(32)
+        write_private(path, key.encode() + b"\n")
+    return key
+
+
+def read_object(path: Path, *, hint: str = "hermesops local up writes it anew") -> dict[str, Any] | None:
+    """A JSON object from a file; ``None`` when there is no such file. ``hint`` says what to do when it is damaged.
+
+    Raises:
+        BrokenInvariantError: It holds something else.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise BrokenInvariantError(f"{path} is damaged: {error}", hint=hint) from error
+    if not isinstance(value, dict):
+        raise BrokenInvariantError(f"{path} is damaged: it is not a JSON object", hint=hint)
+    return value
+
+
+def write_object(path: Path, value: Mapping[str, object]) -> None:
+    """Replace a file by a JSON object."""
+    write_private(path, json.dumps(value, indent=2).encode() + b"\n")

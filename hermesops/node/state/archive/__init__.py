@@ -1,1 +1,0 @@
-"""An agent's state as one stream, written and read."""

@@ -1,1 +1,0 @@
-"""A user's data volume on the computer: its size, its encryption, its file system."""

@@ -1,0 +1,39 @@
+"""The socket of the platform's service in a local world: a connection starts it, and again after it has ended."""
+
+import asyncio
+import os
+import sys
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.world.platform_socket import Service, opened
+
+_SERVICE = """
+import os, socket, sys
+listener = socket.socket(fileno=int(sys.argv[sys.argv.index("--socket") + 1]))
+listener.setblocking(True)
+connection, _ = listener.accept()
+connection.sendall(str(os.getpid()).encode())
+"""
+HOST = IPv4Address("127.0.0.1")
+
+
+async def connect(url: str) -> int:
+    host, _, port = url.removeprefix("https://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    told = await reader.read()
+    writer.close()
+    return int(told)
+
+
+async def test_the_service_is_started_by_a_connection_and_again_after_it_has_ended(tmp_path: Path) -> None:
+    store, started = Store(tmp_path / "world.db"), tmp_path / "started"
+    script = f"open({str(started)!r}, 'a').write('x')\n{_SERVICE}"
+    async with opened(Service((sys.executable, "-c", script), {"PATH": os.defpath}), store, HOST, 0) as url:
+        assert not started.exists()
+        assert len({await connect(url), await connect(url)}) == len("xx")
+        assert started.read_text() == "xx"
+    async with opened(Service((sys.executable, "-c", script), {"PATH": os.defpath}), store, HOST, 0) as again:
+        assert again == url
+    store.close()
