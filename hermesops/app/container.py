@@ -115,16 +115,18 @@ class Container:
     @cached_property
     def engine(self) -> "Engine":
         """What runs Pulumi programs."""
-        from hermesops.engine import make_engine
+        from hermesops.engine import EngineConfig, make_engine
 
         settings = self.env.settings
         return make_engine(
             settings.pulumi_engine,
+            EngineConfig(
+                backend=self.pulumi_backend,
+                passphrase=self._passphrase,
+                environment=self._plugin_environment(),
+                token_of=self._token_of,
+            ),
             production=self.env.is_production,
-            backend=self.pulumi_backend,
-            passphrase=self._passphrase,
-            plugin_environment=self._plugin_environment(),
-            token_of=self._token_of,
         )
 
     def _plugin_environment(self) -> dict[str, str]:

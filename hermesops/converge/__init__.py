@@ -2,6 +2,6 @@
 
 from hermesops.converge.inventory import Host, hosts_of
 from hermesops.converge.playbook import Access, Converger
-from hermesops.converge.result import Converged, HostResult, TaskFailure
+from hermesops.converge.results import Converged, HostResult, TaskFailure
 
 __all__ = ["Access", "Converged", "Converger", "Host", "HostResult", "TaskFailure", "hosts_of"]

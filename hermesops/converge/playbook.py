@@ -2,10 +2,13 @@
 
 import asyncio
 import os
+import shutil
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +17,13 @@ import structlog
 import yaml
 
 from hermesops import child_environment
-from hermesops.converge.events import EventFold
 from hermesops.converge.inventory import Host, inventory_of
-from hermesops.converge.result import Converged
-from hermesops.converge.workplace import private_folder
+from hermesops.converge.results import Converged, EventFold
 from hermesops.errors import BrokenInvariantError, UnknownOutcomeError, UsageError
 
+_FOLDER_PREFIX = "hermesops-converge-"
 _OUTPUT_LINES = 40
-_LOOK_S = 1
+_STOP_CHECK_S = 1
 """Seconds after which ansible-runner notices that it should stop."""
 
 _log = structlog.get_logger(__name__)
@@ -100,7 +102,10 @@ class Converger:
                 hint="repeat the same command: what is done already is left alone",
             )
         if not fold.finished:
-            raise BrokenInvariantError(f"ansible-playbook ended without a result ({status}): {_last_words(output)}")
+            said = " ".join(output.split())[-600:]
+            raise BrokenInvariantError(
+                f"ansible-playbook ended without a result ({status}): {said or 'it said nothing'}"
+            )
         return Converged(path.stem, fold.results(), seconds, output)
 
     async def apply(
@@ -149,7 +154,7 @@ class Converger:
                 "PATH": os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path()]),
                 "PYTHONUNBUFFERED": "1",
             },
-            "settings": {"pexpect_timeout": _LOOK_S},
+            "settings": {"pexpect_timeout": _STOP_CHECK_S},
             "timeout": int(timeout_s) or 1,
             "quiet": True,
         }
@@ -184,7 +189,9 @@ class _Run:
         runner = ansible_runner.interface.init_runner(
             **self._arguments, event_handler=take, cancel_callback=self._stop.is_set
         )
-        runner.config.env = _without_ours(runner.config.env, self._arguments["envvars"])
+        # ansible-runner starts from all variables of this process; only what it sets by itself is kept.
+        # Source: ansible-runner 2.4, ``prepare_env`` and ``prepare_command`` in ``config/_base.py``.
+        runner.config.env = {**child_environment.not_ours(runner.config.env), **self._arguments["envvars"]}
         runner.run()
         return str(runner.status)
 
@@ -195,14 +202,6 @@ class _Run:
             for file in sorted(self._folder.glob(f"artifacts/*/{name}")):
                 text += file.read_text(errors="replace")
         return "\n".join(line for line in text.splitlines()[-_OUTPUT_LINES:] if line.strip())
-
-
-def _without_ours(environment: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """What we gave ansible-runner and what it sets by itself: it starts from all variables of this process.
-
-    Source: ansible-runner 2.4, ``prepare_env`` and ``prepare_command`` in ``config/_base.py``.
-    """
-    return {**child_environment.not_ours(environment), **given}
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - YAML has no narrower type
@@ -216,5 +215,21 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - YAML has no narrower type
     return str(value)
 
 
-def _last_words(output: str) -> str:
-    return " ".join(output.split())[-600:] or "it said nothing"
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder of mode 0700, removed at the end, or, after a ``kill -9`` of this process, by the next run."""
+    _sweep(Path(tempfile.gettempdir()))
+    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(temporary: Path) -> None:
+    """Remove what processes of this user's left that are no more: it may hold secrets."""
+    for folder in temporary.glob(f"{_FOLDER_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
+        # Not exists() alone: a folder of a foreign name or user stays.
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.lstat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)

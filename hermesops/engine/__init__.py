@@ -1,8 +1,9 @@
 """Runs a Pulumi program against a stack: through the pulumi CLI, or by itself where there is none.
 
-It knows nothing of machines, users or the vendor; what it manages is the provider plugin's business.
+It knows nothing of machines, users or the vendor; the provider plugin knows what it manages.
 """
 
 from hermesops.engine.choose import make_engine
+from hermesops.engine.options import EngineConfig
 
-__all__ = ["make_engine"]
+__all__ = ["EngineConfig", "make_engine"]

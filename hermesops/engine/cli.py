@@ -5,28 +5,39 @@ The program runs in this process; the CLI does the rest. Its events are translat
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hermesops.engine.cli_events import CliEvents, changes_of, done_by, error_of
 from hermesops.engine.cli_workspace import Workspace
-from hermesops.engine.embedded.run.destroy_guard import refusal
-from hermesops.engine.embedded.state.file_backend import FileBackend
-from hermesops.engine.embedded.state.lock import Token, mark_child, outwait, refuse_others, remove_dead
-from hermesops.engine.embedded.state.storage.place import Folder
-from hermesops.engine.embedded.state.stored_stacks import StoredStacks
-from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
-from hermesops.engine.interface import MayDestroy, Program, Progress, StackConfig, Tell, stopped
+from hermesops.engine.embedded.state.lock import mark_child, outwait, refuse_others, remove_dead
+from hermesops.engine.embedded.state.storage import Folder
+from hermesops.engine.interface import Engine
+from hermesops.engine.options import (
+    EngineConfig,
+    MayDestroy,
+    Program,
+    Progress,
+    RunKind,
+    RunOptions,
+    Tell,
+    UnsupportedByEmbeddedError,
+    destroy_refusal,
+    stopped,
+)
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.model.stack import Change, ChangeKind, Import, Preview, StackRef, UpResult
+from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
 
+Act = Callable[["Stack"], object]
+"""One command of the CLI on an open stack."""
 
-class CliEngine(StoredStacks):
+
+class CliEngine(Engine):
     """Runs Pulumi programs by the pulumi CLI.
 
     State and outputs are read from the stack's file: the Automation API's export would write every secret in the
@@ -34,155 +45,53 @@ class CliEngine(StoredStacks):
 
     Args:
         command: The CLI's executable.
-        folder: The file backend's folder or URL.
-        passphrase: Asked for before every command of the CLI that opens a stack, which always wants it.
-        environment: The environment of the CLI and, through it, of the plugins.
-        plugin_folders: Put before ``PATH``; None means beside this Python.
-        parallel: How many steps at once.
-        token_of: The token of the lease under which a stack is changed: locks that bear an earlier one are stale.
+        config: As for every engine.
     """
 
     name = "cli"
 
-    def __init__(
-        self,
-        command: Path,
-        folder: str | Path,
-        *,
-        passphrase: Callable[[], str],
-        environment: Mapping[str, str],
-        plugin_folders: Sequence[Path] | None = None,
-        parallel: int = 16,
-        token_of: Callable[[StackRef], Token | None] = lambda _: None,
-    ) -> None:
-        super().__init__(FileBackend(folder), passphrase, token_of)
-        self._folder = folder
+    def __init__(self, command: Path, config: EngineConfig) -> None:
+        super().__init__(config)
         self._command = command
-        self._environment = environment
-        self._plugin_folders = plugin_folders
-        self._parallel = parallel
-        self._workspace = Workspace(
-            command, self._backend, passphrase=passphrase, environment=environment, plugin_folders=plugin_folders
-        )
+        self._workspace = Workspace(command, self._backend, config)
 
-    async def preview(
-        self,
-        stack: StackRef,
-        program: Program,
-        *,
-        targets: Collection[str] = (),
-        config: StackConfig | None = None,
-        tell: Tell | None = None,
-    ) -> Preview:
-        """Find out what ``up`` would change; see Engine."""
-        told = CliEvents(tell)
+    async def _preview(self, stack: StackRef, kind: RunKind, options: RunOptions) -> Preview:
+        events = CliEvents(options.tell)
+        common = self._common(options, events)
+        acts: dict[RunKind, Act] = {
+            "up": lambda opened: opened.preview(**common),
+            "destroy": lambda opened: opened.preview_destroy(**common),
+            "refresh": lambda opened: opened.preview_refresh(**common, run_program=False),
+        }
+        await self._do(stack, options, acts[kind], events, "preview" if kind == "up" else f"preview of {kind}")
+        return Preview(stack, tuple(events.refreshed) if kind == "refresh" else changes_of(events))
 
-        def act(opened: "Stack") -> None:
-            opened.preview(parallel=self._parallel, target=_listed(targets), on_event=told.hear)
+    async def _change(self, stack: StackRef, kind: RunKind, options: RunOptions) -> UpResult:
+        await self._prepare(stack, options.tell)
+        if options.may_destroy is not None:
+            unnoticed = RunOptions(options.program, targets=options.targets, config=options.config)
+            refuse_unnamed(await self._preview(stack, kind, unnoticed), options.may_destroy)
+        if kind == "import":
+            return await self._import(stack, options)
+        events = CliEvents(options.tell)
+        common = {**self._common(options, events), "show_secrets": False}
+        acts: dict[RunKind, Act] = {
+            "up": lambda opened: opened.up(**common),
+            "destroy": lambda opened: opened.destroy(**common),
+            "refresh": lambda opened: opened.refresh(**common, run_program=False),
+        }
+        await self._do_locked(stack, options, acts[kind], events, kind)
+        changes = tuple(events.refreshed) if kind == "refresh" else changes_of(events)
+        return UpResult(stack, changes, {} if kind == "destroy" else await self.outputs(stack))
 
-        await self._do(stack, program, config, act, told, "preview")
-        return Preview(stack, changes_of(told))
+    def _common(self, options: RunOptions, events: CliEvents) -> dict[str, Any]:
+        targets = sorted(options.targets) or None
+        return {"parallel": self._config.parallel, "target": targets, "on_event": events.take}
 
-    async def preview_destroy(
-        self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None
-    ) -> Preview:
-        """Find out what ``destroy`` would delete; see Engine."""
-        self._backend.existing(stack)
-        told = CliEvents(tell)
-
-        def act(opened: "Stack") -> None:
-            opened.preview_destroy(parallel=self._parallel, target=_listed(targets), on_event=told.hear)
-
-        await self._do(stack, _nothing, None, act, told, "preview of destroy")
-        return Preview(stack, changes_of(told))
-
-    async def up(
-        self,
-        stack: StackRef,
-        program: Program,
-        *,
-        targets: Collection[str] = (),
-        may_destroy: MayDestroy | None = None,
-        config: StackConfig | None = None,
-        tell: Tell | None = None,
-    ) -> UpResult:
-        """Make the world as the program says; see Engine."""
-        await self._prepare(stack, tell)
-        if may_destroy is not None:
-            refuse_unnamed(await self.preview(stack, program, targets=targets, config=config), may_destroy)
-        told = CliEvents(tell)
-
-        def act(opened: "Stack") -> None:
-            opened.up(parallel=self._parallel, target=_listed(targets), on_event=told.hear, show_secrets=False)
-
-        await self._change(stack, program, config, act, told, "up")
-        return UpResult(stack, changes_of(told), await self.outputs(stack))
-
-    async def destroy(
-        self,
-        stack: StackRef,
-        *,
-        targets: Collection[str] = (),
-        may_destroy: MayDestroy | None = None,
-        tell: Tell | None = None,
-    ) -> UpResult:
-        """Delete everything in a stack, or the targets; see Engine."""
-        self._backend.existing(stack)
-        await self._prepare(stack, tell)
-        if may_destroy is not None:
-            refuse_unnamed(await self.preview_destroy(stack, targets=targets), may_destroy)
-        told = CliEvents(tell)
-
-        def act(opened: "Stack") -> None:
-            opened.destroy(parallel=self._parallel, target=_listed(targets), on_event=told.hear, show_secrets=False)
-
-        await self._change(stack, _nothing, None, act, told, "destroy")
-        return UpResult(stack, changes_of(told))
-
-    async def preview_refresh(
-        self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None
-    ) -> Preview:
-        """Find out what ``refresh`` would write; see Engine."""
-        self._backend.existing(stack)
-        told = CliEvents(tell)
-
-        def act(opened: "Stack") -> None:
-            opened.preview_refresh(
-                parallel=self._parallel, target=_listed(targets), on_event=told.hear, run_program=False
-            )
-
-        await self._do(stack, _nothing, None, act, told, "preview of refresh")
-        return Preview(stack, tuple(told.refreshed))
-
-    async def refresh(self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None) -> UpResult:
-        """Bring the state to what is really there; see Engine."""
-        self._backend.existing(stack)
-        await self._prepare(stack, tell)
-        told = CliEvents(tell)
-
-        def act(opened: "Stack") -> None:
-            opened.refresh(
-                parallel=self._parallel,
-                target=_listed(targets),
-                on_event=told.hear,
-                show_secrets=False,
-                run_program=False,
-            )
-
-        await self._change(stack, _nothing, None, act, told, "refresh")
-        return UpResult(stack, tuple(told.refreshed), await self.outputs(stack))
-
-    async def import_resources(
-        self,
-        stack: StackRef,
-        wanted: Sequence[Import],
-        *,
-        config: StackConfig | None = None,
-        tell: Tell | None = None,
-    ) -> UpResult:
-        """Take things that exist into a stack; see Engine. The CLI loads its Python plugin for it and tells nothing."""
-        await self._prepare(stack, tell)
+    async def _import(self, stack: StackRef, options: RunOptions) -> UpResult:
+        """Import things; the CLI loads its Python plugin for it and sends no events."""
         had = {(r["urn"], r.get("id")) for r in (self._backend.read(stack) or {}).get("resources", [])}
+        wanted = options.imports
 
         def act(opened: "Stack") -> None:
             for protect in (True, False):
@@ -190,7 +99,7 @@ class CliEngine(StoredStacks):
                 if asked:
                     opened.import_resources(resources=asked, protect=protect, generate_code=False, show_secrets=False)
 
-        await self._change(stack, _nothing, config, act, CliEvents(tell), "import")
+        await self._do_locked(stack, options, act, CliEvents(options.tell), "import")
         new = [r for r in self._backend.existing(stack).get("resources", []) if (r["urn"], r.get("id")) not in had]
         names = {(w.type, w.id): w.name for w in wanted}
         changes = [
@@ -201,7 +110,7 @@ class CliEngine(StoredStacks):
         return UpResult(stack, tuple(changes), await self.outputs(stack))
 
     async def _prepare(self, stack: StackRef, tell: Tell | None) -> None:
-        """Clear what interrupted runs left and the CLI would stumble over: locks, and creates that nobody saw end."""
+        """Clear what interrupted runs left and the CLI would fail on: locks, and creates that nobody saw end."""
         folder, warn = self._backend.lock_folder(stack), partial(_warn, tell)
         await outwait(folder, self._token_of(stack), tell=warn)
         refuse_others(folder, stack=stack.stack, tell=warn)
@@ -216,15 +125,8 @@ class CliEngine(StoredStacks):
         """
         from hermesops.engine.embedded.engine import EmbeddedEngine  # noqa: PLC0415  loaded only here
 
-        settling = EmbeddedEngine(
-            self._folder,
-            passphrase=self._passphrase,
-            environment=self._environment,
-            plugin_folders=self._plugin_folders,
-            token_of=self._token_of,
-        )
         try:
-            await settling.settle(stack, tell=tell)
+            await EmbeddedEngine(self._config).settle(stack, tell=tell)
         except UnsupportedByEmbeddedError as error:
             raise RefusedError(
                 f"an interrupted run began to create something, and it cannot be looked up: {error.message}",
@@ -232,39 +134,23 @@ class CliEngine(StoredStacks):
                 f"`pulumi refresh --clear-pending-creates --stack {stack.stack}`",
             ) from error
 
-    async def _change(
-        self,
-        ref: StackRef,
-        program: Program,
-        config: StackConfig | None,
-        act: Callable[["Stack"], None],
-        told: CliEvents,
-        what: str,
-    ) -> None:
+    async def _do_locked(self, ref: StackRef, options: RunOptions, act: Act, events: CliEvents, what: str) -> None:
         """Run a command of the CLI that holds the stack's lock: marked as ours, and removed if the CLI dies with it."""
         folder = self._backend.lock_folder(ref)
-        told.at_first = partial(_mark, folder)
+        events.at_first = partial(_mark, folder)
         try:
-            await self._do(ref, program, config, act, told, what)
+            await self._do(ref, options, act, events, what)
         except HermesError:
-            remove_dead(folder, tell=partial(_warn, told.tell))
+            remove_dead(folder, tell=partial(_warn, events.tell))
             raise
 
-    async def _do(
-        self,
-        ref: StackRef,
-        program: Program,
-        config: StackConfig | None,
-        act: Callable[["Stack"], None],
-        told: CliEvents,
-        what: str,
-    ) -> None:
+    async def _do(self, ref: StackRef, options: RunOptions, act: Act, events: CliEvents, what: str) -> None:
         from pulumi.automation import errors  # noqa: PLC0415  loads the SDK
 
         raised: list[Exception] = []
 
         def work() -> None:
-            with self._workspace.opened(ref, _remembering(program, raised), config) as opened:
+            with self._workspace.opened(ref, _remembering(options.program, raised), options.config) as opened:
                 act(opened)
 
         task = asyncio.get_running_loop().run_in_executor(None, work)
@@ -275,18 +161,20 @@ class CliEngine(StoredStacks):
             await asyncio.wait({task})
             raise
         except errors.CommandError as error:
-            ended: Exception = error_of(told, what, ref, str(error))
-            if raised and not told.has_failures and not isinstance(ended, UnknownOutcomeError):
-                ended = _raised_by_program(raised[0], told, what, ref)
+            ended: Exception = error_of(events, what, ref, str(error))
+            if raised and not events.has_failures and not isinstance(ended, UnknownOutcomeError):
+                ended = raised[0]
+                if isinstance(ended, HermesError):
+                    ended = stopped(ended, what, ref, done_by(events, what))
             raise ended from error
         except (errors.InvalidVersionError, OSError) as error:
             raise UnavailableError(f"the pulumi CLI {self._command} cannot be used: {error}") from error
 
 
 def _remembering(program: Program, raised: list[Exception]) -> Program:
-    """The same program, which keeps what it raises: the CLI only hands on its text.
+    """The same program, which keeps what it raises: the CLI only passes on its text.
 
-    What is raised inside an ``apply`` comes after the program has returned, and is the CLI's text in the end.
+    What is raised inside an ``apply`` comes after the program has returned; of that only the CLI's text is left.
     """
 
     def remembered() -> Any:  # noqa: ANN401  whatever the program returns
@@ -299,10 +187,6 @@ def _remembering(program: Program, raised: list[Exception]) -> Program:
     return remembered
 
 
-def _raised_by_program(error: Exception, told: CliEvents, what: str, ref: StackRef) -> Exception:
-    return stopped(error, what, ref, done_by(told, what)) if isinstance(error, HermesError) else error
-
-
 def _mark(folder: Folder) -> None:
     with contextlib.suppress(HermesError):  # without the mark the run is as good, and a death in it needs a person
         mark_child(folder)
@@ -311,14 +195,6 @@ def _mark(folder: Folder) -> None:
 def _warn(tell: Tell | None, text: str) -> None:
     if tell:
         tell(Progress("warning", message=text))
-
-
-def _listed(targets: Collection[str]) -> list[str] | None:
-    return sorted(targets) or None
-
-
-def _nothing() -> None:
-    """Stand in for a program where none runs."""
 
 
 def refuse_unnamed(preview: Preview, may_destroy: MayDestroy) -> None:
@@ -333,4 +209,4 @@ def refuse_unnamed(preview: Preview, may_destroy: MayDestroy) -> None:
         if change.id and not change.type.startswith("pulumi:") and not may_destroy(change.urn)
     ]
     if unnamed:
-        raise refusal([f"{change.name} ({change.type})" for change in unnamed])
+        raise destroy_refusal([f"{change.name} ({change.type})" for change in unnamed])

@@ -1,6 +1,6 @@
-"""Starts the pulumi CLI as the SDK's Automation API does, but with an environment made for it and nothing beside it.
+"""Starts the pulumi CLI as the SDK's Automation API does, but with an environment of its own.
 
-The SDK's own command hands on all variables of this process, and the CLI hands them on to every plugin.
+The SDK's own command passes on all variables of this process, and the CLI passes them on to every plugin.
 Source: pulumi 3.272.0, ``PulumiCommand`` in ``pulumi/automation/_cmd.py``.
 """
 
@@ -36,7 +36,7 @@ class CleanCommand(PulumiCommand):
     """
 
     def __init__(self, program: Path, environment: Mapping[str, str]) -> None:
-        # Not the base class's, which asks for the version in an environment of ours.
+        # Not the base class's, which asks for the version in this process's environment.
         self.command = str(program)
         self._environment = {**environment, "PULUMI_SKIP_UPDATE_CHECK": "true"}
         self.version = _version(program, self._environment)

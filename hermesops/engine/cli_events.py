@@ -1,4 +1,4 @@
-"""Translates what the pulumi CLI tells (its event log) into our changes, narration and errors."""
+"""Translates the pulumi CLI's event log into our changes, narration and errors."""
 
 import re
 import signal
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hermesops.engine.embedded.protocol.rpc import DIED
-from hermesops.engine.interface import Progress, Tell
+from hermesops.engine.embedded.protocol.plugin import DIED
+from hermesops.engine.options import REPEAT, Progress, Tell, listed
 from hermesops.errors import (
     HermesError,
     PartlyDoneError,
@@ -17,14 +17,7 @@ from hermesops.errors import (
 )
 from hermesops.model.stack import Change, ChangeKind, StackRef
 
-KINDS = {
-    "create": ChangeKind.CREATE,
-    "update": ChangeKind.UPDATE,
-    "replace": ChangeKind.REPLACE,
-    "delete": ChangeKind.DELETE,
-    "read": ChangeKind.READ,
-    "import": ChangeKind.IMPORT,
-}
+KINDS = frozenset({"create", "update", "replace", "delete", "read", "import"})
 CREATES = {"create", "create-replacement"}
 REFRESHED = {"update", "delete"}
 CHANGING = frozenset({"up", "destroy", "import"})
@@ -51,7 +44,7 @@ class CliEvents:
     Attributes:
         begun: Steps by URN and operation; a preview tells nothing more of deletions.
         refreshed: What a refresh found changed or gone.
-        provided: URNs of what a provider keeps; all else exists only in the state.
+        provided: URNs of what a provider made; all else exists only in the state.
         failed: URN and operation of failed steps.
         has_half_made: Whether something was made though its create failed: it has an id then.
         errors: Error lines with the URN that they are about, if any.
@@ -73,7 +66,7 @@ class CliEvents:
         """Whether a resource failed, by a step or before it."""
         return bool(self.failed) or any(urn for urn, _ in self.errors)
 
-    def hear(self, event: Any) -> None:  # noqa: ANN401  the SDK's type needs the SDK
+    def take(self, event: Any) -> None:  # noqa: ANN401  the SDK's type needs the SDK
         """Take one event of the Automation API."""
         if self.at_first:
             self.at_first()
@@ -100,9 +93,9 @@ class CliEvents:
         if phase == "begun" and op == "refresh":
             self._refreshing.add(urn)
         elif phase == "begun" and op in KINDS:
-            self.begun.append(_change(KINDS[op], metadata))
+            self.begun.append(_change(ChangeKind(op), metadata))
         elif phase == "done" and urn in self._refreshing and op in REFRESHED:
-            self.refreshed.append(_change(KINDS[op], metadata))
+            self.refreshed.append(_change(ChangeKind(op), metadata))
         if self.tell:
             self.tell(Progress(phase, op, metadata.type, urn.rpartition("::")[2]))
 
@@ -128,23 +121,23 @@ def _change(kind: ChangeKind, metadata: Any) -> Change:  # noqa: ANN401  as abov
     )
 
 
-def changes_of(told: CliEvents) -> tuple[Change, ...]:
+def changes_of(events: CliEvents) -> tuple[Change, ...]:
     """List what changed, or would change."""
-    return tuple(change for change in told.begun if (change.urn, str(change.kind)) not in told.failed)
+    return tuple(change for change in events.begun if (change.urn, str(change.kind)) not in events.failed)
 
 
-def done_by(told: CliEvents, what: str) -> tuple[Change, ...]:
+def done_by(events: CliEvents, what: str) -> tuple[Change, ...]:
     """List what had changed at a vendor, or had begun to; nothing where it was a preview or a refresh."""
     if what not in CHANGING:
         return ()
-    return tuple(change for change in changes_of(told) if change.urn in told.provided)
+    return tuple(change for change in changes_of(events) if change.urn in events.provided)
 
 
-def error_of(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
+def error_of(events: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
     """Choose the error that a failed command ends with.
 
     Args:
-        told: Its events.
+        events: Of the command.
         what: What it was to do: ``up``, ``preview of destroy`` ….
         ref: The stack.
         output: What the Automation API says of it: exit code, stdout, stderr.
@@ -161,31 +154,27 @@ def error_of(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesEr
             hint="give the passphrase that the stack was made with; nothing was changed",
         )
     killed = KILLED.match(output)
-    if killed:
-        return _killed_error(what, ref, int(killed[1]))
-    return _failed_error(told, what, ref, output)
-
-
-def _killed_error(what: str, ref: StackRef, number: int) -> HermesError:
+    if not killed:
+        return _failed_error(events, what, ref, output)
+    number = int(killed[1])
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     message = f"{what} of stack {ref.stack}: the pulumi CLI was killed by {name}"
     if what in {*CHANGING, "refresh"}:
-        return UnknownOutcomeError(message, hint="run the same command again: it looks for what was made first")
+        return UnknownOutcomeError(message, hint=REPEAT)
     return UnavailableError(message, hint="run the same command again")
 
 
-def _failed_error(told: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
-    about = [(urn, text) for urn, text in told.errors if urn] or told.errors
+def _failed_error(events: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
+    about = [(urn, text) for urn, text in events.errors if urn] or events.errors
     text = " ".join(about[0][1].partition(TRACEBACK)[0].split()) if about else _last_line(output)
     name = about[0][0].rpartition("::")[2] + ": " if about and about[0][0] else ""
     message = f"{what} of stack {ref.stack} failed: {name}{text}"
-    if what in CHANGING and any(DIED in line for _, line in told.errors):
-        return UnknownOutcomeError(message, hint="run the same command again: it looks for what was made first")
-    done = done_by(told, what)
+    if what in CHANGING and any(DIED in line for _, line in events.errors):
+        return UnknownOutcomeError(message, hint=REPEAT)
+    done = done_by(events, what)
     if done:
-        listed = ", ".join(f"{change.name} ({change.kind})" for change in done)
-        return PartlyDoneError(f"{message}; begun before: {listed}", hint="mend that, then run it again")
-    if what in CHANGING and told.has_half_made:
+        return PartlyDoneError(f"{message}; begun before: {listed(done)}", hint="mend that, then run it again")
+    if what in CHANGING and events.has_half_made:
         return PartlyDoneError(message, hint="run the same command again: it goes on with what is half made")
     if "Unavailable" in output:
         return UnavailableError(message, hint="run the same command again")

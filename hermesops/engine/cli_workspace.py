@@ -1,17 +1,16 @@
-"""How the pulumi CLI is given a stack: a folder for one command, its environment, the stack's salt."""
+"""What one command of the pulumi CLI gets: a folder of its own, an environment, the stack's salt."""
 
 import contextlib
 import hashlib
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.engine.choose import pulumi_home, read_passphrase
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.secrets import PassphraseVault
-from hermesops.engine.interface import Program, StackConfig
+from hermesops.engine.options import EngineConfig, Program, StackConfig
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
 
@@ -28,28 +27,16 @@ class Workspace:
     Args:
         command: The CLI's executable.
         backend: Where the stacks are.
-        passphrase: Asked for before every command, which always wants it.
-        environment: The environment of the CLI and, through it, of the plugins.
-        plugin_folders: Put before ``PATH``; None means beside this Python.
+        config: Of the engine.
     """
 
-    def __init__(
-        self,
-        command: Path,
-        backend: FileBackend,
-        *,
-        passphrase: Callable[[], str],
-        environment: Mapping[str, str],
-        plugin_folders: Sequence[Path] | None,
-    ) -> None:
+    def __init__(self, command: Path, backend: FileBackend, config: EngineConfig) -> None:
         self._command = command
         self._backend = backend
-        self._passphrase = passphrase
-        self._environment = dict(environment)
-        self._plugin_folders = (Path(sys.executable).parent,) if plugin_folders is None else tuple(plugin_folders)
+        self._config = config
 
     @contextlib.contextmanager
-    def opened(self, ref: StackRef, program: Program, config: StackConfig | None) -> "Iterator[Stack]":
+    def opened(self, ref: StackRef, program: Program, config: StackConfig) -> "Iterator[Stack]":
         """Make a stack ready for one command; it is made when it is not there yet. Nothing of it stays behind."""
         with tempfile.TemporaryDirectory(prefix="hermesops-pulumi-") as folder:
             work = Path(folder).resolve()
@@ -64,15 +51,15 @@ class Workspace:
         Source: pulumi 3.259.0, pkg/workspace/workspace.go, ``settingsPath``.
         """
         folder = hashlib.sha1(str(work / "Pulumi.yaml").encode(), usedforsecurity=False).hexdigest()
-        return pulumi_home(self._environment) / "workspaces" / f"{ref.project}-{folder}-workspace.json"
+        return pulumi_home(self._config.environment) / "workspaces" / f"{ref.project}-{folder}-workspace.json"
 
-    def _open(self, work: Path, ref: StackRef, program: Program, config: StackConfig | None) -> "Stack":
+    def _open(self, work: Path, ref: StackRef, program: Program, config: StackConfig) -> "Stack":
         from pulumi import automation  # noqa: PLC0415  loads the SDK
 
         from hermesops.engine.cli_command import CleanCommand  # noqa: PLC0415  as above
 
         variables = self._variables()
-        self._backend.place.make()
+        self._backend.storage.make()
         (work / "Pulumi.yaml").write_text(PROJECT_FILE.format(project=ref.project))
         salt = salt_of(self._backend, ref)
         if salt:  # without it the CLI would invent a new one and encrypt everything anew
@@ -84,18 +71,18 @@ class Workspace:
             env_vars=variables,
         )
         opened = automation.Stack.create_or_select(ref.stack, workspace)
-        for key, value in (config.values if config else {}).items():
-            secret = bool(config and key in config.secret)
-            opened.set_config(key, automation.ConfigValue(value, secret))
+        for key, value in config.values.items():
+            opened.set_config(key, automation.ConfigValue(value, key in config.secret))
         return opened
 
     def _variables(self) -> dict[str, str]:
-        search = [*map(str, self._plugin_folders), self._environment.get("PATH", "")]
+        environment = self._config.environment
+        search = [*map(str, self._config.plugin_folders), environment.get("PATH", "")]
         return {
-            **self._environment,
+            **environment,
             "PATH": ":".join(part for part in search if part),
             "PULUMI_BACKEND_URL": self._backend.url,
-            "PULUMI_CONFIG_PASSPHRASE": self._passphrase(),
+            "PULUMI_CONFIG_PASSPHRASE": self._config.passphrase(),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
@@ -103,7 +90,7 @@ class Workspace:
 
 
 def refuse_other_seal(backend: str | Path, ref: StackRef, folder: Path, environment: Mapping[str, str]) -> None:
-    """Return if a run of the CLI by hand keeps the seal of the stack's state: its salt, and the passphrase behind it.
+    """Return if a run of the CLI by hand keeps the seal of the stack's state: its salt and its passphrase.
 
     Where the stack's settings hold no salt, the CLI makes one for whatever passphrase it is given, writes it there
     before the program runs, and seals the whole state anew with it (recorded: passphrase, steps 17 and 18). Where it

@@ -1,4 +1,4 @@
-"""How the provider waits for the vendor: often at first, seldom later, and not at all once the engine wants an end."""
+"""How the provider waits for the vendor: polls often at first, seldom later, and stops once the engine wants an end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -6,18 +6,22 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hermesops import waiting
-from hermesops.provider.ports import InterruptedWorkError
+from hermesops.errors import RefusedError, UnknownOutcomeError
+from hermesops.provider.observation import InterruptedWorkError, Observed
 from hermesops.waiting import Pending, WaitExpiredError, cancel
 
 T = TypeVar("T")
 
+Tell = Callable[[str], Awaitable[None]]
+"""Passes a line of progress to the engine."""
+
 _PACE_S = ((0.25, 3.0), (1.0, 30.0))
-"""Interval and span of the first looks; later ones are ``_SLOWLY_S`` apart. A local machine boots in seconds."""
+"""Interval and span of the first polls; later ones are ``_SLOWLY_S`` apart. A local machine boots in seconds."""
 _SLOWLY_S = 3.0
 
 
 @dataclass(frozen=True)
-class Patience:
+class Timeouts:
     """How long is waited before something counts as failed, in seconds.
 
     Attributes:
@@ -35,8 +39,8 @@ class Patience:
     gone: float = 120
 
 
-async def patiently(check: Callable[[], Awaitable[T | Pending[T]]], *, what: str, timeout_s: float) -> T:
-    """Look often at first, and seldom later; the last look is at the deadline.
+async def poll(check: Callable[[], Awaitable[T | Pending[T]]], *, what: str, timeout_s: float) -> T:
+    """Check often at first, and seldom later; the last check is at the deadline.
 
     Raises:
         WaitExpiredError: The deadline passed.
@@ -52,7 +56,7 @@ async def patiently(check: Callable[[], Awaitable[T | Pending[T]]], *, what: str
     return await waiting.until(check, what=what, timeout_s=left, every_s=_SLOWLY_S)
 
 
-def go_on(stopping: asyncio.Event, otherwise: str) -> None:
+def refuse_if_stopping(stopping: asyncio.Event, otherwise: str) -> None:
     """Begin nothing new once the engine wants an end.
 
     Raises:
@@ -63,17 +67,77 @@ def go_on(stopping: asyncio.Event, otherwise: str) -> None:
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], stopping: asyncio.Event, otherwise: str) -> T:
-    """Do what only looks, and give it up at once when the engine wants an end.
+    """Do what only reads, and give it up at once when the engine wants an end.
 
     Raises:
         InterruptedWorkError: It was given up; says ``otherwise``.
     """
-    looking = asyncio.ensure_future(work)
+    reading = asyncio.ensure_future(work)
     stop = asyncio.ensure_future(stopping.wait())
     try:
-        await asyncio.wait({looking, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if not looking.done():
+        await asyncio.wait({reading, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
             raise InterruptedWorkError(f"interrupted; {otherwise}")
-        return looking.result()
+        return reading.result()
     finally:
-        await cancel(looking, stop)
+        await cancel(reading, stop)
+
+
+async def delete_and_wait(
+    what: str,
+    name: str,
+    *,
+    read: Callable[[], Awaitable[Observed | None]],
+    delete: Callable[[], Awaitable[None]],
+    timeout_s: float,
+    stopping: asyncio.Event,
+) -> None:
+    """Delete it for good and wait until the vendor knows none of that id; what is gone already is success.
+
+    Args:
+        what: ``machine`` or ``image``.
+        name: The name that it must have.
+        read: Reads it; answers None when it is gone.
+        delete: Asks the vendor to delete it.
+        timeout_s: For it to vanish.
+        stopping: Set when the engine wants an end.
+
+    Raises:
+        RefusedError: It has another name than the state says, or the vendor said no.
+        UnavailableError: It could not be seen to go; safe to repeat.
+        InterruptedWorkError: The engine stopped before it was seen to go; safe to repeat.
+    """
+    refuse_if_stopping(stopping, f"{what} {name} was not deleted")
+    observed = await read()
+    if observed is None:
+        return
+    refuse_other_name(what, observed, name)
+    lost = ""
+    try:
+        await delete()
+    except UnknownOutcomeError as error:
+        lost = f" (the answer was lost: {error.message})"
+
+    async def is_gone() -> bool | Pending[bool]:
+        seen = await read()
+        return seen is None or Pending(seen.status)
+
+    it = f"{what} {name} ({observed.id})"
+    await unless_stopped(
+        poll(is_gone, what=f"{it} to be gone{lost}", timeout_s=timeout_s),
+        stopping,
+        f"{it} was not seen to go{lost}",
+    )
+
+
+def refuse_other_name(what: str, observed: Observed, name: str) -> None:
+    """Refuse to change something whose name is not the one in the state.
+
+    Raises:
+        RefusedError: It has another name.
+    """
+    if observed.name != name:
+        raise RefusedError(
+            f"{what} {observed.id} is named {observed.name!r} at the vendor, and {name!r} in the state: left alone",
+            hint="hermesops stack export shows what the state says",
+        )

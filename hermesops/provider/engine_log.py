@@ -1,6 +1,6 @@
-"""Tells the engine, and through it the operator, what the plugin is doing.
+"""Sends the plugin's progress to the engine, and through it to the operator.
 
-Losing a line of narration is never a failure of the work that it narrates.
+A lost line never fails the work that it is about.
 """
 
 from typing import cast
@@ -17,7 +17,7 @@ class EngineLog:
     """Diagnostics in the engine that started this process.
 
     Args:
-        address: Host and port of the engine; empty: nobody listens (until ``connect``).
+        address: Host and port of the engine; empty while nobody listens (until ``connect``).
     """
 
     def __init__(self, address: str) -> None:
@@ -30,11 +30,11 @@ class EngineLog:
             self._address, self._engine = address, None
 
     async def progress(self, urn: str, message: str) -> None:
-        """A line that the next one on the same resource replaces."""
+        """Send a line that the next one on the same resource replaces."""
         await self._log(proto.LogRequest(severity=proto.INFO, urn=urn, message=message, ephemeral=True))
 
     async def debug(self, urn: str, message: str) -> None:
-        """What only someone who asked for debug output gets to see."""
+        """Send a line that is shown only with debug output on."""
         await self._log(proto.LogRequest(severity=proto.DEBUG, urn=urn, message=message))
 
     async def _log(self, line: proto.LogRequest) -> None:

@@ -1,8 +1,8 @@
 """Runs the plugin's gRPC server for as long as the engine that started it lives.
 
-Whoever may connect to this computer's loopback may call it while an ``up`` runs, Delete included: Pulumi's protocol
-knows no authentication, and engines connect by TCP and more than once, so there is nothing to tell callers apart by.
-Run workers, and whatever else runs stacks, on hosts of their own, where no other user and no foreign program is.
+Every user and program that can connect to this computer's loopback can call it while an ``up`` runs, Delete included:
+Pulumi's protocol has no authentication, and engines connect by TCP and more than once, so callers cannot be told apart.
+Run workers, and whatever else runs stacks, on hosts of their own, without other users and foreign programs.
 """
 
 import asyncio
@@ -12,26 +12,27 @@ import os
 import re
 import signal
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import grpc.aio
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from hermesops import waiting
-from hermesops.provider.actions import Machines
 from hermesops.provider.engine_log import EngineLog
-from hermesops.provider.grpc_boundary import Edge
-from hermesops.provider.image_actions import Images
-from hermesops.provider.ports import ImageVendor, Vendor
-from hermesops.provider.resources import ImageKeeper, MachineKeeper
+from hermesops.provider.grpc_errors import ErrorInterceptor
+from hermesops.provider.images import ImageResource, Images
+from hermesops.provider.machines import MachineResource, Machines
 from hermesops.provider.servicer import Servicer
 from hermesops.waiting import Pending
+
+if TYPE_CHECKING:
+    from hermesops.provider.vendor import JustAvps  # loads the vendor's client
 
 _LARGEST_MESSAGE = 400 * 1024 * 1024
 """Bytes; what the SDK's own servers take, since a state may be large."""
 
 _ORPHAN_CHECK_S = 2.0
-_UNANSWERED_LOOKS = 2
+_UNANSWERED_CHECKS = 2
 
 
 def engine_address(arguments: list[str]) -> str:
@@ -43,34 +44,33 @@ def engine_address(arguments: list[str]) -> str:
     return last if re.fullmatch(r"\S+:\d+", last) else ""
 
 
-class AnyVendor(Vendor, ImageVendor, Protocol):
-    """Where machines and images come from."""
-
-
 async def serve(
-    open_vendor: Callable[[], AnyVendor], *, version: str, engine: str, announce: Callable[[int], None]
+    open_vendor: Callable[[], "JustAvps"], *, version: str, engine: str, announce: Callable[[int], None]
 ) -> None:
     """Answer the engine until it is gone.
 
     Args:
-        open_vendor: Opens where machines and images come from; called when the first of them is asked for.
+        open_vendor: Opens the vendor; called when the first machine or image is needed.
         version: Of the plugin.
         engine: The engine's address; empty when none is known yet.
-        announce: Told the port once calls are answered there.
+        announce: Called with the port once calls are answered there.
     """
-    parent = os.getppid()  # before anybody knows the port: whoever waits for that may be gone right after
+    parent = os.getppid()  # before anybody knows the port: the engine that waits for it may be gone right after
     # Ctrl-C reaches the whole process group. The engine decides what it means and says so by Cancel.
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
     log, vendor, stopping = EngineLog(engine), functools.cache(open_vendor), asyncio.Event()
-    keepers = (MachineKeeper(Machines(vendor, stopping=stopping)), ImageKeeper(Images(vendor, stopping=stopping)))
+    machines = MachineResource(Machines(vendor, stopping=stopping))
+    images = ImageResource(Images(vendor, stopping=stopping))
     server = grpc.aio.server(
-        interceptors=(Edge(log),),
+        interceptors=(ErrorInterceptor(log),),
         options=(
             ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
             ("grpc.max_send_message_length", _LARGEST_MESSAGE),
         ),
     )
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(Servicer(keepers, log, stopping, version), server)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(
+        Servicer((machines, images), log, stopping, version), server
+    )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     announce(port)
@@ -79,18 +79,18 @@ async def serve(
 
 
 async def _engine_gone(engine: str, parent: int) -> None:
-    """Wait until whoever started this process is gone: a killed engine takes no plugin with it.
+    """Wait until the engine that started this process is gone: a killed engine does not end its plugins.
 
-    The parent alone does not tell: an engine that dies while this process starts leaves it with another one already.
+    Checking the parent is not enough: if the engine dies while this process starts, the first parent seen is another.
     """
     unanswered = 0
 
-    async def look() -> bool | Pending[bool]:
+    async def is_gone() -> bool | Pending[bool]:
         nonlocal unanswered
         unanswered = 0 if not engine or await _listens(engine) else unanswered + 1
-        return os.getppid() != parent or unanswered >= _UNANSWERED_LOOKS or Pending("alive")
+        return os.getppid() != parent or unanswered >= _UNANSWERED_CHECKS or Pending("alive")
 
-    await waiting.until(look, what="the engine to end", timeout_s=math.inf, every_s=_ORPHAN_CHECK_S)
+    await waiting.until(is_gone, what="the engine to end", timeout_s=math.inf, every_s=_ORPHAN_CHECK_S)
 
 
 async def _listens(address: str) -> bool:

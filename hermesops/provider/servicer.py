@@ -8,21 +8,23 @@ old inputs, and shows operators stack traces.
 import asyncio
 import functools
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as proto
 
 from hermesops.errors import UnavailableError, UsageError
-from hermesops.provider import grpc_errors, properties, values
-from hermesops.provider.actions import Tell
-from hermesops.provider.backoff import unless_stopped
+from hermesops.provider import grpc_errors, values
+from hermesops.provider.backoff import Tell, unless_stopped
 from hermesops.provider.engine_log import EngineLog
 from hermesops.provider.grpc_errors import Context
-from hermesops.provider.ports import HalfMadeError
-from hermesops.provider.resource import ChangeKind, Failure
-from hermesops.provider.resources import Keeper, keeper_of
-from hermesops.provider.schema import schema
+from hermesops.provider.images import ImageResource
+from hermesops.provider.machines import MachineResource
+from hermesops.provider.observation import HalfMadeError
+from hermesops.provider.resource_types import ChangeKind, Failure, schema
+
+Resource: TypeAlias = MachineResource | ImageResource
 
 _PLAIN = {
     ChangeKind.ADD: proto.PropertyDiff.ADD,
@@ -39,17 +41,17 @@ _REPLACING = {
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     """Serves one engine.
 
-    Methods that are not here are answered as not done by the generated base class and ``Edge``.
+    The generated base class and ``ErrorInterceptor`` answer all other methods as not implemented.
 
     Args:
-        keepers: One of each resource type; the vendor behind them is opened when the first of them needs it.
+        resources: One of each resource type; the vendor behind them is opened when the first of them needs it.
         log: Where narration goes.
         stopping: Set by Cancel.
         version: Of the plugin.
     """
 
-    def __init__(self, keepers: Iterable[Keeper], log: EngineLog, stopping: asyncio.Event, version: str) -> None:
-        self.keepers = {keeper.kind.type: keeper for keeper in keepers}
+    def __init__(self, resources: Iterable[Resource], log: EngineLog, stopping: asyncio.Event, version: str) -> None:
+        self.resources = {resource.type.token: resource for resource in resources}
         self.log = log
         self.stopping = stopping
         self.version = version
@@ -68,7 +70,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return plugin_pb2.PluginInfo(version=self.version)
 
     async def GetSchema(self, request: proto.GetSchemaRequest, context: Context) -> proto.GetSchemaResponse:
-        return proto.GetSchemaResponse(schema=schema(self.version, [k.kind for k in self.keepers.values()]))
+        return proto.GetSchemaResponse(schema=schema(self.version))
 
     async def Parameterize(self, request: proto.ParameterizeRequest, context: Context) -> proto.ParameterizeResponse:
         """Refuse: there is one package and nothing to choose about it."""
@@ -98,12 +100,12 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return proto.ConfigureResponse(acceptSecrets=True, acceptResources=True, supportsPreview=True)
 
     async def Check(self, request: proto.CheckRequest, context: Context) -> proto.CheckResponse:
-        kind = keeper_of(self.keepers, request.urn).kind
+        kind = self._resource(request.urn).type
         inputs = kind.fill(values.read(request.news), request.name or request.urn.rpartition("::")[2])
         return proto.CheckResponse(inputs=values.write(inputs), failures=_failures(kind.check(inputs)))
 
     async def Diff(self, request: proto.DiffRequest, context: Context) -> proto.DiffResponse:
-        kind = keeper_of(self.keepers, request.urn).kind
+        kind = self._resource(request.urn).type
         difference = kind.compare(values.read(request.old_inputs), values.read(request.news))
         return proto.DiffResponse(
             changes=proto.DiffResponse.DIFF_SOME if difference.changes else proto.DiffResponse.DIFF_NONE,
@@ -120,63 +122,63 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     async def Create(self, request: proto.CreateRequest, context: Context) -> proto.CreateResponse:
-        keeper, inputs = keeper_of(self.keepers, request.urn), values.read(request.properties)
+        resource, inputs = self._resource(request.urn), values.read(request.properties)
         if request.preview:
-            return proto.CreateResponse(properties=values.write(properties.expected(keeper.kind, inputs)))
+            return proto.CreateResponse(properties=values.write(resource.type.outputs(inputs, None)))
         try:
-            made = await keeper.create(inputs, timeout_s=request.timeout, tell=self._teller(request.urn))
+            made = await resource.create(inputs, timeout_s=request.timeout, tell=self._teller(request.urn))
         except HalfMadeError as error:
-            await grpc_errors.abort_half_made(context, error, keeper.kind, inputs)
+            await grpc_errors.abort_half_made(context, error, resource.type, inputs)
             raise
-        return proto.CreateResponse(id=made.id, properties=values.write(properties.outputs(keeper.kind, inputs, made)))
+        return proto.CreateResponse(id=made.id, properties=values.write(resource.type.outputs(inputs, made)))
 
     async def Update(self, request: proto.UpdateRequest, context: Context) -> proto.UpdateResponse:
-        keeper = keeper_of(self.keepers, request.urn)
+        resource = self._resource(request.urn)
         news, olds = values.read(request.news), values.read(request.olds)
         if request.preview:
             return proto.UpdateResponse(properties=values.write({**olds, **news}))
         name = values.text(olds, "name") or values.text(news, "name")
         try:
-            seen = await keeper.update(
+            seen = await resource.update(
                 request.id, name, news, timeout_s=request.timeout, tell=self._teller(request.urn)
             )
         except HalfMadeError as error:
-            await grpc_errors.abort_half_made(context, error, keeper.kind, news)
+            await grpc_errors.abort_half_made(context, error, resource.type, news)
             raise
-        return proto.UpdateResponse(properties=values.write(properties.outputs(keeper.kind, news, seen)))
+        return proto.UpdateResponse(properties=values.write(resource.type.outputs(news, seen)))
 
     async def Read(self, request: proto.ReadRequest, context: Context) -> proto.ReadResponse:
-        keeper = keeper_of(self.keepers, request.urn)
+        resource = self._resource(request.urn)
         inputs, known = values.read(request.inputs), values.read(request.properties)
         name = values.text(known, "name") or values.text(inputs, "name")
         timeout_s = float(getattr(request, "timeout", 0))  # older protocols have none for reads
         try:
             async with asyncio.timeout(timeout_s or None):
                 seen = await unless_stopped(
-                    keeper.read(request.id, name), self.stopping, f"{keeper.kind.noun} {request.id} was not read"
+                    resource.read(request.id, name), self.stopping, f"{resource.type.noun} {request.id} was not read"
                 )
         except TimeoutError as error:
             raise UnavailableError(
-                f"{keeper.kind.noun} {request.id} was not read within {timeout_s:g} s", hint="run it again"
+                f"{resource.type.noun} {request.id} was not read within {timeout_s:g} s", hint="run it again"
             ) from error
         if seen is None:
             return proto.ReadResponse()
         return proto.ReadResponse(
             id=seen.id,
-            inputs=values.write(properties.observed(keeper.kind, inputs, seen)),
-            properties=values.write(properties.outputs(keeper.kind, inputs, seen)),
+            inputs=values.write(resource.type.observed(inputs, seen)),
+            properties=values.write(resource.type.outputs(inputs, seen)),
         )
 
     async def Delete(self, request: proto.DeleteRequest, context: Context) -> Empty:
-        keeper = keeper_of(self.keepers, request.urn)
+        resource = self._resource(request.urn)
         name = values.text(values.read(request.properties), "name") or values.text(
             values.read(request.old_inputs), "name"
         )
         if not name:
             raise UsageError(
-                f"the state does not say how {keeper.kind.noun} {request.id} is named, so it is left alone"
+                f"the state does not say how {resource.type.noun} {request.id} is named, so it is left alone"
             )
-        await keeper.delete(request.id, name, timeout_s=request.timeout)
+        await resource.delete(request.id, name, timeout_s=request.timeout)
         return Empty()
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:
@@ -186,6 +188,14 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     def _teller(self, urn: str) -> Tell:
         return functools.partial(self.log.progress, urn)
+
+    def _resource(self, urn: str) -> Resource:
+        token = urn.split("::")[2].rpartition("$")[2] if urn.count("::") > 1 else ""
+        if token not in self.resources:
+            raise UsageError(
+                f"the justavps provider has no resource type {token!r}; it has {', '.join(self.resources)}"
+            )
+        return self.resources[token]
 
 
 def _failures(failures: list[Failure]) -> list[proto.CheckFailure]:

@@ -37,11 +37,6 @@ def unwrap(value: object) -> object:
     return value
 
 
-def unwrap_all(values: Mapping[str, object]) -> dict[str, object]:
-    """All values without the marks of secrets, for comparing and for asking the vendor."""
-    return {name: unwrap(value) for name, value in values.items()}
-
-
 def text(values: Mapping[str, object], name: str) -> str:
     """The text under a name; empty when it is absent or no text."""
     value = unwrap(values.get(name))

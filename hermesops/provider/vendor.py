@@ -1,6 +1,6 @@
-"""``Vendor`` and ``ImageVendor`` on JustAVPS's client.
+"""What the provider needs of JustAVPS, in the provider's own types.
 
-Loaded when the first machine is asked for and not before: the client's libraries take half a second.
+Loaded when the first machine or image is needed and not before: the client's libraries take half a second.
 """
 
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps import Client, Image, Machine, MachineOrder
 from hermesops.justavps.errors import AnswerError, NotFoundError, scrubbed
 from hermesops.node.protocol import DATA_VARIABLE
-from hermesops.provider.ports import ImageOrder, ObservedImage, ObservedMachine, Order
+from hermesops.provider.observation import ImageSpec, MachineSpec, ObservedImage, ObservedMachine
 
 _ANCIENT = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_SUCH_CALL = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED}
@@ -26,40 +26,46 @@ class JustAvps:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def order(self, order: Order) -> ObservedMachine:
-        """As ``Vendor.order``."""
-        return _seen(
-            await self._client.create_machine(
-                MachineOrder(
-                    name=order.name,
-                    server_type=order.server_type,
-                    region=order.region,
-                    image_id=order.image_id or None,
-                    env_vars={DATA_VARIABLE: order.data_gb} if order.data_gb else {},
-                )
-            )
+    async def create_machine(self, spec: MachineSpec) -> ObservedMachine:
+        """Rent a machine, or find the one of that exact name; billing starts when the vendor accepts.
+
+        Safe to repeat: it looks for the name before it orders and after every lost answer.
+
+        Raises:
+            RefusedError: The vendor said no.
+            UnavailableError: No answer, and nothing was ordered.
+            UnknownOutcomeError: No answer; a machine may exist.
+        """
+        order = MachineOrder(
+            name=spec.name,
+            server_type=spec.server_type,
+            region=spec.region,
+            image_id=spec.image_id or None,
+            env_vars={DATA_VARIABLE: spec.data_gb} if spec.data_gb else {},
         )
+        return _observed_machine(await self._client.create_machine(order))
 
-    async def find(self, name: str) -> ObservedMachine | None:
-        """As ``Vendor.find``."""
+    async def find_machine(self, name: str) -> ObservedMachine | None:
+        """The machine of that exact name in the vendor's list."""
         found = await self._client.find_machine(name)
-        return None if found is None else _seen(found)
+        return None if found is None else _observed_machine(found)
 
-    async def observe(self, machine_id: str) -> ObservedMachine | None:
-        """As ``Vendor.look``."""
+    async def get_machine(self, machine_id: str) -> ObservedMachine | None:
+        """The machine of that id; ``None`` when the vendor knows none."""
         try:
-            return _seen(await self._client.get_machine(machine_id))
+            return _observed_machine(await self._client.get_machine(machine_id))
         except NotFoundError:
             return None
 
-    async def delete(self, machine_id: str) -> None:
-        """As ``Vendor.delete``."""
+    async def delete_machine(self, machine_id: str) -> None:
+        """Destroy it for good; one that is gone already is a success."""
         await self._client.delete_machine(machine_id)
 
-    async def resize(self, machine_id: str, server_type: str) -> None:
-        """As ``Vendor.resize``; a "not found" that names no machine is about the call.
+    async def resize_machine(self, machine_id: str, server_type: str) -> None:
+        """Ask for another size; it reboots. Accepted is not done: read it afterwards.
 
-        One that does is as passing as every other such answer: the caller has just seen the machine.
+        A "not found" that names no machine is about the call. One that does is temporary: the caller has just read
+        the machine.
         """
         try:
             await self._client.resize_machine(machine_id, server_type=server_type)
@@ -76,30 +82,39 @@ class JustAvps:
                 ) from error
             raise
 
-    async def save_image(self, order: ImageOrder) -> ObservedImage:
-        """As ``ImageVendor.save_image``."""
-        return _seen_image(await self._client.save_image(order.machine_id, name=order.name))
+    async def save_image(self, spec: ImageSpec) -> ObservedImage:
+        """Begin to save a disk, without looking for an earlier one.
 
-    async def images(self, name: str) -> list[ObservedImage]:
-        """As ``ImageVendor.images``."""
+        Raises:
+            RefusedError: The vendor said no.
+            UnavailableError: No answer, and nothing was begun.
+            UnknownOutcomeError: No answer; an image may be on its way.
+        """
+        return _observed_image(await self._client.save_image(spec.machine_id, name=spec.name))
+
+    async def find_images(self, name: str) -> list[ObservedImage]:
+        """The images of that exact name in the vendor's list, the newest first; names are not unique."""
         named = [image for image in await self._client.list_images() if image.name == name]
         named.sort(key=lambda image: image.created_at or _ANCIENT, reverse=True)
-        return [_seen_image(image) for image in named]
+        return [_observed_image(image) for image in named]
 
-    async def look_image(self, image_id: str) -> ObservedImage | None:
-        """As ``ImageVendor.look_image``; who believes a 404 alone forgets an image that is billed."""
+    async def get_image(self, image_id: str) -> ObservedImage | None:
+        """The image of that id; ``None`` when the vendor knows none.
+
+        A 404 alone is not believed: that could forget an image that is billed.
+        """
         try:
-            return _seen_image(await self._client.get_image(image_id))
+            return _observed_image(await self._client.get_image(image_id))
         except NotFoundError:
             listed = (image for image in await self._client.list_images() if image.id == image_id)
-            return next((_seen_image(image) for image in listed), None)
+            return next((_observed_image(image) for image in listed), None)
 
     async def delete_image(self, image_id: str) -> None:
-        """As ``ImageVendor.delete_image``."""
+        """Delete it for good; one that is gone already is a success."""
         await self._client.delete_image(image_id)
 
 
-def _seen_image(image: Image) -> ObservedImage:
+def _observed_image(image: Image) -> ObservedImage:
     return ObservedImage(
         id=image.id,
         name=image.name,
@@ -111,7 +126,7 @@ def _seen_image(image: Image) -> ObservedImage:
     )
 
 
-def _seen(machine: Machine) -> ObservedMachine:
+def _observed_machine(machine: Machine) -> ObservedMachine:
     return ObservedMachine(
         id=machine.id,
         name=machine.name,

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Store(Protocol):
-    """Where releases are kept: files by name, in a folder or bucket; see ``engine.embedded.state.storage.place``."""
+    """Where releases are kept: files by name, in a folder or bucket; see ``engine.embedded.state.storage``."""
 
     @property
     def url(self) -> str:

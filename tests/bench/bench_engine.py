@@ -14,9 +14,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-from hermesops.engine import make_engine
+from hermesops.engine import EngineConfig, make_engine
 from hermesops.engine.choose import find_cli, read_passphrase
-from hermesops.engine.interface import Engine, Program
+from hermesops.engine.interface import Engine
+from hermesops.engine.options import Program
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import StackRef
@@ -57,10 +58,12 @@ def engine(kind: str, folder: Path) -> Engine:
     }
     return make_engine(
         kind,
+        EngineConfig(
+            backend=folder / kind,
+            passphrase=partial(read_passphrase, folder / "passphrase"),
+            environment=environment,
+        ),
         production=False,
-        backend=folder / kind,
-        passphrase=partial(read_passphrase, folder / "passphrase"),
-        plugin_environment=environment,
     )
 
 

@@ -26,7 +26,7 @@ from hermesops.waiting import Pending, until
 from tests.support.fake_stack import ROOT, STACK, FakeStack, machines, machines_in_order
 
 if TYPE_CHECKING:
-    from hermesops.engine.interface import Progress
+    from hermesops.engine.options import Progress
 
 pytestmark = pytest.mark.turns(3)
 

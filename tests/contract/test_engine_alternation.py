@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermesops import child_environment
-from hermesops.engine import make_engine
+from hermesops.engine import EngineConfig, make_engine
 from hermesops.engine.choose import read_passphrase
 from hermesops.engine.interface import Engine
 from hermesops.errors import RefusedError
@@ -36,12 +36,14 @@ def engine(kind: str, stack: FakeStack) -> Engine:
     passphrase.chmod(0o600)
     return make_engine(
         kind,
+        EngineConfig(
+            backend=stack.backend,
+            passphrase=partial(read_passphrase, passphrase),
+            environment=Environment.load().for_child(child_environment.PULUMI),
+            plugin_folders=[stack.plugins],
+            parallel=1,
+        ),
         production=False,
-        backend=stack.backend,
-        passphrase=partial(read_passphrase, passphrase),
-        plugin_environment=Environment.load().for_child(child_environment.PULUMI),
-        plugin_folders=[stack.plugins],
-        parallel=1,
     )
 
 

@@ -9,23 +9,26 @@ import socket
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pulumi.automation import Stack
 from pulumi.automation._cmd import CommandResult
 from pulumi.automation.errors import CommandError
 
-from hermesops.engine import make_engine
+from hermesops.engine import EngineConfig, make_engine
 from hermesops.engine.choose import read_passphrase
 from hermesops.engine.embedded.state import lock
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.lock import held
-from hermesops.engine.interface import Engine, Progress
+from hermesops.engine.interface import Engine
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
 from hermesops.model.stack import StackRef
 from tests.support.cli_events import line, step
 from tests.support.fake_stack import STACK, machines
+
+if TYPE_CHECKING:
+    from hermesops.engine.options import Progress
 
 SALT = "v1:kgKIYwLxPJU=:v1:MTRsYmm82w+sxmKi:D6o7Ee79HNQA4g56qGazfC43QCV/kQ=="
 HISTORY = [
@@ -122,13 +125,15 @@ class StandIn:
         environment = {"PATH": f"{self.bin}:/usr/bin:/bin", "HOME": str(self.folder), "OURS": "passed on"}
         return make_engine(
             "cli",
+            EngineConfig(
+                backend=self.backend,
+                passphrase=partial(read_passphrase, self.folder / "passphrase"),
+                environment=environment | ({"PULUMI_HOME": str(home)} if home else {}),
+                plugin_folders=[Path("/plugins")],
+                parallel=7,
+                token_of=token_of,
+            ),
             production=True,
-            backend=self.backend,
-            passphrase=partial(read_passphrase, self.folder / "passphrase"),
-            plugin_environment=environment | ({"PULUMI_HOME": str(home)} if home else {}),
-            plugin_folders=[Path("/plugins")],
-            parallel=7,
-            token_of=token_of,
         )
 
     def write_lock(self, **theirs: object) -> Path:
@@ -136,7 +141,7 @@ class StandIn:
         folder = FileBackend(self.backend).lock_folder(STACK)
         with held(folder, stack="dev", tell=pytest.fail):
             (name,) = folder.files(".json")
-            document = json.loads(folder.place.read(name) or b"")
+            document = json.loads(folder.storage.read(name) or b"")
         document.update(pid=2**22 - 7)
         document["hermesops"].update({"started": "1", **theirs})
         file = self.backend / folder.name / "theirs.json"

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from hermesops.engine.embedded.run.events import Diagnostic, StepEvent
-from hermesops.engine.embedded.run.outcome import error_of
 from hermesops.engine.embedded.run.stack_run import Run
 from hermesops.engine.embedded.state.deployment import deployment_from_doc
 from hermesops.engine.embedded.state.secrets import PassphraseVault
-from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
+from hermesops.engine.options import UnsupportedByEmbeddedError
 from tests.support.conformance import SCENARIOS, Elsewhere, Refused, raced, replayed_steps, steps_not_replayed
 from tests.support.recordings import FOLDER, PASSPHRASE, Scenario, canonical, pending_of, resources_of
 from tests.support.replayed import KEYS, Replayed, replayed
@@ -61,7 +60,7 @@ async def test_a_step_is_what_the_cli_did(
         return
     assert done.replay.problems == []
     assert done.replay.not_made() == []
-    assert (error_of(done.run, step["do"]) is None) == (step["exit"] in {0, FOUND_CHANGES})
+    assert (done.run.error(step["do"]) is None) == (step["exit"] in {0, FOUND_CHANGES})
     if step.get("events"):  # the CLI tells none of an import by hand
         assert _told(done.run) == _recorded(step)
         assert _errors_told(done.run) == _errors_recorded(step)
@@ -107,7 +106,7 @@ async def test_what_only_the_cli_does_is_refused_by_name(
     place = SCENARIOS[name]
     assert isinstance(place, Refused)
     done = await replayed(Scenario(name), place.step, tmp_path, monkeypatch)
-    error = error_of(done.run, "up")
+    error = done.run.error("up")
     assert isinstance(error, UnsupportedByEmbeddedError)
     assert error.what == place.feature
     assert "the pulumi CLI does" in error.message
@@ -118,7 +117,7 @@ async def test_a_version_of_the_plugin_is_refused_by_name(
     name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = await replayed(Scenario(name), number, tmp_path, monkeypatch)
-    error = error_of(done.run, "up")
+    error = done.run.error("up")
     assert isinstance(error, UnsupportedByEmbeddedError)
     assert error.what == "a version of the provider plugin"
 
@@ -144,7 +143,7 @@ def _in_order(done: Replayed, recorded: dict[str, Any]) -> None:
 
 def _compare_what_failed(done: Replayed, step: dict[str, Any]) -> None:
     failed = {urn for urn, _ in _errors_recorded(step)}
-    assert error_of(done.run, step["do"]) is not None
+    assert done.run.error(step["do"]) is not None
     assert _errors_told(done.run) == _errors_recorded(step)
     for urn in failed:
         assert [p for p in done.replay.problems if urn in p] == []

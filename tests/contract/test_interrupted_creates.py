@@ -10,6 +10,7 @@ import pytest
 
 from hermesops.engine.cli import CliEngine
 from hermesops.engine.embedded.engine import EmbeddedEngine
+from hermesops.engine.options import EngineConfig
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.stack import ChangeKind
 from tests.support.fake_stack import STACK, FakeStack, machines, urn_of
@@ -104,9 +105,8 @@ async def test_it_is_looked_up_although_the_state_lost_its_provider(stack: FakeS
 
 
 async def test_what_no_plugin_finds_by_name_stops_everything_and_names_the_command(stack: FakeStack) -> None:
-    engine = EmbeddedEngine(
-        stack.backend, passphrase=str, environment={}, plugin_folders=[stack.plugins], adopting=frozenset()
-    )
+    engine = EmbeddedEngine(EngineConfig(stack.backend, str, environment={}, plugin_folders=[stack.plugins]))
+    engine.adopting = frozenset()
     for attempt in (engine.up(STACK, machines(["a", "b"])), engine.destroy(STACK), engine.refresh(STACK)):
         with pytest.raises(RefusedError, match=r"began to create b \(justavps:index:Machine\)") as caught:
             await attempt
@@ -117,9 +117,8 @@ async def test_what_no_plugin_finds_by_name_stops_everything_and_names_the_comma
 async def test_the_cli_gets_a_state_in_which_it_is_settled(stack: FakeStack, tmp_path: Path) -> None:
     """It would create ``b`` again; here it does not even run."""
     exists(stack)
-    missing = CliEngine(
-        tmp_path / "no-cli", stack.backend, passphrase=str, environment={}, plugin_folders=[stack.plugins]
-    )
+    config = EngineConfig(stack.backend, str, environment={}, plugin_folders=[stack.plugins])
+    missing = CliEngine(tmp_path / "no-cli", config)
     with pytest.raises(UnavailableError, match="cannot be used"):
         await missing.up(STACK, machines(["a", "b"]))
     assert (stack.resource("b") or {})["id"] == "machine-b-9"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.engine.embedded.state import storage as folder_storage
 from hermesops.engine.embedded.state.file_backend import FileBackend
-from hermesops.engine.embedded.state.storage import folder as folder_place
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
 from tests.support.power_cut import RecordingOs
@@ -29,7 +29,7 @@ def work(folder: Path, recorder: RecordingOs) -> list[int]:
 def survivors(folder: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch, forgetful: str) -> list[tuple[int, int]]:
     """For every moment and every luck: how many states were done, and which one is read."""
     recorder = RecordingOs(folder, forgetful=forgetful)
-    monkeypatch.setattr(folder_place, "os", recorder)
+    monkeypatch.setattr(folder_storage, "os", recorder)
     folder.mkdir()
     done = work(folder, recorder)
     monkeypatch.undo()
@@ -42,7 +42,7 @@ def survivors(folder: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch, forg
             finished = sum(moment >= at for at in done)
             read.append((finished, present))
             for name in backend.backups(REF).files(".json"):
-                assert backend.parsed(REF, name, backend.place.read(name) or b"")["resources"]
+                assert backend.parsed(REF, name, backend.storage.read(name) or b"")["resources"]
     if not forgetful:
         left = next(recorder.aftermaths(len(recorder.moments) - 1, scratch / "end"))
         assert len(FileBackend(left).backups(REF).files(".json")) == STEPS

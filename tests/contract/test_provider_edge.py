@@ -18,9 +18,9 @@ from hermesops import errors
 from hermesops.justavps import errors as vendor_errors
 from hermesops.justavps.wire import Machine
 from hermesops.provider.engine_log import EngineLog
-from hermesops.provider.grpc_boundary import Edge
-from hermesops.provider.ports import InterruptedWorkError
-from hermesops.provider.resources import MachineKeeper
+from hermesops.provider.grpc_errors import ErrorInterceptor
+from hermesops.provider.machines import MachineResource
+from hermesops.provider.observation import InterruptedWorkError
 from hermesops.provider.servicer import Servicer
 from hermesops.waiting import WaitExpiredError
 
@@ -112,7 +112,7 @@ for _name in REQUESTS:
 
 
 async def serving(servicer: Servicer, log: EngineLog) -> AsyncIterator[Any]:
-    server = grpc.aio.server(interceptors=(Edge(log),))
+    server = grpc.aio.server(interceptors=(ErrorInterceptor(log),))
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -204,14 +204,14 @@ async def test_nothing_is_mapped_and_attaching_is_taken() -> None:
         assert (await stub.GetPluginInfo(Empty())).version == "1.2.3"
 
 
-class Slow(MachineKeeper):
+class Slow(MachineResource):
     """A vendor that never answers."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
 
-    async def read(self, thing_id: str, name: str) -> None:
-        del thing_id, name
+    async def read(self, machine_id: str, name: str) -> None:
+        del machine_id, name
         self.asked.set()
         await asyncio.Event().wait()
 
@@ -220,17 +220,17 @@ READ = proto.ReadRequest(urn="urn:pulumi:a::b::justavps:index:Machine::c", id="1
 
 
 async def test_a_read_ends_at_its_timeout_and_at_cancel() -> None:
-    keeper, stopping = Slow(), asyncio.Event()
-    async for stub in serving(Servicer([keeper], Heard(), stopping, "1.2.3"), Heard()):
+    resource, stopping = Slow(), asyncio.Event()
+    async for stub in serving(Servicer([resource], Heard(), stopping, "1.2.3"), Heard()):
         timed = proto.ReadRequest()
         timed.CopyFrom(READ)
         timed.timeout = 0.05
         with pytest.raises(grpc.aio.AioRpcError) as late:
             await stub.Read(timed)
         assert (late.value.code(), "within 0.05 s" in str(late.value.details())) == (grpc.StatusCode.UNAVAILABLE, True)
-        keeper.asked.clear()
+        resource.asked.clear()
         call = asyncio.ensure_future(stub.Read(READ))
-        await keeper.asked.wait()
+        await resource.asked.wait()
         await stub.Cancel(Empty())
         with pytest.raises(grpc.aio.AioRpcError) as stopped:
             await call

@@ -11,14 +11,14 @@ from hermesops.justavps import Client
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.node.protocol import VARIABLES
 from hermesops.node.system.data_volume import wanted_gb
-from hermesops.provider.actions import Machines
-from hermesops.provider.image_actions import Images
-from hermesops.provider.ports import ImageOrder, ObservedMachine, Order
+from hermesops.provider.images import Images
+from hermesops.provider.machines import Machines
+from hermesops.provider.observation import ImageSpec, MachineSpec, ObservedMachine
 from hermesops.provider.vendor import JustAvps
 from tests.support.localcloud import LocalCloud, serving
 
 NAME = "hermes-local-cell1-0123456789ab"
-ORDER = Order(NAME, "starter", "hel1", "")
+ORDER = MachineSpec(NAME, "starter", "hel1", "")
 
 
 @dataclass
@@ -118,7 +118,7 @@ async def test_a_machine_not_found_for_a_moment_is_no_api_that_cannot_resize(wor
 
 async def test_an_image_comes_is_found_again_and_goes(world: World) -> None:
     made = await world.create()
-    order = ImageOrder("hermes-base-1", made.id)
+    order = ImageSpec("hermes-base-1", made.id)
     image = await world.images.create(order, timeout_s=30, tell=_nobody)
     assert (image.status, image.bootable, image.machine_id) == ("ready", True, made.id)
     assert await world.images.create(order, timeout_s=30, tell=_nobody) == image

@@ -13,7 +13,7 @@ import pytest
 from hermesops.engine.embedded.state import lock
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.lock import held, outwait
-from hermesops.engine.embedded.state.storage.place import Place, open_place
+from hermesops.engine.embedded.state.storage import Storage, open_storage
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.stack import StackRef
 from hermesops.waiting import pause_blocking
@@ -44,11 +44,11 @@ def where(request: pytest.FixtureRequest, tmp_path: Path, endpoint: str, monkeyp
 
 
 @pytest.fixture
-def place(where: str) -> Place:
-    return open_place(where)
+def place(where: str) -> Storage:
+    return open_storage(where)
 
 
-def test_what_is_written_is_read_replaced_and_gone(place: Place) -> None:
+def test_what_is_written_is_read_replaced_and_gone(place: Storage) -> None:
     assert place.read("a/b.json") is None
     place.write("a/b.json", b"one")
     place.write("a/b.json", b"two")
@@ -58,14 +58,14 @@ def test_what_is_written_is_read_replaced_and_gone(place: Place) -> None:
     assert place.read("a/b.json") is None
 
 
-def test_only_the_files_of_that_very_folder_are_listed(place: Place) -> None:
+def test_only_the_files_of_that_very_folder_are_listed(place: Storage) -> None:
     for name in ("f/2.json", "f/1.json", "f/deeper/3.json", "fa/4.json", "5.json"):
         place.write(name, b"")
     assert place.list("f") == ["f/1.json", "f/2.json"]
     assert place.list("nowhere") == []
 
 
-def test_what_is_kept_outlives_what_is_written_next(place: Place) -> None:
+def test_what_is_kept_outlives_what_is_written_next(place: Storage) -> None:
     place.keep("s.json", "s.json.bak")
     assert place.read("s.json.bak") is None
     for content in (b"one", b"two", b"three"):
@@ -75,9 +75,9 @@ def test_what_is_kept_outlives_what_is_written_next(place: Place) -> None:
     assert place.read("s.json") == b"three"
 
 
-def test_another_opening_sees_the_same(place: Place, where: str) -> None:
+def test_another_opening_sees_the_same(place: Storage, where: str) -> None:
     place.write(".pulumi/x.json", b"here")
-    assert open_place(where).read(".pulumi/x.json") == b"here"
+    assert open_storage(where).read(".pulumi/x.json") == b"here"
     assert place.url == where
 
 
@@ -99,13 +99,13 @@ def test_two_who_come_at_once_do_not_both_get_in(where: str, monkeypatch: pytest
     backend = FileBackend(where)
     folder = backend.lock_folder(REF)
     theirs = {"pid": 1, "username": "u", "hostname": "elsewhere", "timestamp": "2026-01-01T00:00:00Z"}
-    write = backend.place.write
+    write = backend.storage.write
 
     def late(name: str, content: bytes) -> None:
         write(f"{folder.name}/other.json", json.dumps(theirs).encode())
         write(name, content)
 
-    monkeypatch.setattr(backend.place, "write", late)
+    monkeypatch.setattr(backend.storage, "write", late)
     with (
         pytest.raises(RefusedError, match="created by u@elsewhere"),
         held(folder, stack="cell1", tell=pytest.fail),
@@ -145,9 +145,9 @@ def test_the_lock_of_a_dead_process_of_this_computer_is_removed(where: str) -> N
     folder = backend.lock_folder(REF)
     with held(folder, stack="cell1", tell=pytest.fail):
         (file,) = folder.files(".json")
-        mine = json.loads(backend.place.read(file) or b"")
+        mine = json.loads(backend.storage.read(file) or b"")
     mine["pid"], mine["hermesops"]["started"] = 2**22 - 7, "1"
-    backend.place.write(f"{folder.name}/dead.json", json.dumps(mine).encode())
+    backend.storage.write(f"{folder.name}/dead.json", json.dumps(mine).encode())
     with held(folder, stack="cell1", tell=told.append):
         assert len(folder.files(".json")) == 1
     assert "which has ended" in told[0]
@@ -161,9 +161,9 @@ async def test_the_lock_of_another_computer_that_lost_the_lease_is_removed_and_i
     backend, told = FileBackend(where), list[str]()
     folder = backend.lock_folder(REF)
     with held(folder, stack="cell1", tell=pytest.fail, token=(1, 5)) as theirs:
-        document = json.loads(backend.place.read(theirs.name) or b"")
+        document = json.loads(backend.storage.read(theirs.name) or b"")
         document["hermesops"]["host"] = "another"
-        backend.place.write(theirs.name, json.dumps(document).encode())
+        backend.storage.write(theirs.name, json.dumps(document).encode())
         for token in (None, (1, 4), (1, 5)):  # no later holder of the lease
             await outwait(folder, token, tell=pytest.fail)
             with (
@@ -190,7 +190,7 @@ async def test_a_run_whose_lock_was_taken_leaves_the_state_as_it_is(where: str, 
 
     def program() -> None:
         for file in taken.files(".json"):
-            taken.place.delete(file)
+            taken.storage.delete(file)
         machines(["a", "b"])()
 
     with pytest.raises(UnavailableError, match="taken stack"):
@@ -204,7 +204,7 @@ async def test_a_stack_lives_there(where: str, tmp_path: Path) -> None:
     await engine.up(STACK, machines(["a", "b"]))
     assert (await stack.engine(where=where).up(STACK, machines(["a", "b"]))).changes == ()
     assert await engine.stacks("rec") == [STACK]
-    place = open_place(where)
+    place = open_storage(where)
     assert place.read(".pulumi/meta.yaml") == b"version: 1\n"
     assert place.list(".pulumi/stacks/rec") == [".pulumi/stacks/rec/dev.json", ".pulumi/stacks/rec/dev.json.bak"]
     assert len(place.list(".pulumi/history/rec/dev")) == 4
@@ -213,13 +213,13 @@ async def test_a_stack_lives_there(where: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Place]:
+def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Storage]:
     use_credentials(monkeypatch)
     good = new_bucket(endpoint)
 
-    def changed(change: str) -> Place:
+    def changed(change: str) -> Storage:
         old, _, new = change.partition("=>")
-        return open_place(good.replace(old, new))
+        return open_storage(good.replace(old, new))
 
     return changed
 
@@ -233,14 +233,14 @@ def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pl
     ],
 )
 def test_a_bucket_that_cannot_be_had_is_one_line(
-    bucket: Callable[[str], Place], change: str, kind: type[HermesError], said: str, monkeypatch: pytest.MonkeyPatch
+    bucket: Callable[[str], Storage], change: str, kind: type[HermesError], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermesops.engine.embedded.state.storage.bucket._TRIES", 1)
+    monkeypatch.setattr("hermesops.engine.embedded.state.bucket._TRIES", 1)
     with pytest.raises(kind, match=said):
         bucket(change).read("x")
 
 
-def test_nobody_to_ask_as_is_said(bucket: Callable[[str], Place], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_to_ask_as_is_said(bucket: Callable[[str], Storage], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     with pytest.raises(UsageError, match="nobody to ask as") as caught:
         bucket("=>").read("x")
@@ -250,4 +250,4 @@ def test_nobody_to_ask_as_is_said(bucket: Callable[[str], Place], monkeypatch: p
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UnavailableError, match="cannot be written: Not a directory"):
-        open_place(tmp_path / "file").write("a/b.json", b"")
+        open_storage(tmp_path / "file").write("a/b.json", b"")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from hermesops import child_environment
-from hermesops.converge.events import EventFold
 from hermesops.converge.playbook import Access, Converger, _Run
+from hermesops.converge.results import EventFold
 from hermesops.engine.cli_command import CleanCommand
 from tests.support import canary_commands, postgresql
 from tests.support.canaries import ALLOWED, COMMAND, PLUGIN, SERVER, Canaries, Leak, in_files, in_output, watching

@@ -13,8 +13,8 @@ from typing import TypeVar
 import pytest
 
 from hermesops.cells.changes import preview
-from hermesops.engine.embedded.state.storage import bucket as bucket_place
-from hermesops.engine.embedded.state.storage.place import open_place
+from hermesops.engine.embedded.state import bucket as bucket_storage
+from hermesops.engine.embedded.state.storage import open_storage
 from hermesops.errors import HermesError
 from hermesops.identity import approval
 from hermesops.identity.approval import Approval, Asked, digest_of
@@ -338,7 +338,7 @@ def test_a_download_ends_in_time_and_takes_no_more_than_was_signed_for(tmp_path:
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     use_credentials(monkeypatch)
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    monkeypatch.setattr(bucket_place, "_WHOLE_S", LIMIT_S)
+    monkeypatch.setattr(bucket_storage, "_WHOLE_S", LIMIT_S)
 
 
 @pytest.mark.usefixtures("hasty")
@@ -346,7 +346,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_bucket_that_never_ends_an_answer_is_left(mood: str) -> None:
     with served_mood(mood) as port:
         url = f"s3://releases?region=us-east-1&endpoint=http://127.0.0.1:{port}&s3ForcePathStyle=true"
-        bucket = open_place(url, setting="releases")
+        bucket = open_storage(url, setting="releases")
         began = time.monotonic()
         try:
             content = bucket.read("signers.json", at_most=1000)

@@ -10,7 +10,7 @@ import pytest
 
 from hermesops.app import Container
 from hermesops.cells.stack.state import machines_in
-from hermesops.engine import make_engine
+from hermesops.engine import EngineConfig, make_engine
 from hermesops.engine.choose import read_passphrase
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import MachineId, MachineName
@@ -83,10 +83,12 @@ async def test_the_pulumi_command_takes_them_in_alike(app: Container, vendor: Fa
     variables = {name: value for name, value in app.env.variables.items() if name.startswith("HERMESOPS_")}
     app.engine = make_engine(
         "cli",
+        EngineConfig(
+            backend=str(app.env.folder / "pulumi"),
+            passphrase=partial(read_passphrase, _passphrase(tmp_path)),
+            environment={**Environment.load().variables, **variables, "HERMESOPS_ENV": app.env.name},
+        ),
         production=False,
-        backend=str(app.env.folder / "pulumi"),
-        passphrase=partial(read_passphrase, _passphrase(tmp_path)),
-        plugin_environment={**Environment.load().variables, **variables, "HERMESOPS_ENV": app.env.name},
     )
     await check_taken_in(app, vendor)
 

@@ -8,16 +8,16 @@ import pulumi
 import pytest
 from pulumi import ResourceOptions
 
-from hermesops.engine import make_engine
+from hermesops.engine import EngineConfig, make_engine
 from hermesops.engine.choose import read_passphrase
-from hermesops.engine.interface import Engine, Program
+from hermesops.engine.interface import Engine
+from hermesops.engine.options import Program
 from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import ChangeKind, StackRef
 from hermesops.stacks.fleet import FleetProgram
-from hermesops.stacks.image import Image, ImageArgs
-from hermesops.stacks.machine import Machine, MachineArgs
+from hermesops.stacks.resources import Image, ImageArgs, Machine, MachineArgs
 from tests.support.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
 CELL = CellName("cell1")
@@ -45,10 +45,12 @@ def engine(vendor: FakeJustAvps, tmp_path: Path) -> Engine:
     }
     return make_engine(
         "embedded",
+        EngineConfig(
+            backend=tmp_path / "pulumi",
+            passphrase=partial(read_passphrase, passphrase),
+            environment=environment,
+        ),
         production=False,
-        backend=tmp_path / "pulumi",
-        passphrase=partial(read_passphrase, passphrase),
-        plugin_environment=environment,
     )
 
 

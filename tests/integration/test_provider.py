@@ -20,14 +20,13 @@ from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, provider_pb2_grpc,
 from pulumi.runtime.proto import provider_pb2 as proto
 
 from hermesops.provider import values
-from hermesops.provider.image import TYPE as IMAGE_TYPE
-from hermesops.provider.machine import TYPE
+from hermesops.provider.resource_types import IMAGE, MACHINE
 from tests.support.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
 pytestmark = pytest.mark.turns(3)
 
 NAME = "hermes-local-cell1-0123456789ab"
-URN = f"urn:pulumi:cell1::fleet::hermesops:fleet:Cell${TYPE}::{NAME}"
+URN = f"urn:pulumi:cell1::fleet::hermesops:fleet:Cell${MACHINE.token}::{NAME}"
 INPUTS = {"name": NAME, "region": "hel1", "server_type": "starter", "image_id": "img"}
 PLUGIN = Path(sys.executable).with_name("pulumi-resource-justavps")
 SEARCH_PATH = "/usr/bin:/bin"
@@ -290,7 +289,7 @@ def test_previews_ask_the_vendor_nothing(plugin: Plugin, vendor: FakeJustAvps) -
 
 def test_an_image_is_saved_read_and_deleted(plugin: Plugin, vendor: FakeJustAvps) -> None:
     machine_id = vendor.add(NAME, status="ready")
-    urn = f"urn:pulumi:cell1::fleet::{IMAGE_TYPE}::base-1"
+    urn = f"urn:pulumi:cell1::fleet::{IMAGE.token}::base-1"
     inputs = {"name": "base-1", "machine_id": machine_id}
     made = plugin.stub.Create(proto.CreateRequest(urn=urn, properties=values.write(inputs)))
     assert values.read(made.properties).items() >= {**inputs, "status": "ready"}.items()
@@ -309,7 +308,7 @@ def test_an_image_is_saved_read_and_deleted(plugin: Plugin, vendor: FakeJustAvps
 
 def test_the_schema_has_both_resources(plugin: Plugin) -> None:
     schema = json.loads(plugin.stub.GetSchema(proto.GetSchemaRequest()).schema)
-    assert set(schema["resources"]) == {TYPE, IMAGE_TYPE}
+    assert set(schema["resources"]) == {MACHINE.token, IMAGE.token}
 
 
 def test_check_fills_the_name_and_refuses_what_cannot_be(plugin: Plugin) -> None:

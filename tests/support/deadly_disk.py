@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hermesops.engine.embedded.state.storage import folder as folder_place
-from hermesops.engine.interface import Program
+from hermesops.engine.embedded.state import storage as folder_storage
+from hermesops.engine.options import Program
 from tests.support.fake_stack import STACK, FakeStack, machines
 
 CHANGES: dict[str, Callable[[], Program]] = {
@@ -50,7 +50,7 @@ class DeadlyOs:
 
 def main(folder: str, change: str, point: str) -> None:
     deadly = DeadlyOs(int(point))
-    vars(folder_place)["os"] = deadly
+    vars(folder_storage)["os"] = deadly
     asyncio.run(FakeStack(Path(folder)).engine(parallel=1).up(STACK, CHANGES[change]()))
     sys.stdout.write(f"{deadly.count}\n")
 

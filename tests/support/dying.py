@@ -47,12 +47,12 @@ class Fate:
 
 def haunt(fate: Fate) -> None:
     """Make every write of this process known to fate."""
-    from hermesops.engine.embedded.state.storage.bucket import BucketPlace  # noqa: PLC0415 - what is not used is not loaded
-    from hermesops.engine.embedded.state.storage.folder import FolderPlace  # noqa: PLC0415 - as above
+    from hermesops.engine.embedded.state.bucket import BucketStorage  # noqa: PLC0415 - what is not used is not loaded
+    from hermesops.engine.embedded.state.storage import FolderStorage  # noqa: PLC0415 - as above
     from hermesops.justavps.transport import Transport  # noqa: PLC0415 - as above
     from hermesops.registry.database import Database  # noqa: PLC0415 - as above
 
-    for place in (FolderPlace, BucketPlace):
+    for place in (FolderStorage, BucketStorage):
         for name in ("write", "keep", "delete"):
             setattr(place, name, _around(getattr(place, name), f"state {name}", fate))
     Transport.opened = _opened(Transport.opened, fate)  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.engine.embedded.engine import EmbeddedEngine
-from hermesops.engine.interface import Program
+from hermesops.engine.options import EngineConfig, Program
 from hermesops.model.stack import StackRef
 
 PLUGIN = Path(__file__).with_name("fake_plugin.py")
@@ -56,11 +56,13 @@ class FakeStack:
     ) -> EmbeddedEngine:
         environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder)}
         return EmbeddedEngine(
-            where or self.backend,
-            passphrase=passphrase,
-            environment=environment,
-            plugin_folders=[self.plugins],
-            parallel=parallel,
+            EngineConfig(
+                where or self.backend,
+                passphrase=passphrase,
+                environment=environment,
+                plugin_folders=[self.plugins],
+                parallel=parallel,
+            )
         )
 
     def machines(self) -> list[str]:

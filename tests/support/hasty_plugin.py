@@ -1,14 +1,14 @@
-"""``python -m tests.support.hasty_plugin``: our plugin, which loses its patience in seconds and not in minutes."""
+"""``python -m tests.support.hasty_plugin``: our plugin, which gives up after seconds and not after minutes."""
 
 import sys
 
 from hermesops.cli import provider
-from hermesops.provider.backoff import Patience
+from hermesops.provider.backoff import Timeouts
 
 
 def main() -> int:
     """Be the plugin."""
-    Patience.__init__.__defaults__ = (8, 8, 5, 5, 8)  # of a frozen dataclass, set once
+    Timeouts.__init__.__defaults__ = (8, 8, 5, 5, 8)  # of a frozen dataclass, set once
     return provider.main() or 0
 
 

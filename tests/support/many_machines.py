@@ -10,7 +10,7 @@ from pulumi.runtime.proto import provider_pb2 as proto
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from hermesops.provider import values
-from hermesops.provider.machine import TYPE
+from hermesops.provider.resource_types import MACHINE
 
 
 @dataclass
@@ -69,4 +69,4 @@ async def delete(stub: "provider_pb2_grpc.ResourceProviderAsyncStub", tally: Tal
 
 
 def _urn(name: str) -> str:
-    return f"urn:pulumi:cell1::fleet::{TYPE}::{name}"
+    return f"urn:pulumi:cell1::fleet::{MACHINE.token}::{name}"

@@ -1,4 +1,4 @@
-"""A recording layer under ``FolderPlace``: what is on the disk for sure, and what a power cut may leave.
+"""A recording layer under ``FolderStorage``: what is on the disk for sure, and what a power cut may leave.
 
 The calls of ``os`` are carried out and noted. A file's content is safe once it was synced, a folder's entries once
 the folder was. ``aftermaths`` makes every folder that a cut at some moment may leave: with nothing that was not
@@ -49,7 +49,7 @@ def _left_of(inode: Inode, luck: Luck) -> bytes:
 
 
 class RecordingOs:
-    """Stands in for the module ``os`` of ``folder_place``.
+    """Stands in for the module ``os`` of ``folder_storage``.
 
     Args:
         folder: The place's folder; what is outside is not noted.

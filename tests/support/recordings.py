@@ -20,11 +20,12 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.json_format import MessageToDict, ParseDict
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 
-from hermesops.engine.embedded.protocol.opaque import Message, Property
-from hermesops.engine.embedded.protocol.rpc import HalfMade, ProviderFaultError
-from hermesops.engine.embedded.protocol.values import UNKNOWNS, Vault, from_wire, revealed
+from hermesops.engine.embedded.plugins.process import PluginProcess, ProcessHost
+from hermesops.engine.embedded.protocol.plugin import HalfMade, ProviderFaultError
+from hermesops.engine.embedded.protocol.values import UNKNOWNS, Message, Property, from_wire, revealed
 from hermesops.engine.embedded.state.deployment import Deployment, Resource, deployment_from_doc
-from hermesops.engine.interface import Program, StackConfig
+from hermesops.engine.embedded.state.secrets import PassphraseVault
+from hermesops.engine.options import Program, StackConfig
 from hermesops.model.stack import Import, StackRef
 
 FOLDER = Path(__file__).parents[1] / "data" / "pulumi-recordings"
@@ -209,10 +210,11 @@ class UnexpectedCallError(AssertionError):
     """The engine called the provider in a way that the CLI did not."""
 
 
-class Replay:
-    """A provider that answers from a recorded step."""
+class Replay(ProcessHost):
+    """Stands in for plugin processes: a provider that answers from a recorded step."""
 
     def __init__(self, step: dict[str, Any], state_file: Path, *, looks_up: bool = False) -> None:
+        super().__init__((), {}, "")
         self._looks_up = looks_up
         self._first = {call["rpc"]: call for call in reversed(step["rpc"])}
         self.at_change: Callable[[], object] | None = None
@@ -303,7 +305,7 @@ class Replay:
         return [f"{c['rpc']} {c['request']}" for q in self._left.values() for c in q if c["rpc"] != "Cancel"]
 
 
-class ReplayConnection:
+class ReplayConnection(PluginProcess):
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
 
@@ -317,7 +319,7 @@ class ReplayConnection:
         pass
 
 
-def resources_of(latest: dict[str, Any], vault: Vault) -> list[dict[str, Any]]:
+def resources_of(latest: dict[str, Any], vault: PassphraseVault) -> list[dict[str, Any]]:
     """The state's resources in the clear, comparable: without times, in any order."""
     deployment = deployment_from_doc(latest)
     return sorted((_comparable(resource, vault) for resource in deployment.resources), key=str)
@@ -327,7 +329,7 @@ def pending_of(deployment: Deployment) -> list[tuple[str, str]]:
     return sorted((op.kind, op.resource.urn) for op in deployment.pending)
 
 
-def _comparable(resource: Resource, vault: Vault) -> dict[str, Any]:
+def _comparable(resource: Resource, vault: PassphraseVault) -> dict[str, Any]:
     shown = {
         "urn": resource.urn,
         "type": resource.type,
@@ -350,7 +352,7 @@ def _comparable(resource: Resource, vault: Vault) -> dict[str, Any]:
     return dict(canonical(shown))
 
 
-def _open(value: Property, vault: Vault) -> Property:
+def _open(value: Property, vault: PassphraseVault) -> Property:
     """Secrets in the clear, still marked."""
     match value:
         case dict():

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hermesops.engine.embedded.state.storage.place import open_place
+from hermesops.engine.embedded.state.storage import open_storage
 from hermesops.identity.signatures import Signers, check, fresh_key
 from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.documents.signers import NAMESPACES, AllowedSigners, Kind
@@ -35,7 +35,7 @@ class Operator:
 
     def releases(self, where: str, memory: StoreMemory | None = None) -> Releases:
         """The releases of a place, as their computer sees them: for the first time, unless it remembers something."""
-        store = open_place(where, setting="releases")
+        store = open_storage(where, setting="releases")
         return Releases(store, Trust(store, check, memory or Remembered()), self.signers)
 
 

@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from hermesops.engine.embedded.engine import EmbeddedEngine, Work
-from hermesops.engine.embedded.protocol.monitor import Monitor
-from hermesops.engine.embedded.protocol.opaque import Message
-from hermesops.engine.embedded.run import stack_run as run_module
+from hermesops.engine.embedded.engine import EmbeddedEngine
+from hermesops.engine.embedded.protocol.values import Message
+from hermesops.engine.embedded.run import program as program_module
 from hermesops.engine.embedded.run.events import EventLog
+from hermesops.engine.embedded.run.program import Monitor
 from hermesops.engine.embedded.run.stack_run import Run
+from hermesops.engine.options import EngineConfig, RunKind, RunOptions
 from tests.support.recordings import PASSPHRASE, STACK, Replay, Scenario, state_of
+
+KINDS: dict[str, RunKind] = {"destroy": "destroy", "refresh": "refresh", "cli": "import"}
+"""What recorded steps do that run no program."""
 
 KEYS: dict[str, bytes] = {}
 """Keys of the recorded states' secrets; each takes a second to derive."""
@@ -47,39 +51,23 @@ async def replayed(
             answers[f"{request.type} {request.name}"] = MessageToDict(response, preserving_proto_field_name=True)
             return response
 
-    monkeypatch.setattr(run_module, "Monitor", Heard)
+    monkeypatch.setattr(program_module, "Monitor", Heard)
     with state_of(scenario, number, folder) as file:
         replay = Replay(step, file, looks_up=scenario.killed_in_a_create(number))
         replay.at_change = at_change
-        engine = EmbeddedEngine(
-            folder, passphrase=lambda: PASSPHRASE, environment={}, parallel=1, host=lambda _address: replay
-        )
+        engine = EmbeddedEngine(EngineConfig(folder, lambda: PASSPHRASE, environment={}, parallel=1))
+        engine.plugins.host = lambda: replay
         engine._keys = KEYS
         is_preview = step["do"] == "preview" or "--preview-only" in step["args"]
-        work, kind = _work(scenario, number)
-        async with nullcontext() if is_preview else engine._locked(STACK, EventLog()) as lock:
-            run = await engine._ran(
-                STACK,
-                EventLog(),
-                work,
-                kind,
-                targets=scenario.targets(number),
-                config=scenario.config_at(number),
-                lock=lock,
-            )
+        kind = KINDS.get(step["do"], "up")
+        options = RunOptions(
+            program=scenario.program(number) if kind == "up" else lambda: None,
+            imports=[scenario.imported(number)] if kind == "import" else [],
+            targets=scenario.targets(number),
+            config=scenario.config_at(number),
+        )
+        async with nullcontext() if is_preview else engine._locked(STACK) as lock:
+            run = await engine._run(STACK, kind, options, EventLog(), lock=lock)
             if not is_preview:
                 engine._save(run, kind)
         return Replayed(run, replay, json.loads(file.read_text())["checkpoint"]["latest"], answers)
-
-
-def _work(scenario: Scenario, number: int) -> tuple[Work, str]:
-    step = scenario.steps[number]
-    match step["do"]:
-        case "destroy":
-            return Run.destroy, "destroy"
-        case "refresh":
-            return Run.refresh, "refresh"
-        case "cli":
-            return lambda run: run.take_in([scenario.imported(number)]), "resource-import"
-        case _:
-            return lambda run: run.program(scenario.program(number)), "update"

@@ -10,10 +10,10 @@ from hermesops.errors import HermesError
 from hermesops.justavps import Client
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.faults.kinds import FaultKind
-from hermesops.provider.actions import Machines
-from hermesops.provider.backoff import Patience
-from hermesops.provider.image_actions import Images
-from hermesops.provider.ports import HalfMadeError, ImageOrder, Order
+from hermesops.provider.backoff import Timeouts
+from hermesops.provider.images import Images
+from hermesops.provider.machines import Machines
+from hermesops.provider.observation import HalfMadeError, ImageSpec, MachineSpec
 from hermesops.provider.vendor import JustAvps
 from tests.support.localcloud import LocalCloud, serving
 
@@ -74,10 +74,10 @@ class Account:
                 if kept:
                     seen = await self.machines.update(kept, self.name, size, timeout_s=5, tell=_nobody)
                 else:
-                    order = Order(self.name, size, "hel1", "")
+                    order = MachineSpec(self.name, size, "hel1", "")
                     seen = await self.machines.create(order, timeout_s=5, tell=_nobody)
             except HalfMadeError as error:
-                kept = error.thing.id
+                kept = error.observed.id
                 raise
             return seen.id
 
@@ -113,10 +113,10 @@ class Account:
                 if kept:
                     seen = await self.images.finish(kept, self.image_name, timeout_s=5, tell=_nobody)
                 else:
-                    order = ImageOrder(self.image_name, machine_id)
+                    order = ImageSpec(self.image_name, machine_id)
                     seen = await self.images.create(order, timeout_s=5, tell=_nobody)
             except HalfMadeError as error:
-                kept = error.thing.id
+                kept = error.observed.id
                 raise
             return seen.id
 
@@ -203,12 +203,12 @@ class World:
 
 @asynccontextmanager
 async def open_world(folder: Path) -> AsyncIterator[World]:
-    """A world in that folder, and a provider that loses its patience in seconds."""
+    """A world in that folder, and a provider that gives up in seconds."""
     async with serving(folder, SimDriver(folder)) as cloud:
         key = (folder / "api.key").read_text().strip()
         async with Client(f"{cloud.where.api_url}/api/v1", key) as client:
-            vendor, patience = JustAvps(client), Patience(newborn=3, broken=3)
-            yield World(cloud, Machines(lambda: vendor, patience), Images(lambda: vendor, patience))
+            vendor, timeouts = JustAvps(client), Timeouts(newborn=3, broken=3)
+            yield World(cloud, Machines(lambda: vendor, timeouts), Images(lambda: vendor, timeouts))
 
 
 async def _nobody(line: str) -> None:

@@ -46,7 +46,7 @@ def write_lock(
         "timestamp": "2026-01-01T00:00:00Z",
         "hermesops": {**asdict(place), "started": started, **more},
     }
-    backend.place.write(f"{backend.lock_folder(REF).name}/theirs.json", json.dumps(document).encode())
+    backend.storage.write(f"{backend.lock_folder(REF).name}/theirs.json", json.dumps(document).encode())
 
 
 def holder_at(place: Place) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from hermesops.model.ids import CellName
 
 if TYPE_CHECKING:
-    from hermesops.engine.interface import Progress
+    from hermesops.engine.options import Progress
 
 Tell = Callable[[str], None]
 """Takes a line of narration."""

@@ -24,11 +24,11 @@ _SUBJECT = "releases"
 def releases_of(app: "Container") -> "Releases":
     """The releases of an environment; nothing is read."""
     from hermesops.app.services.release_signing import KeyAtHand, trust_of
-    from hermesops.engine.embedded.state.storage.place import open_place
+    from hermesops.engine.embedded.state.storage import open_storage
     from hermesops.release import Releases
 
     env = app.env
-    store = open_place(env.settings.releases or env.folder / "releases", setting="releases")
+    store = open_storage(env.settings.releases or env.folder / "releases", setting="releases")
     return Releases(store, trust_of(env, store), KeyAtHand(app))
 
 

@@ -61,7 +61,7 @@ def kept(spec: CellSpec, machines: Collection[CellMachine]) -> CellSpec:
 def made_anew(spec: CellSpec, state: Mapping[str, Any]) -> frozenset[MachineName]:
     """The machines that become what the rows say only by being destroyed and made again.
 
-    Source: ``MachineArgs`` of ``hermesops.stacks.machine``: another region or image replaces, another size does not.
+    Source: ``MachineArgs`` of ``hermesops.stacks.resources``: another region or image replaces, another size does not.
     """
     held = machines_in(state)
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.engine import make_engine
+from hermesops.engine import EngineConfig, make_engine
 from hermesops.engine.choose import find_cli, read_passphrase
 from hermesops.engine.interface import Engine
 from hermesops.errors import RefusedError, UsageError
@@ -12,10 +12,12 @@ from hermesops.errors import RefusedError, UsageError
 def made(kind: str, tmp_path: Path, *, production: bool, path: str = "/nonexistent") -> Engine:
     return make_engine(
         kind,
+        EngineConfig(
+            backend=tmp_path,
+            passphrase=partial(read_passphrase, tmp_path / "not read"),
+            environment={"PATH": path, "HOME": str(tmp_path)},
+        ),
         production=production,
-        backend=tmp_path,
-        passphrase=partial(read_passphrase, tmp_path / "not read"),
-        plugin_environment={"PATH": path, "HOME": str(tmp_path)},
     )
 
 

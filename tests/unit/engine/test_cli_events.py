@@ -3,7 +3,7 @@ from pulumi.automation.events import EngineEvent
 
 from hermesops.engine.cli import refuse_unnamed
 from hermesops.engine.cli_events import CliEvents, changes_of, error_of
-from hermesops.engine.interface import Progress
+from hermesops.engine.options import Progress
 from hermesops.errors import (
     PartlyDoneError,
     RefusedError,
@@ -19,7 +19,7 @@ REF = StackRef("rec", "dev")
 def told(*events: EngineEvent) -> CliEvents:
     heard = CliEvents()
     for event in events:
-        heard.hear(event)
+        heard.take(event)
     return heard
 
 
@@ -129,7 +129,7 @@ def test_narration_names_no_default_provider() -> None:
         line("w", severity="warning"),
         line("using pulumi-resource-justavps from $PATH at /bin\n", urn="", severity="warning"),
     ):
-        heard.hear(event)
+        heard.take(event)
     assert lines == [
         Progress("begun", "create", "justavps:index:Machine", "m"),
         Progress("warning", name="m", message="w"),
@@ -139,8 +139,8 @@ def test_narration_names_no_default_provider() -> None:
 def test_the_first_event_alone_is_announced() -> None:
     heard, firsts = CliEvents(), list[int]()
     heard.at_first = lambda: firsts.append(len(heard.errors))
-    heard.hear(line("one"))
-    heard.hear(line("two"))
+    heard.take(line("one"))
+    heard.take(line("two"))
     assert firsts == [0]
 
 

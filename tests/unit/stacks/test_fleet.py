@@ -15,14 +15,9 @@ from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, MachineName
 from hermesops.model.plan import Plan
 from hermesops.model.stack import StackRef
-from hermesops.provider.image import IMAGE
-from hermesops.provider.machine import MACHINE
-from hermesops.stacks.cell import TYPE as CELL_TYPE
-from hermesops.stacks.cell import Cell, CellArgs
-from hermesops.stacks.fleet import PROJECT, FleetProgram
-from hermesops.stacks.image import TYPE as IMAGE_TYPE
-from hermesops.stacks.image import Image
-from hermesops.stacks.machine import TYPE, Machine
+from hermesops.provider.resource_types import IMAGE, MACHINE
+from hermesops.stacks.fleet import CELL_TYPE, PROJECT, Cell, CellArgs, FleetProgram
+from hermesops.stacks.resources import IMAGE_TYPE, MACHINE_TYPE, Image, Machine
 
 ADA, BEA = MachineName("hermes-local-c1-00000000000a"), MachineName("hermes-local-c1-00000000000b")
 SPEC = CellSpec(
@@ -89,7 +84,7 @@ def test_every_machine_of_the_cell_is_registered_under_its_name(registered: Regi
     cell = Cell("c1", CellArgs(SPEC.machines))
 
     def holds(_: object) -> None:
-        machines = {name: dict(r.object) for name, r in registered.asked.items() if r.type == TYPE}
+        machines = {name: dict(r.object) for name, r in registered.asked.items() if r.type == MACHINE_TYPE}
         assert machines == {
             ADA: {"name": ADA, "region": "hel1", "server_type": "starter", "image_id": "img"},
             BEA: {"name": BEA, "region": "nbg1", "server_type": "basic"},
@@ -165,8 +160,8 @@ def test_a_program_belongs_to_the_stack_of_its_cell() -> None:
 
 def test_program_and_plugin_agree_on_the_resource() -> None:
     """They never import each other, so only a test can hold them together."""
-    for program, type_, plugin in ((Machine, TYPE, MACHINE), (Image, IMAGE_TYPE, IMAGE)):
-        assert type_ == plugin.type
+    for program, type_, plugin in ((Machine, MACHINE_TYPE, MACHINE), (Image, IMAGE_TYPE, IMAGE)):
+        assert type_ == plugin.token
         assert set(program.__annotations__) == {p.name for p in (*plugin.inputs, *plugin.computed)}
 
 

@@ -1,4 +1,4 @@
-"""Provider plugins as processes: found by name, started, spoken to over gRPC, ended.
+"""Provider plugins as processes: found by name, started, called over gRPC, ended; and the server of their log lines.
 
 Source: pulumi's plugin protocol: the executable gets the engine's address as its argument and prints its port.
 """
@@ -7,12 +7,15 @@ import asyncio
 import contextlib
 import shutil
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from hermesops.engine.embedded.protocol.opaque import Message
-from hermesops.engine.embedded.protocol.rpc import DIED, HalfMade, ProviderFaultError
+import grpc
+
+from hermesops.engine.embedded.protocol.plugin import DIED, HalfMade, ProviderFaultError
+from hermesops.engine.embedded.protocol.values import Message, from_wire
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.waiting import cancel
 
@@ -44,7 +47,7 @@ class PluginProcess:
     """One plugin process and the channel to it."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int, name: str) -> None:
-        import grpc  # noqa: PLC0415  loaded only by commands that run a program
+        from pulumi.runtime.proto import provider_pb2_grpc  # noqa: PLC0415  loads the SDK
 
         self._process = process
         self._name = name
@@ -52,21 +55,23 @@ class PluginProcess:
         self._readers = [asyncio.create_task(self._drain(stream)) for stream in (process.stdout, process.stderr)]
         limits = [(f"grpc.max_{way}_message_length", LARGEST_MESSAGE) for way in ("receive", "send")]
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=limits)
-        self._stub = _stub(self._channel)
+        self._stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
 
     async def call(self, method: str, request: Message) -> Message:
-        """Send one request; any number may be under way at once."""
-        import grpc  # noqa: PLC0415  as above
+        """Send one request of the provider protocol; any number may be under way at once.
 
+        Raises:
+            ProviderFaultError: The plugin refused, failed or died.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
 
-        def hand_over(pending: Message) -> None:
+        def pass_on(pending: Message) -> None:
             with contextlib.suppress(RuntimeError):  # the loop may be gone when a killed run's answer arrives
                 loop.call_soon_threadsafe(_settle, answer, pending)
 
         pending = getattr(self._stub, method).future(request)
-        pending.add_done_callback(hand_over)
+        pending.add_done_callback(pass_on)
         try:
             return await answer
         except grpc.RpcError as error:
@@ -75,14 +80,14 @@ class PluginProcess:
     async def _fault(self, method: str, error: Message) -> ProviderFaultError:
         code, message = error.code().name, error.details() or "no details"
         if code == "UNAVAILABLE":
-            # The socket closes a moment before the kernel tells us that the process has ended.
+            # The socket closes a moment before the kernel reports the end of the process.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), DEATH_LIMIT_S)
                 message = DIED
         return ProviderFaultError(code, message, half_made(error), about=f"{self._name}.{method}")
 
     async def close(self) -> None:
-        """End the process: asked first, killed when it does not listen."""
+        """End the process: asks first, then kills. Safe to call twice."""
         self._channel.close()
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -111,17 +116,9 @@ def _settle(answer: "asyncio.Future[Any]", pending: Message) -> None:
         answer.set_exception(error)
 
 
-def _stub(channel: Message) -> Message:
-    from pulumi.runtime.proto import provider_pb2_grpc  # noqa: PLC0415  loads the SDK
-
-    return provider_pb2_grpc.ResourceProviderStub(channel)
-
-
 def half_made(error: Message) -> HalfMade | None:
     """Read the detail that a plugin attaches when the thing exists all the same."""
     from pulumi.runtime.proto import provider_pb2, status_pb2  # noqa: PLC0415  loads the SDK
-
-    from hermesops.engine.embedded.protocol.values import from_wire  # noqa: PLC0415  keeps this module's start cheap
 
     for key, value in error.trailing_metadata() or ():
         if key != "grpc-status-details-bin":
@@ -138,7 +135,7 @@ class ProcessHost:
     """Starts plugin processes.
 
     Args:
-        folders: Where plugins are looked for before ``PATH``.
+        folders: Searched for plugins before ``PATH``.
         environment: The whole environment of the plugins; nothing is inherited beside it.
         engine_address: Where the engine takes the plugins' log lines.
     """
@@ -150,12 +147,17 @@ class ProcessHost:
         self._early: dict[str, asyncio.Task[tuple[asyncio.subprocess.Process, int]]] = {}
 
     def expect(self, package: str) -> None:
-        """Start a process that will surely be needed, beside the rest of the run's start."""
+        """Start a process that the run will need, while the rest of the run starts."""
         if package not in self._early:
             self._early[package] = asyncio.create_task(self._launch(package))
 
     async def start(self, package: str) -> PluginProcess:
-        """Start a plugin, or take the one that was started early."""
+        """Start a plugin, or take the one that was started early.
+
+        Raises:
+            RefusedError: There is no such plugin.
+            UnavailableError: It did not come up.
+        """
         early = self._early.pop(package, None)
         process, port = await (early or self._launch(package))
         return PluginProcess(process, port, package)
@@ -206,3 +208,32 @@ async def _port(process: asyncio.subprocess.Process, path: Path) -> int:
         f"{path} did not start: {said[-1] if said else 'it printed no port'}",
         hint=f"run {path} by hand to see what it says",
     )
+
+
+class LogServer:
+    """A gRPC server on loopback that takes the plugins' log lines; other calls are answered as unimplemented.
+
+    Messages are parsed on the first line that comes, so that starting the server does not load the SDK.
+
+    Args:
+        log: Takes a parsed ``LogRequest``.
+    """
+
+    def __init__(self, log: Callable[[Message], object]) -> None:
+        self._log = log
+        self._server = grpc.server(ThreadPoolExecutor(max_workers=1))
+        handler = grpc.unary_unary_rpc_method_handler(self._take)
+        service = grpc.method_handlers_generic_handler("pulumirpc.Engine", {"Log": handler})
+        self._server.add_generic_rpc_handlers((service,))
+        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+
+    def _take(self, raw: bytes, _context: Message) -> bytes:
+        from pulumi.runtime.proto import engine_pb2  # noqa: PLC0415  see the class
+
+        self._log(engine_pb2.LogRequest.FromString(raw))
+        return b""
+
+    def close(self) -> None:
+        """Stop serving at once."""
+        self._server.stop(None)

@@ -5,15 +5,18 @@ Source: recordings, semantics §1-§2: one process per provider resource; Config
 
 import asyncio
 import contextlib
-import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from hermesops.engine.embedded.plugins.process import LogServer, ProcessHost
 from hermesops.engine.embedded.plugins.provider import Provider
 from hermesops.engine.embedded.protocol import urns
-from hermesops.engine.embedded.protocol.rpc import PluginHost, ProviderFaultError
-from hermesops.engine.embedded.protocol.values import Vault, has_unknown
-from hermesops.engine.embedded.state.deployment import Resource
+from hermesops.engine.embedded.protocol.plugin import ProviderFaultError
+from hermesops.engine.embedded.protocol.values import has_secret, has_unknown
+from hermesops.engine.embedded.run.events import EventLog
+from hermesops.engine.embedded.state.journal import Journal
 
 CANCEL_LIMIT_S = 2.0
 
@@ -23,13 +26,14 @@ class Providers:
 
     Args:
         host: Where plugins come from.
+        journal: Of the run.
         folder: What plugins are told the program's folder is.
         engine_address: Where plugins send log lines; empty for none.
     """
 
-    def __init__(self, host: PluginHost, vault: Vault, *, folder: str, engine_address: str) -> None:
+    def __init__(self, host: ProcessHost, journal: Journal, *, folder: str, engine_address: str) -> None:
         self._host = host
-        self._vault = vault
+        self._journal = journal
         self._folder = folder
         self._engine_address = engine_address
         self._running: list[Provider] = []
@@ -37,23 +41,23 @@ class Providers:
         self._current: dict[str, Provider] = {}
         self._stored: dict[str, asyncio.Task[Provider]] = {}
 
-    async def launch(self, urn: str) -> Provider:
+    async def launch(self, urn: str, resource_id: str = "") -> Provider:
         """Start a plugin for a provider resource and shake hands; it is not configured yet."""
         connection = await self._host.start(urns.package_of(urns.type_of(urn)))
-        provider = Provider(urn, "", connection, self._vault, self._engine_address)
+        provider = Provider(urn, resource_id, connection, self._journal.vault, self._engine_address)
         self._running.append(provider)
         await provider.handshake(self._folder)
         return provider
 
     def configure(self, provider: Provider, inputs: Mapping[str, Any], *, resource_id: str) -> None:
-        """Begin to configure; whoever uses the provider awaits :meth:`usable`. From now on it serves its URN."""
+        """Begin to configure; users of the provider await :meth:`usable`. From now on it serves its URN."""
         provider.id = resource_id
         self._current[provider.urn] = provider
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        ready.add_done_callback(asyncio.Future.exception)  # users of the provider report it; there may be none
         provider.ready = ready
         if has_unknown(dict(inputs)):
             ready.set_exception(ProviderFaultError("FAILED_PRECONDITION", "its configuration is not known yet"))
-            ready.exception()
             return
 
         async def work() -> None:
@@ -61,7 +65,6 @@ class Providers:
                 await provider.configure(inputs)
             except ProviderFaultError as fault:
                 ready.set_exception(fault)
-                ready.exception()  # whoever uses the provider reports it; nobody may
             else:
                 ready.set_result(None)
 
@@ -83,8 +86,12 @@ class Providers:
             await asyncio.shield(provider.ready)
         return provider
 
-    async def of_state(self, reference: str, resources: list[Resource]) -> Provider:
+    async def of_state(self, reference: str, *, or_default: bool = False) -> Provider:
         """Find or load the provider that a resource of the state was made with.
+
+        Args:
+            reference: As the resource has it.
+            or_default: Where the state has lost a default provider, start one without settings in its place.
 
         Raises:
             ProviderFaultError: The state does not hold that provider, or it does not come up.
@@ -94,31 +101,15 @@ class Providers:
         if current is not None and current.id == resource_id:
             return await self.usable(current)
         if reference not in self._stored:
-            self._stored[reference] = asyncio.create_task(self._load(urn, resource_id, resources))
+            self._stored[reference] = asyncio.create_task(self._load(urn, resource_id, or_default=or_default))
         return await asyncio.shield(self._stored[reference])
 
-    async def for_look_up(self, reference: str, resources: list[Resource]) -> Provider:
-        """As ``of_state``; where the state has lost that provider, a default one without settings stands in."""
-        urn, resource_id = urns.split_reference(reference)
-        if not urns.is_default_provider(urn) or any(r.urn == urn and r.id == resource_id for r in resources):
-            return await self.of_state(reference, resources)
-        if urn not in self._stored:
-            self._stored[urn] = asyncio.create_task(self._stand_in(urn, resource_id))
-        return await asyncio.shield(self._stored[urn])
-
-    async def _stand_in(self, urn: str, resource_id: str) -> Provider:
-        provider = await self.launch(urn)
-        provider.id = resource_id
-        await provider.configure({})
-        return provider
-
-    async def _load(self, urn: str, resource_id: str, resources: list[Resource]) -> Provider:
-        stored = next((r for r in resources if r.urn == urn and r.id == resource_id), None)
-        if stored is None:
+    async def _load(self, urn: str, resource_id: str, *, or_default: bool) -> Provider:
+        stored = [r.inputs for r in self._journal.resources if r.urn == urn and r.id == resource_id]
+        if not stored and not (or_default and urns.is_default_provider(urn)):
             raise ProviderFaultError("FAILED_PRECONDITION", f"the state names a provider that it does not hold: {urn}")
-        provider = await self.launch(urn)
-        provider.id = resource_id
-        await provider.configure(stored.inputs)
+        provider = await self.launch(urn, resource_id)
+        await provider.configure(stored[0] if stored else {})
         return provider
 
     async def retire(self, provider: Provider) -> None:
@@ -147,6 +138,55 @@ class Providers:
             await asyncio.wait_for(provider.cancel(), CANCEL_LIMIT_S)
 
 
-def new_id() -> str:
-    """Make the id of a new provider resource."""
-    return str(uuid.uuid4())
+@dataclass
+class Plugins:
+    """How plugins are started.
+
+    Attributes:
+        folders: Searched before ``PATH``.
+        environment: The whole environment of plugin processes.
+        about: What plugins are told the program's folder is.
+        host: Replaces plugin processes; for tests.
+    """
+
+    folders: Sequence[Path]
+    environment: Mapping[str, str]
+    about: str
+    host: Callable[[], ProcessHost] | None = None
+
+    @contextlib.asynccontextmanager
+    async def opened(self, journal: Journal, events: EventLog, *, everything: bool) -> AsyncIterator[Providers]:
+        """Serve one run; plugins end with the context.
+
+        Args:
+            journal: Has the stack's state; the plugins of its default providers are started at once.
+            events: Takes the plugins' log lines.
+            everything: Whether the run asks the plugins about every resource, so that it will need the key if any
+                of them holds a secret.
+        """
+        unlocking = None
+        if everything and any(r.custom and has_secret([dict(r.inputs), dict(r.outputs)]) for r in journal.left):
+            # The key takes a second; it is derived while the plugin and the SDK start.
+            unlocking = asyncio.create_task(asyncio.to_thread(journal.vault.unlock))
+        loop = asyncio.get_running_loop()
+        server = None if self.host else LogServer(lambda line: events.tell_line(line, loop))
+        address = server.address if server else ""
+        host = self.host() if self.host else ProcessHost(self.folders, self.environment, address)
+        for resource in journal.left:
+            if server and urns.is_default_provider(resource.urn) and not resource.delete:
+                host.expect(urns.package_of(resource.type))
+        providers = Providers(host, journal, folder=self.about, engine_address=address)
+        try:
+            await asyncio.to_thread(load_sdk)
+            if unlocking:
+                await unlocking
+            yield providers
+        finally:
+            await asyncio.shield(providers.close())
+            if server is not None:
+                server.close()
+
+
+def load_sdk() -> None:
+    """Import the pulumi SDK, which takes about half a second the first time."""
+    import pulumi.runtime.proto.provider_pb2_grpc  # noqa: F401, PLC0415  loaded only by commands that run a program

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.engine.embedded.protocol import urns
-from hermesops.engine.embedded.protocol.opaque import Message, Property
-from hermesops.engine.embedded.protocol.values import from_wire, has_asset
+from hermesops.engine.embedded.protocol.values import Message, Property, from_wire, has_asset
 from hermesops.engine.embedded.state.deployment import Resource
-from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
+from hermesops.engine.options import UnsupportedByEmbeddedError
 from hermesops.model.stack import StackRef
 
 REFUSED = {
@@ -31,15 +30,7 @@ REFUSED = {
     "envVarMappings": "environment mappings of a provider",
     "state_migrations": "state migrations",
 }
-HOOKS = (
-    "before_create",
-    "after_create",
-    "before_update",
-    "after_update",
-    "before_delete",
-    "after_delete",
-    "on_error",
-)
+HOOKS = (*(f"{when}_{what}" for what in ("create", "update", "delete") for when in ("before", "after")), "on_error")
 
 
 @dataclass(frozen=True)
@@ -48,8 +39,8 @@ class Goal:
 
     Attributes:
         properties: Exactly what the program passed.
-        delete_first: The program's word on delete-before-replace; None leaves it to the provider.
-        import_id: The id of something that exists and that this is to be from now on; empty for none.
+        delete_first: What the program says about delete-before-replace; None leaves it to the provider.
+        import_id: The id of an existing thing that this resource takes over; empty for none.
     """
 
     urn: str
@@ -67,7 +58,7 @@ class Goal:
     import_id: str = ""
 
     def resource(self, **more: Property) -> Resource:
-        """Put it down as the state would have it."""
+        """The resource as the state would have it."""
         return Resource(
             urn=self.urn,
             type=self.type,

@@ -5,13 +5,19 @@ Source: the protocol's special signatures, pulumi SDK ``runtime/rpc.py``; record
 """
 
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hermesops.engine.embedded.protocol.opaque import Property
+from hermesops.engine.embedded.state.secrets import PassphraseVault
 
 if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Struct, Value
+
+Property: TypeAlias = Any
+"""A property's value: str, bool, int, float, None, list, dict, or a Secret."""
+
+Message: TypeAlias = Any
+"""A protobuf message; its module may only be imported where the SDK has been loaded."""
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105  a marker of the protocol, no secret
@@ -35,16 +41,6 @@ LARGEST_PLAIN = 1e21
 """From here on Go's JSON prints numbers with an exponent; below it a whole number has no fraction."""
 
 
-class Vault(Protocol):
-    """Encrypts and decrypts what a stack keeps secret."""
-
-    def encrypt(self, plaintext: str) -> str:
-        """Turn JSON text into a ciphertext for the state."""
-
-    def decrypt(self, ciphertext: str) -> str:
-        """Turn a ciphertext of the state back into JSON text."""
-
-
 class Secret:
     """A value that must not be shown; read from a state it stays encrypted until somebody needs it."""
 
@@ -55,14 +51,14 @@ class Secret:
         self.ciphertext = ciphertext
         self.known = not ciphertext
 
-    def reveal(self, vault: Vault) -> Property:
+    def reveal(self, vault: PassphraseVault) -> Property:
         """Answer the value in the clear; decrypts once."""
         if not self.known:
             self.value = from_state(json.loads(vault.decrypt(self.ciphertext)))
             self.known = True
         return self.value
 
-    def seal(self, vault: Vault) -> str:
+    def seal(self, vault: PassphraseVault) -> str:
         """Answer the ciphertext; encrypts once."""
         if not self.ciphertext:
             self.ciphertext = vault.encrypt(dumps(to_state(self.value, vault)))
@@ -93,82 +89,73 @@ def is_unknown(value: Property) -> bool:
 
 def has_unknown(value: Property) -> bool:
     """Whether an unknown hides anywhere inside."""
-    match value:
-        case Secret():
-            return value.known and has_unknown(value.value)
-        case dict():
-            return any(has_unknown(item) for item in value.values())
-        case list():
-            return any(has_unknown(item) for item in value)
-        case _:
-            return is_unknown(value)
+    if isinstance(value, Secret):
+        return value.known and has_unknown(value.value)
+    return is_unknown(value) or any(map(has_unknown, _items(value)))
 
 
 def has_secret(value: Property) -> bool:
     """Whether a secret hides anywhere inside."""
+    return isinstance(value, Secret) or any(map(has_secret, _items(value)))
+
+
+def has_asset(value: Property) -> bool:
+    """Whether a file or archive hides anywhere inside; this engine does not carry those."""
+    if isinstance(value, Secret):
+        return value.known and has_asset(value.value)
+    is_asset = isinstance(value, dict) and value.get(SIGNATURE) in ASSETS
+    return is_asset or any(map(has_asset, _items(value)))
+
+
+def _items(value: Property) -> Iterable[Property]:
     match value:
-        case Secret():
-            return True
         case dict():
-            return any(has_secret(item) for item in value.values())
+            return value.values()
         case list():
-            return any(has_secret(item) for item in value)
+            return value
         case _:
-            return False
+            return ()
+
+
+def _mapped(value: Property, change: Callable[[Property], Property]) -> Property:
+    """The same dict or list with every item changed; other values as they are."""
+    match value:
+        case dict():
+            return {key: change(item) for key, item in value.items()}
+        case list():
+            return [change(item) for item in value]
+        case _:
+            return value
 
 
 def from_state(value: Property) -> Property:
     """Read a value of the state file; secrets stay encrypted."""
-    match value:
-        case dict():
-            if value.get(SIGNATURE) == SECRET:
-                if "ciphertext" in value:
-                    return Secret(ciphertext=value["ciphertext"])
-                return Secret(from_state(json.loads(value["plaintext"])))
-            return {key: from_state(item) for key, item in value.items()}
-        case list():
-            return [from_state(item) for item in value]
-        case _:
-            return value
+    if isinstance(value, dict) and value.get(SIGNATURE) == SECRET:
+        if "ciphertext" in value:
+            return Secret(ciphertext=value["ciphertext"])
+        return Secret(from_state(json.loads(value["plaintext"])))
+    return _mapped(value, from_state)
 
 
-def to_state(value: Property, vault: Vault) -> Property:
+def to_state(value: Property, vault: PassphraseVault) -> Property:
     """Write a value for the state file; secrets are encrypted."""
-    match value:
-        case Secret():
-            return {SIGNATURE: SECRET, "ciphertext": value.seal(vault)}
-        case dict():
-            return {key: to_state(item, vault) for key, item in value.items()}
-        case list():
-            return [to_state(item, vault) for item in value]
-        case _:
-            return value
+    if isinstance(value, Secret):
+        return {SIGNATURE: SECRET, "ciphertext": value.seal(vault)}
+    return _mapped(value, lambda item: to_state(item, vault))
 
 
 def masked(value: Property) -> Property:
     """The same value with secrets and unknowns replaced by words, for people and logs."""
-    match value:
-        case Secret():
-            return "[secret]"
-        case dict():
-            return {key: masked(item) for key, item in value.items()}
-        case list():
-            return [masked(item) for item in value]
-        case _:
-            return "[unknown]" if is_unknown(value) else value
+    if isinstance(value, Secret):
+        return "[secret]"
+    return "[unknown]" if is_unknown(value) else _mapped(value, masked)
 
 
-def revealed(value: Property, vault: Vault) -> Property:
+def revealed(value: Property, vault: PassphraseVault) -> Property:
     """The same value with secrets in the clear and no mark left."""
-    match value:
-        case Secret():
-            return revealed(value.reveal(vault), vault)
-        case dict():
-            return {key: revealed(item, vault) for key, item in value.items()}
-        case list():
-            return [revealed(item, vault) for item in value]
-        case _:
-            return value
+    if isinstance(value, Secret):
+        return revealed(value.reveal(vault), vault)
+    return _mapped(value, lambda item: revealed(item, vault))
 
 
 def from_wire(struct: "Struct") -> dict[str, Any]:
@@ -207,20 +194,7 @@ def _from_struct(struct: "Struct") -> Property:
             return plain
 
 
-def has_asset(value: Property) -> bool:
-    """Whether a file or archive hides anywhere inside; this engine does not carry those."""
-    match value:
-        case Secret():
-            return value.known and has_asset(value.value)
-        case dict():
-            return value.get(SIGNATURE) in ASSETS or any(has_asset(item) for item in value.values())
-        case list():
-            return any(has_asset(item) for item in value)
-        case _:
-            return False
-
-
-def to_wire(properties: Mapping[str, Any], vault: Vault, *, secrets: bool) -> "Struct":
+def to_wire(properties: Mapping[str, Any], vault: PassphraseVault, *, secrets: bool) -> "Struct":
     """Write what goes over gRPC.
 
     Args:
@@ -233,7 +207,7 @@ def to_wire(properties: Mapping[str, Any], vault: Vault, *, secrets: bool) -> "S
     return Struct(fields={key: _to_value(item, vault, secrets=secrets) for key, item in properties.items()})
 
 
-def _to_value(value: Property, vault: Vault, *, secrets: bool) -> "Value":
+def _to_value(value: Property, vault: PassphraseVault, *, secrets: bool) -> "Value":
     from google.protobuf.struct_pb2 import ListValue, Struct, Value  # noqa: PLC0415  as above
 
     match value:
@@ -258,3 +232,40 @@ def _to_value(value: Property, vault: Vault, *, secrets: bool) -> "Value":
             return Value(struct_value=Struct(fields=mark))
         case _:
             raise TypeError(f"a property cannot hold {type(value).__name__}")
+
+
+def with_secret_outputs(
+    outputs: Mapping[str, Any], inputs: Mapping[str, Any], additional: Iterable[str]
+) -> dict[str, Any]:
+    """Mark outputs as secret although the provider does not say so.
+
+    Source: recordings, semantics §6: listed in additionalSecretOutputs, or the input of that name is secret.
+    """
+    named = set(additional)
+    return {key: _marked_secret(value, inputs.get(key), by_name=key in named) for key, value in outputs.items()}
+
+
+def _marked_secret(value: Property, given: Property, *, by_name: bool) -> Property:
+    if has_secret(value) and not (by_name and not isinstance(value, Secret)):
+        return value
+    if by_name or has_secret(given):
+        return Secret(value)
+    return value
+
+
+def marked_again(answer: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
+    """Put secret marks back where the same property was secret before the plugin saw it bare."""
+    return {key: _marked_again(value, sent.get(key)) for key, value in answer.items()}
+
+
+def _marked_again(value: Property, before: Property) -> Property:
+    match before:
+        case Secret():
+            return value if isinstance(value, Secret) else Secret(value)
+        case dict() if isinstance(value, dict) and has_secret(before):
+            return marked_again(value, before)
+        case list() if isinstance(value, list) and has_secret(before):
+            padded = [*before, *([None] * len(value))]
+            return [_marked_again(item, padded[index]) for index, item in enumerate(value)]
+        case _:
+            return value

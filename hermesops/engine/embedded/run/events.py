@@ -1,9 +1,14 @@
 """What a run tells while it runs: steps and diagnostics."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from hermesops.engine.embedded.protocol import urns
+from hermesops.engine.embedded.protocol.values import Message
+from hermesops.engine.options import Progress, Tell
 
 
 class Op(StrEnum):
@@ -22,6 +27,8 @@ class Op(StrEnum):
 
 
 COUNTED = frozenset({Op.SAME, Op.CREATE, Op.UPDATE, Op.DELETE, Op.REPLACE, Op.IMPORT})
+SEVERITIES = ("debug", "info", "warning", "error")
+PHASES = {"pre": "begun", "outputs": "done", "failed": "failed"}
 
 
 @dataclass(frozen=True)
@@ -60,34 +67,42 @@ class Diagnostic:
 
 
 Event = StepEvent | Diagnostic
-Listener = Callable[[Event], None]
 
 
 @dataclass
 class EventLog:
-    """Collects what a run tells and hands it on at once."""
+    """Collects what a run tells and hands it on at once.
 
-    listener: Listener | None = None
+    Attributes:
+        listener: Called with each event as a line of narration, except for default providers, which are invisible.
+    """
+
+    listener: Tell | None = None
     events: list[Event] = field(default_factory=list)
 
     def tell(self, event: Event) -> None:
         """Record an event; never fails the run."""
         self.events.append(event)
-        if self.listener is not None:
-            self.listener(event)
+        if self.listener is None:
+            return
+        urn = event.urn if isinstance(event, Diagnostic) else event.step.urn
+        about = {"type": urns.type_of(urn), "name": urns.name_of(urn)} if urn else {}
+        match event:
+            case Diagnostic():
+                self.listener(Progress(event.severity, **about, message=event.message.rstrip()))
+            case StepEvent() if not urns.is_default_provider(urn):
+                self.listener(Progress(PHASES[event.phase], str(event.step.op), **about))
+
+    def tell_line(self, line: Message, loop: asyncio.AbstractEventLoop) -> None:
+        """Record a ``LogRequest`` of the program or of a plugin, from any thread; debug lines are dropped."""
+        if line.severity > 0 and not loop.is_closed():
+            diagnostic = Diagnostic(SEVERITIES[min(line.severity, 3)], line.message, line.urn)
+            loop.call_soon_threadsafe(self.tell, diagnostic)
 
     def step(self, phase: str, step: Step, resource_id: str = "") -> None:
         """Record a phase of a step."""
         self.tell(StepEvent(phase, step, resource_id))
 
-    def error(self, message: str, urn: str = "") -> None:
-        """Record an error."""
-        self.tell(Diagnostic("error", message, urn))
-
     def warning(self, message: str, urn: str = "") -> None:
         """Record a warning."""
         self.tell(Diagnostic("warning", message, urn))
-
-    def errors(self) -> list[Diagnostic]:
-        """All errors so far."""
-        return [event for event in self.events if isinstance(event, Diagnostic) and event.severity == "error"]

@@ -3,32 +3,27 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from hermesops.engine.embedded.plugins.provider_pool import Providers
 from hermesops.engine.embedded.protocol import urns
 from hermesops.engine.embedded.protocol.goal import goal_of
-from hermesops.engine.embedded.protocol.monitor import EngineLog, Monitor, StoppedError
-from hermesops.engine.embedded.protocol.opaque import Message
-from hermesops.engine.embedded.protocol.values import from_wire, is_unknown, to_wire
+from hermesops.engine.embedded.protocol.plugin import DIED
+from hermesops.engine.embedded.protocol.values import Message, from_wire, is_unknown, to_wire
+from hermesops.engine.embedded.run.adoption import settle_creates, stuck_in
+from hermesops.engine.embedded.run.apply import Applier, StopRunError
 from hermesops.engine.embedded.run.events import COUNTED, EventLog, Op
-from hermesops.engine.embedded.run.program import start_program
-from hermesops.engine.embedded.run.progress import Known
-from hermesops.engine.embedded.run.resources.apply import Applier, Halt, StopRunError
-from hermesops.engine.embedded.run.resources.interrupted_creates import Unconfirmed, stuck_in
-from hermesops.engine.embedded.run.resources.manual_imports import TakingIn
-from hermesops.engine.embedded.run.resources.refresh import Refresh
-from hermesops.engine.embedded.run.resources.register import Registrar
-from hermesops.engine.embedded.run.resources.removal import Removal
-from hermesops.engine.embedded.run.targets import missing
+from hermesops.engine.embedded.run.program import ProgramHost, Registrations, StoppedError
+from hermesops.engine.embedded.run.refresh import refresh
+from hermesops.engine.embedded.run.register import Registrar
+from hermesops.engine.embedded.run.removal import remove_everything, remove_unwanted
 from hermesops.engine.embedded.state.deployment import Deployment
 from hermesops.engine.embedded.state.journal import Journal
-from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
-from hermesops.engine.interface import MayDestroy, Program, StackConfig
-from hermesops.errors import HermesError
-from hermesops.model.stack import Import
+from hermesops.engine.options import REPEAT, RunKind, RunOptions, UnsupportedByEmbeddedError, listed, stopped
+from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.model.stack import Change, ChangeKind
 
 T = TypeVar("T")
 
@@ -41,166 +36,112 @@ class Run:
     """One run.
 
     Attributes:
-        may_destroy: Whom the caller allows to be destroyed; None allows everything.
-        targets: URNs that may be touched; empty for all.
+        before: The stack's state before it.
         verdict: The error that the run ends with, when it is ours and not a provider's.
+        started: Unix time.
     """
 
     journal: Journal
     before: Deployment
     events: EventLog
     providers: Providers
+    options: RunOptions
     parallel: int
-    dry: bool
-    config: StackConfig = field(default_factory=lambda: StackConfig({}))
-    may_destroy: MayDestroy | None = None
-    targets: Collection[str] = ()
     verdict: Exception | None = None
     started: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
-        self.halt = Halt()
-        self.applier = Applier(self.journal, self.events, self.halt, asyncio.Semaphore(self.parallel), self.dry)
-        self.known = Known()
-        self.registrar = Registrar(
-            self.journal.ref,
-            known=self.known,
-            applier=self.applier,
-            providers=self.providers,
-            config=self.config,
-            may_destroy=self.may_destroy,
-            targets=self.targets,
-        )
+        self.dry = self.journal.dry
+        self.applier = Applier(self.journal, self.events, self.providers, self.options, self.parallel, self.dry)
+        self._registrar = Registrar(self.applier)
         self._under_way: set[asyncio.Task[Any]] = set()
 
-    async def program(self, program: Program) -> None:
+    async def do(self, kind: RunKind) -> None:
+        """Do the run; see ``error`` for how it ended."""
+        await self._guarded(self._start(kind))
+        if kind == "up" and not self.applier.stopped:
+            await self._run_program()
+
+    async def _start(self, kind: RunKind) -> None:
+        """Settle what an interrupted run left, take the state as it is then, and do all that needs no program."""
+        await settle_creates(self.applier)
+        self.applier.known.olds = {old.urn: old for old in self.journal.left if not old.delete}
+        match kind:
+            case "destroy":
+                self._refuse_missing_targets()
+                await remove_everything(self.applier)
+            case "refresh":
+                self._refuse_missing_targets()
+                await refresh(self.applier)
+            case "import":
+                await self._registrar.import_by_hand(self.options.imports)
+
+    async def _run_program(self) -> None:
         """Run the program and, when it ended well, delete what it did not want."""
-        await self.settle_creates()
-        if self.halt.stopped:
-            return
-        loop = asyncio.get_running_loop()
-        ref = self.journal.ref
-        about = {
-            "project": ref.project,
-            "stack": ref.stack,
-            "organization": "organization",
-            "dryRun": self.dry,
-            "parallel": self.parallel,
-            "config": dict(self.config.values),
-            "configSecretKeys": sorted(self.config.secret),
-        }
-        ended = start_program(
-            program,
-            ref=ref,
-            monitor=Monitor(self, loop, about),
-            engine=EngineLog(self.events, loop),
-            parallel=self.parallel,
-            dry=self.dry,
-            config=self.config,
+        taker = Registrations(
+            register=lambda request: self._answer(self._register(request)),
+            register_outputs=lambda request: self._answer(self._register_outputs(request)),
+            refuse=lambda what, where: self._stop_with(UnsupportedByEmbeddedError(what, where)),
         )
+        host = ProgramHost(self.journal.ref, taker, self.events, self.parallel, self.dry, self.options.config)
+        ended = host.start(self.options.program)
         try:
             await asyncio.shield(ended)
         except asyncio.CancelledError:
-            await asyncio.shield(self.wind_down())
+            await asyncio.shield(self._wind_down())
             await asyncio.wait({ended}, timeout=END_LIMIT_S)
             raise
         except Exception as error:  # noqa: BLE001  the program is the caller's code and may raise anything
-            if not self.halt.stopped:
-                self.verdict = self.verdict or error
-                self.halt.stopped = True
-        await self.settle()
-        if not self.halt.stopped:
+            if not self.applier.stopped:
+                self._stop_with(error)
+        await self._settle()
+        if not self.applier.stopped:
             await self._guarded(self._remove_unwanted())
 
-    async def settle_creates(self) -> None:
-        """Only look up what an interrupted run had begun to create."""
-        await self._guarded(self._start())
+    async def _remove_unwanted(self) -> None:
+        self._refuse_missing_targets()
+        await remove_unwanted(self.applier)
 
-    async def destroy(self) -> None:
-        """Delete everything that the state holds, or the targets."""
-        await self._guarded(self._remove_all())
-
-    async def refresh(self) -> None:
-        """Bring the state to what is there."""
-        await self._guarded(self._refresh())
-
-    async def _refresh(self) -> None:
-        await self._start()
-        self._refuse_missing()
-        await Refresh(self.applier, self.providers, self.targets).run()
-
-    async def take_in(self, wanted: Sequence[Import]) -> None:
-        """Import things by hand."""
-        await self._guarded(self._take_in(wanted))
-
-    async def _take_in(self, wanted: Sequence[Import]) -> None:
-        await self._start()
-        await TakingIn(self.journal.ref, self.known, self.applier, self.providers, self.registrar).take(wanted)
+    def _refuse_missing_targets(self) -> None:
+        known = self.applier.known
+        for urn in sorted({*self.options.targets} - known.olds.keys() - known.news.keys()):
+            self.applier.fail(
+                "", f"Target '{urn}' could not be found in the stack. Did you forget to escape $ in your shell?"
+            )
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await self._tracked(work)
         except asyncio.CancelledError:
-            await asyncio.shield(self.wind_down())
+            await asyncio.shield(self._wind_down())
             raise
         except StopRunError:
             pass
         except HermesError as error:
             self.verdict = error
-            self.halt.stopped = True
+            self.applier.stopped = True
 
     async def _tracked(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do what goes on when whoever waits for it is cancelled; :meth:`settle` waits for its end."""
+        """Run something that goes on when its caller is cancelled; :meth:`_settle` waits for its end."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
 
-    async def wind_down(self) -> None:
+    async def _wind_down(self) -> None:
         """Begin nothing new, ask the providers to stop, and wait until what they do has ended."""
-        self.halt.stopped = True
+        self.applier.stopped = True
         await self.providers.cancel()
-        await self.settle()
+        await self._settle()
 
-    async def settle(self) -> None:
+    async def _settle(self) -> None:
         """Wait for what is under way, within a limit."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=END_LIMIT_S)
 
-    async def _start(self) -> None:
-        """Settle what an interrupted run left, and take the state as it is then."""
-        await Unconfirmed(self.applier, self.providers).settle()
-        self.known.begin(self.journal.left)
-
-    async def _remove_unwanted(self) -> None:
-        self._refuse_missing()
-        await self._removal().unwanted()
-
-    async def _remove_all(self) -> None:
-        await self._start()
-        self._refuse_missing()
-        await self._removal().everything()
-
-    def _removal(self) -> Removal:
-        return Removal(self.applier, self.providers, may_destroy=self.may_destroy, targets=self.targets)
-
-    def _refuse_missing(self) -> None:
-        there = {*self.known.olds, *self.known.news}
-        for urn in sorted(set(self.targets) - there):
-            self.applier.fail("", missing(urn))
-
-    async def register(self, request: Message) -> Message:
-        """Bring about one registration of the program; see Registrations."""
-        return await self._answer(self._register(request))
-
-    async def register_outputs(self, request: Message) -> None:
-        """Store outputs; see Registrations."""
-        await self._answer(self._register_outputs(request))
-
-    def refuse(self, what: str, where: str) -> None:
-        """Note that the program asked for something that this engine does not do."""
-        self.verdict = self.verdict or UnsupportedByEmbeddedError(what, where)
-        self.halt.stopped = True
+    def _stop_with(self, error: Exception) -> None:
+        self.verdict = self.verdict or error
+        self.applier.stopped = True
 
     async def _answer(self, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -208,28 +149,25 @@ class Run:
         except StopRunError:
             raise StoppedError from None
         except Exception as error:
-            self.verdict = self.verdict or error
-            self.halt.stopped = True
+            self._stop_with(error)
             raise StoppedError from error
 
     async def _register(self, request: Message) -> Message:
         from pulumi.runtime.proto import resource_pb2  # noqa: PLC0415  loads the SDK
 
-        self.halt.check()
+        self.applier.check_running()
         goal = goal_of(self.journal.ref, request)
-        new = await self.registrar.register(goal)
-        known = new.inputs if not goal.custom else new.outputs
+        new = await self._registrar.register(goal)
         return resource_pb2.RegisterResourceResponse(
             urn=new.urn,
             id="" if is_unknown(new.id) and not urns.is_provider(new.type) else new.id,
-            object=to_wire(known, self.journal.vault, secrets=True),
-            unknown=new.urn in self.known.skipped,
+            object=to_wire(new.outputs if goal.custom else new.inputs, self.journal.vault, secrets=True),
+            unknown=new.urn in self.applier.known.skipped,
         )
 
     async def _register_outputs(self, request: Message) -> None:
-        if self.halt.stopped:
-            raise StopRunError
-        self.registrar.register_outputs(request.urn, from_wire(request.outputs))
+        self.applier.check_running()
+        self._registrar.register_outputs(request.urn, from_wire(request.outputs))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -253,5 +191,55 @@ class Run:
 
     def stack_outputs(self) -> Mapping[str, Any]:
         """What the program exported."""
-        root = self.known.news.get(urns.stack_urn(self.journal.ref))
+        root = self.applier.known.news.get(urns.stack_urn(self.journal.ref))
         return root.outputs if root else {}
+
+    def changes(self) -> tuple[Change, ...]:
+        """List what changed, or would change, without default providers, which are invisible."""
+        return tuple(
+            Change(
+                kind=ChangeKind(step.op),
+                urn=step.urn,
+                type=urns.type_of(step.urn),
+                name=urns.name_of(step.urn),
+                id=resource_id,
+                properties=step.keys or step.diffs,
+            )
+            for step, resource_id in self.applier.finished
+            if step.op in COUNTED and step.op is not Op.SAME and not urns.is_default_provider(step.urn)
+        )
+
+    def error(self, what: str) -> Exception | None:
+        """Choose the error that the run ends with; None when it ended well.
+
+        Args:
+            what: What operators call the run.
+        """
+        # Components and the stack itself exist only in the state: what counts is what a provider did.
+        changed = tuple(change for change in self.changes() if change.id and not self.dry)
+        ref, faults = self.journal.ref, self.applier.faults
+        if self.verdict is not None:
+            if isinstance(self.verdict, HermesError):
+                return stopped(self.verdict, what, ref, changed)
+            return self.verdict
+        if not self.applier.failures:
+            return None
+        message = f"{what} of stack {ref.stack} failed: {self._failures()}"
+        if not self.dry and any(f.code == "DEADLINE_EXCEEDED" or f.message == DIED for f in faults):
+            return UnknownOutcomeError(message, hint=REPEAT)
+        if changed:
+            return PartlyDoneError(
+                f"{message}; done before: {listed(changed)}", hint="mend that, then run the same command again"
+            )
+        if not self.dry and any(fault.half_made for fault in faults):
+            return PartlyDoneError(message, hint="run the same command again: it goes on with what is half made")
+        if any(fault.code == "UNAVAILABLE" for fault in faults):
+            return UnavailableError(message, hint="run the same command again")
+        return RefusedError(message, hint="mend that, then run the same command again")
+
+    def _failures(self) -> str:
+        errors = self.applier.failures
+        first = errors[0]
+        about = f"{urns.name_of(first.urn)} ({urns.type_of(first.urn)}): " if first.urn else ""
+        more = len({error.urn for error in errors}) - 1
+        return about + " ".join(first.message.split()) + (f" (and {more} more)" if more else "")

@@ -1,15 +1,19 @@
-"""What a stack's state says: resources and operations begun. Pulumi's deployment format, version 3. Pure.
+"""What a stack's state says: resources and operations begun, in Pulumi's deployment format, version 3; its checks.
 
 Source: recordings, semantics §4; fields that only describe source code (positions, stack traces) are not kept.
 """
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
-from hermesops.engine.embedded.protocol.values import Vault, from_state, to_state
-from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
+from hermesops.engine.embedded.protocol import urns
+from hermesops.engine.embedded.protocol.values import from_state, to_state
+from hermesops.engine.embedded.state.secrets import PassphraseVault
+from hermesops.engine.options import UnsupportedByEmbeddedError
+from hermesops.model.stack import StackRef
 
 WRITTEN_AS = "v3.259.0"
 """The CLI release whose recordings define this format; an import elsewhere checks it by its hash."""
@@ -59,39 +63,31 @@ class Resource:
     modified: str = ""
     other: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_external(self) -> bool:
+        """Whether it stands for something outside the state: components and providers do not."""
+        return self.custom and not urns.is_provider(self.type)
+
     def needs(self) -> set[str]:
         """URNs that must exist as long as this one does."""
-        urns = {self.parent, self.provider.rpartition("::")[0], *self.dependencies}
-        for names in self.property_dependencies.values():
-            urns.update(names)
-        urns.discard("")
-        return urns
+        needed = {self.parent, self.provider.rpartition("::")[0], *self.dependencies}
+        return needed.union(*self.property_dependencies.values()) - {""}
 
 
 def differs(old: Resource, new: Resource) -> bool:
-    """Whether anything that the state stores differs, apart from times."""
+    """Whether anything that the state stores differs, apart from times and the order of lists that are sets."""
     return _stored(old) != _stored(new)
 
 
-def _stored(resource: Resource) -> tuple[Any, ...]:
-    return (
-        resource.urn,
-        resource.type,
-        resource.custom,
-        resource.id,
-        dict(resource.inputs),
-        dict(resource.outputs),
-        resource.parent,
-        resource.provider,
-        set(resource.dependencies),
-        {key: set(value) for key, value in resource.property_dependencies.items()},
-        resource.protect,
-        resource.delete,
-        resource.pending_replacement,
-        resource.init_errors,
-        set(resource.additional_secret_outputs),
-        resource.import_id,
-    )
+def _stored(resource: Resource) -> dict[str, Any]:
+    return {
+        **vars(replace(resource, created="", modified="", other={})),
+        "inputs": dict(resource.inputs),
+        "outputs": dict(resource.outputs),
+        "dependencies": set(resource.dependencies),
+        "property_dependencies": {key: set(value) for key, value in resource.property_dependencies.items()},
+        "additional_secret_outputs": set(resource.additional_secret_outputs),
+    }
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,7 @@ def resource_from_doc(doc: Mapping[str, Any]) -> Resource:
     )
 
 
-def resource_to_doc(resource: Resource, vault: Vault) -> dict[str, Any]:
+def resource_to_doc(resource: Resource, vault: PassphraseVault) -> dict[str, Any]:
     """Write one resource; what is empty is left out, as the CLI does."""
     doc: dict[str, Any] = {
         "urn": resource.urn,
@@ -203,3 +199,55 @@ def latest_doc(
         latest["pending_operations"] = pending
     latest["metadata"] = {}
     return latest
+
+
+def forgeries(ref: StackRef, latest: Mapping[str, Any]) -> list[str]:
+    """What shows that a state is not this stack's own: another stack's, or edited without its checksum.
+
+    Source: the checks of the CLI's ``stack import`` and of its snapshots, recordings ``export_import:8-15``.
+
+    Raises:
+        KeyError, TypeError, AttributeError: It has not even the form of a state.
+    """
+    manifest = latest.get("manifest") or {}
+    found = []
+    if manifest and manifest["magic"] != hashlib.sha256(manifest["version"].encode()).hexdigest():
+        found.append("its magic is not that of its version")
+    prefix = f"urn:pulumi:{ref.stack}::{ref.project}::"
+    pending = [operation["resource"] for operation in latest.get("pending_operations") or ()]
+    strangers = [r["urn"] for r in (*(latest.get("resources") or ()), *pending) if not r["urn"].startswith(prefix)]
+    if strangers:
+        more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
+        found.append(f"{strangers[0]}{more} belong to another stack than {ref.project}/{ref.stack}")
+    return found
+
+
+def flaws(ref: StackRef, latest: Mapping[str, Any]) -> list[str]:
+    """Everything for which a state must not take the place of another one; see ``forgeries``."""
+    return [*forgeries(ref, latest), *_dangling(latest.get("resources") or ())]
+
+
+def _dangling(resources: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    known: set[str] = set()
+    for resource in resources:
+        urn = resource["urn"]
+        for what, needed in _needs(resource):
+            if needed not in known:
+                yield f"{urn}: its {what} {needed} is missing before it"
+        if urn in known and not resource.get("delete"):
+            yield f"{urn} is there twice"
+        known.add(urn)
+
+
+def _needs(resource: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if resource.get("parent"):
+        yield "parent", resource["parent"]
+    if resource.get("provider"):
+        yield "provider", resource["provider"].rpartition("::")[0]
+    for dependency in resource.get("dependencies") or ():
+        yield "dependency", dependency
+
+
+def now() -> str:
+    """The present moment as the state writes it: UTC, RFC 3339 with microseconds."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

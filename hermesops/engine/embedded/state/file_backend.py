@@ -1,6 +1,6 @@
 """Pulumi's file backend: a stack's state, its history and copies from before, in a folder or a bucket.
 
-It knows names and what a file must look like; how a file is kept is ``Place``'s, what a resource is no matter here.
+It knows names and what a file must look like. ``Storage`` keeps the files; what a resource is does not matter here.
 Source: recordings, semantics §4-§6.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.engine.embedded.protocol.values import dumps
-from hermesops.engine.embedded.state.integrity import forgeries
-from hermesops.engine.embedded.state.storage.place import Folder, Place, open_place
+from hermesops.engine.embedded.state.deployment import forgeries
+from hermesops.engine.embedded.state.storage import Folder, Storage, open_storage
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.stack import StackRef
 
@@ -28,33 +28,33 @@ class FileBackend:
     """Where both engines keep their stacks.
 
     Args:
-        where: A folder, a backend URL of Pulumi's, or the place itself.
+        where: A folder, a backend URL of Pulumi's, or the storage itself.
     """
 
-    def __init__(self, where: str | Path | Place) -> None:
-        self.place = open_place(where) if isinstance(where, str | Path) else where
+    def __init__(self, where: str | Path | Storage) -> None:
+        self.storage = open_storage(where) if isinstance(where, str | Path) else where
         self._has_meta = False
 
     @property
     def url(self) -> str:
         """The backend as the CLI's ``PULUMI_BACKEND_URL`` spells it."""
-        return self.place.url
+        return self.storage.url
 
     def state_file(self, ref: StackRef) -> str:
         """Name of the file with a stack's state."""
         return f"{ROOT}/stacks/{ref.project}/{ref.stack}.json"
 
     def lock_folder(self, ref: StackRef) -> Folder:
-        """Where the locks of a stack lie."""
-        return Folder(self.place, f"{ROOT}/locks/{ORGANIZATION}/{ref.project}/{ref.stack}")
+        """The folder of a stack's locks."""
+        return Folder(self.storage, f"{ROOT}/locks/{ORGANIZATION}/{ref.project}/{ref.stack}")
 
     def backups(self, ref: StackRef) -> Folder:
-        """Where copies of a stack's state lie, ``<stack>.<nanoseconds>.json`` each."""
-        return Folder(self.place, f"{ROOT}/backups/{ref.project}/{ref.stack}")
+        """The folder of copies of a stack's state, ``<stack>.<nanoseconds>.json`` each."""
+        return Folder(self.storage, f"{ROOT}/backups/{ref.project}/{ref.stack}")
 
     def stacks(self, project: str) -> list[StackRef]:
         """List the stacks of a project by their files; reads none of them."""
-        files = Folder(self.place, f"{ROOT}/stacks/{project}").files(".json")
+        files = Folder(self.storage, f"{ROOT}/stacks/{project}").files(".json")
         return [StackRef(project, file.rpartition("/")[2].removesuffix(".json")) for file in files]
 
     def existing(self, ref: StackRef) -> dict[str, Any]:
@@ -65,15 +65,11 @@ class FileBackend:
         """
         latest = self.read(ref)
         if latest is None:
-            raise self.missing(ref)
+            raise UsageError(
+                f"there is no stack {ref.stack} of project {ref.project} in {self.url}",
+                hint=f"nothing was made in it yet, or it was removed; `hermesops stack up {ref.stack}` makes it",
+            )
         return latest
-
-    def missing(self, ref: StackRef) -> UsageError:
-        """Say that there is no such stack."""
-        return UsageError(
-            f"there is no stack {ref.stack} of project {ref.project} in {self.url}",
-            hint=f"nothing was made in it yet, or it was removed; `hermesops stack up {ref.stack}` makes it",
-        )
 
     def read(self, ref: StackRef) -> dict[str, Any] | None:
         """Read a stack's ``checkpoint.latest``; None when there is no such stack, {} when it never had a state.
@@ -82,7 +78,7 @@ class FileBackend:
             RefusedError: The file is damaged, is another stack's, or of a format that is not version 3.
         """
         name = self.state_file(ref)
-        content = self.place.read(name)
+        content = self.storage.read(name)
         if content is None:
             self._refuse_compressed(ref)
             return None
@@ -103,7 +99,7 @@ class FileBackend:
             owner = checkpoint.get("stack") or ""
             if version not in {0, 3}:
                 raise RefusedError(
-                    f"{self.place.at(name)}: the state has version {version}; this engine reads version 3",
+                    f"{self.storage.at(name)}: the state has version {version}; this engine reads version 3",
                     hint=f"run a `pulumi up` of a newer CLI on it, or {self._earlier_version(ref)}",
                 )
             wrong = forgeries(ref, latest)
@@ -116,8 +112,8 @@ class FileBackend:
         return dict(latest)
 
     def damaged(self, ref: StackRef, why: str, name: str = "") -> RefusedError:
-        """Say that a state file cannot be used and where the last good one is."""
-        where = self.place.at(name or self.state_file(ref))
+        """The error for a state file that cannot be used; its hint says where the last good one is."""
+        where = self.storage.at(name or self.state_file(ref))
         return RefusedError(
             f"{where}: the state is damaged ({why}); it was left as it is", hint=self._earlier_version(ref)
         )
@@ -130,72 +126,72 @@ class FileBackend:
         checkpoint = {"stack": f"{ORGANIZATION}/{ref.project}/{ref.stack}", "latest": latest}
         name = self.state_file(ref)
         self._meta()
-        self.place.keep(name, f"{name}.bak")
-        self.place.write(name, dumps({"version": 3, "checkpoint": checkpoint}).encode())
+        self.storage.keep(name, f"{name}.bak")
+        self.storage.write(name, dumps({"version": 3, "checkpoint": checkpoint}).encode())
 
     def copy_before(self, ref: StackRef) -> None:
-        """Keep a copy of the state as it is, whatever it is, unless the newest copy is the same.
+        """Keep a copy of the state before a change, damaged or not, unless the newest copy is the same.
 
-        For before a change: a finished operation leaves a copy, an interrupted one and a hand do not.
+        A finished operation leaves a copy; an interrupted one and an edit by hand do not.
         """
-        content = self.place.read(self.state_file(ref))
+        content = self.storage.read(self.state_file(ref))
         if content is None or b'"latest"' not in content:
             return
         copies = self.backups(ref).files(".json")
-        if not copies or self.place.read(copies[-1]) != content:
-            self.place.write(self._backup(ref, time.time_ns()), content)
+        if not copies or self.storage.read(copies[-1]) != content:
+            self.storage.write(self._backup(ref, time.time_ns()), content)
 
     def record(self, ref: StackRef, entry: Mapping[str, Any]) -> None:
-        """Note a finished operation in the history, with the state as it is now, and keep a copy of that state."""
+        """Record a finished operation in the history with the state as it is now, and keep a copy of that state."""
         stamp = time.time_ns()
         history = f"{self.history_folder(ref).name}/{ref.stack}-{stamp}"
-        state = self.place.read(self.state_file(ref)) or b""
-        self.place.write(f"{history}.history.json", json.dumps(entry, indent=4).encode())
-        self.place.write(f"{history}.checkpoint.json", state)
-        self.place.write(self._backup(ref, stamp), state)
+        state = self.storage.read(self.state_file(ref)) or b""
+        self.storage.write(f"{history}.history.json", json.dumps(entry, indent=4).encode())
+        self.storage.write(f"{history}.checkpoint.json", state)
+        self.storage.write(self._backup(ref, stamp), state)
 
     def history_folder(self, ref: StackRef) -> Folder:
-        """Where finished operations are noted, ``<stack>-<nanoseconds>.history.json`` each."""
-        return Folder(self.place, f"{ROOT}/history/{ref.project}/{ref.stack}")
+        """The folder of records of finished operations, ``<stack>-<nanoseconds>.history.json`` each."""
+        return Folder(self.storage, f"{ROOT}/history/{ref.project}/{ref.stack}")
 
     def history(self, ref: StackRef) -> list[dict[str, Any]]:
         """Read the records of a stack's finished operations, newest first; damaged ones are left out."""
         found = []
         for file in reversed(self.history_folder(ref).files(".history.json")):
             with contextlib.suppress(ValueError, RecursionError):
-                found.append(json.loads(self.place.read(file) or b""))
+                found.append(json.loads(self.storage.read(file) or b""))
         return found
 
     def _backup(self, ref: StackRef, stamp: int) -> str:
         return f"{self.backups(ref).name}/{ref.stack}.{stamp}.json"
 
     def _earlier_version(self, ref: StackRef) -> str:
-        where = self.place.at(self.backups(ref).name)
+        where = self.storage.at(self.backups(ref).name)
         return (
             f"`hermesops stack rollback-state {ref.stack} --list` shows the good copies in {where}, and puts one back"
         )
 
     def _refuse_compressed(self, ref: StackRef) -> None:
-        """A second state beside a compressed one of the CLI's would be a stack that exists twice."""
+        """Refuse a stack whose state the CLI has compressed: a second state beside it would make two stacks of one."""
         file = self.state_file(ref)
         for name in (file + ending for ending in _COMPRESSED):
-            if self.place.read(name) is not None:
+            if self.storage.read(name) is not None:
                 raise RefusedError(
-                    f"{self.place.at(name)}: the state is compressed, which only the CLI reads",
+                    f"{self.storage.at(name)}: the state is compressed, which only the CLI reads",
                     hint="run one `pulumi up` of the CLI without PULUMI_DIY_BACKEND_GZIP, or set pulumi_engine to cli",
                 )
 
     def _meta(self) -> None:
         meta = f"{ROOT}/meta.yaml"
-        if not self._has_meta and self.place.read(meta) is None:
-            self.place.write(meta, b"version: 1\n")
+        if not self._has_meta and self.storage.read(meta) is None:
+            self.storage.write(meta, b"version: 1\n")
         self._has_meta = True
 
 
 def ended_now(
     kind: str, *, started: int, message: str = "", failed: bool = False, changes: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """Put down for the history an operation that ends now, as the CLI does; ``started`` is Unix time."""
+    """The history's record of an operation that ends now, as the CLI writes it; ``started`` is Unix time."""
     return {
         "kind": kind,
         "startTime": started,

@@ -6,11 +6,10 @@ It must not decide anything. Source: recordings, semantics §5.
 from dataclasses import dataclass, field
 from typing import Any
 
-from hermesops.engine.embedded.state.deployment import Deployment, Operation, Resource, latest_doc, resource_to_doc
+from hermesops.engine.embedded.state.deployment import Deployment, Operation, Resource, latest_doc, now, resource_to_doc
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.lock import Lock
 from hermesops.engine.embedded.state.secrets import PassphraseVault
-from hermesops.engine.embedded.state.timestamps import now
 from hermesops.model.stack import StackRef
 
 
@@ -22,7 +21,7 @@ class Journal:
         done: What this run has finished, in that order.
         left: What is left of the state before; old halves of replacements are here too.
         pending: What has begun and not ended.
-        lock: What keeps others off; without it nothing may be written.
+        lock: The stack's lock; checked before each write.
         dry: A preview; nothing is ever written.
         copied: Whether the state before this run is kept; the first write sees to it.
     """
@@ -35,15 +34,13 @@ class Journal:
     done: list[Resource] = field(default_factory=list)
     left: list[Resource] = field(default_factory=list)
     pending: list[Operation] = field(default_factory=list)
-    unsaved: bool = False
     copied: bool = False
     _docs: dict[int, tuple[Resource, dict[str, Any]]] = field(default_factory=dict)
 
     def load(self, deployment: Deployment) -> None:
-        """Start from a state; what was begun and is harmless to forget is forgotten at the first write."""
+        """Start from a state; of what was begun only creates are kept, the rest is harmless to forget."""
         self.left = list(deployment.resources)
         self.pending = [op for op in deployment.pending if op.kind == "creating"]
-        self.unsaved = len(self.pending) != len(deployment.pending)
 
     @property
     def resources(self) -> list[Resource]:
@@ -67,29 +64,23 @@ class Journal:
             self.save()
 
     def move(self, old: Resource | None, new: Resource | None) -> None:
-        """Change the list without writing; the next write or the end brings it to the disk."""
+        """Change the list without writing; the next write brings it to the disk."""
         if old is not None:
-            self._drop(old)
+            items, index = self._find(old)
+            del items[index]
         if new is not None:
             self.done.append(new)
-        self.unsaved = True
 
     def swap(self, old: Resource, new: Resource) -> None:
         """Put another version of a resource where it was."""
-        for items in (self.done, self.left):
-            for index, item in enumerate(items):
-                if item is old:
-                    items[index] = new
-                    self.unsaved = True
-                    return
-        raise KeyError(old.urn)
+        items, index = self._find(old)
+        items[index] = new
 
-    def _drop(self, old: Resource) -> None:
+    def _find(self, old: Resource) -> tuple[list[Resource], int]:
         for items in (self.left, self.done):
             for index, item in enumerate(items):
                 if item is old:
-                    del items[index]
-                    return
+                    return items, index
         raise KeyError(old.urn)
 
     def save(self) -> None:
@@ -110,7 +101,6 @@ class Journal:
             self.backend.copy_before(self.ref)
             self.copied = True
         self.backend.write(self.ref, latest)
-        self.unsaved = False
 
     def _doc(self, resource: Resource) -> dict[str, Any]:
         kept = self._docs.get(id(resource))

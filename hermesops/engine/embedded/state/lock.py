@@ -1,10 +1,10 @@
 """One writer at a time: the CLI's lock files, with a way out after our own crash.
 
-The CLI's locks have no age and no owner check. Ours add which boot, process namespace and process start they
-belong to, so that a lock whose process is provably gone can be removed; the CLI ignores what it does not know.
-Of another computer's process that cannot be seen, nor of one before this boot, since a machine id does not tell
-computers apart. So ours also bear the fencing token of the stack's lease: whoever has a later one knows that the lock's
-owner has lost the lease, and an owner whose lock was removed writes nothing more.
+The CLI's locks have no age and no owner check. Ours add the boot, process namespace and process start of their owner,
+so that a lock whose process has provably ended can be removed; the CLI ignores fields that it does not know.
+That cannot be checked for a process of another computer, nor for one before this boot, since a machine id does not
+tell computers apart. So our locks also have the fencing token of the stack's lease: a holder with a later token knows
+that the lock's owner has lost the lease, and an owner whose lock was removed writes nothing more.
 Source: recordings, semantics §6.
 """
 
@@ -20,25 +20,23 @@ from typing import Any
 
 from hermesops import processes
 from hermesops.engine.embedded.protocol.values import dumps
-from hermesops.engine.embedded.state.storage.place import Folder, Place
-from hermesops.engine.embedded.state.timestamps import now
+from hermesops.engine.embedded.state.deployment import now
+from hermesops.engine.embedded.state.storage import Folder, Storage
+from hermesops.engine.options import Token
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.waiting import Pending, WaitExpiredError, until
 
 OURS = "hermesops"
 
 GRACE_S = 10.0
-"""Seconds for who lost the lease and lives to give the lock back; it begins nothing new from then on."""
-
-Token = tuple[int, int]
-"""Epoch and counter of a lease: whoever takes it later has a higher one."""
+"""Seconds in which a living process that lost the lease may still give its lock back; it begins nothing new."""
 
 
 @dataclass(frozen=True)
 class Lock:
     """A lock that we wrote."""
 
-    place: Place
+    storage: Storage
     name: str
     stack: str
 
@@ -46,9 +44,9 @@ class Lock:
         """Return if it is still there.
 
         Raises:
-            UnavailableError: Somebody who took the lease over has removed it; what it guards is theirs.
+            UnavailableError: The next holder of the lease has removed it; the stack is theirs.
         """
-        if self.place.read(self.name) is None:
+        if self.storage.read(self.name) is None:
             raise UnavailableError(
                 f"somebody else has taken stack {self.stack} over; its state was left as they have it",
                 hint="run the same command again: it looks at what there is",
@@ -56,17 +54,17 @@ class Lock:
 
 
 async def outwait(folder: Folder, token: Token | None, *, tell: Callable[[str], None]) -> None:
-    """Wait for the locks of those who lost the stack's lease before us, and remove those that are not given back.
+    """Wait for the locks of former holders of the stack's lease, and remove those that are not given back.
 
     Args:
-        folder: Where the stack's locks lie.
-        token: Of our lease; without one nobody is outranked.
+        folder: Of the stack's locks.
+        token: Of our lease; without one no lock is stale.
         tell: Called with a line for each lock that was removed.
     """
 
     async def gone() -> bool | Pending[bool]:
         left = _outranked(folder, token)
-        return Pending(", ".join(_describe(folder.place, file) for file in left)) if left else True
+        return Pending(", ".join(_describe(folder.storage, file) for file in left)) if left else True
 
     if token is None or not _outranked(folder, token):
         return
@@ -74,14 +72,14 @@ async def outwait(folder: Folder, token: Token | None, *, tell: Callable[[str], 
         await until(gone, what="the lock of a process that has lost its lease", timeout_s=GRACE_S, every_s=0.5)
     except WaitExpiredError:
         for file in _outranked(folder, token):
-            described = _describe(folder.place, file)
-            folder.place.delete(file)
+            described = _describe(folder.storage, file)
+            folder.storage.delete(file)
             tell(f"removed a lock whose owner has lost the lease of the stack: {described}")
 
 
 def _outranked(folder: Folder, token: Token | None) -> list[str]:
-    """Locks from elsewhere that bear an earlier token; here it can be seen who lives."""
-    return [file for file in folder.files(".json") if _is_outranked(folder.place.read(file), token)]
+    """Locks with an earlier token whose processes cannot be seen from here."""
+    return [file for file in folder.files(".json") if _is_outranked(folder.storage.read(file), token)]
 
 
 def _is_outranked(content: bytes | None, token: Token | None) -> bool:
@@ -94,16 +92,16 @@ def _is_outranked(content: bytes | None, token: Token | None) -> bool:
 
 @contextlib.contextmanager
 def held(folder: Folder, *, stack: str, tell: Callable[[str], None], token: Token | None = None) -> Iterator[Lock]:
-    """Hold the stack's lock: list, write, list again, and step back when another has come.
+    """Hold the stack's lock: list, write, list again, and step back when another one has appeared.
 
-    Safe where a list shows what was written before it, as folders and S3 do; of two who come at once both may step
-    back.
+    Safe where a list shows what was written before it, as folders and S3 do. Of two processes that try at once, both
+    may step back.
 
     Args:
-        folder: Where the stack's locks lie.
+        folder: Of the stack's locks.
         stack: How the stack is called, for the error.
         tell: Called with a line when a lock of a dead process was removed.
-        token: Of the lease of the stack, which we hold; without one nobody else can tell whether the lock is stale.
+        token: Of our lease of the stack; without one nobody else can tell whether the lock is stale.
 
     Raises:
         RefusedError: Somebody else holds it.
@@ -111,24 +109,24 @@ def held(folder: Folder, *, stack: str, tell: Callable[[str], None], token: Toke
     mine = f"{folder.name}/{uuid.uuid4()}.json"
     refuse_others(folder, mine, stack=stack, tell=tell)
     try:
-        folder.place.write(mine, dumps(_who(token)).encode())
+        folder.storage.write(mine, dumps(_lock_document(token)).encode())
         refuse_others(folder, mine, stack=stack, tell=tell)  # two may have written at once; then both step back
-        yield Lock(folder.place, mine, stack)
+        yield Lock(folder.storage, mine, stack)
     finally:
-        folder.place.delete(mine)
+        folder.storage.delete(mine)
 
 
 def mark_child(folder: Folder) -> None:
-    """Add to the lock that a process we started has just written what shows that it has ended.
+    """Add to the lock that our child process has just written the fields that later show that it has ended.
 
-    Where that process gives its lock back meanwhile, what is written bears a process that has ended. It gets no token
-    of a lease: the CLI does not ask for its lock before it writes, so nobody elsewhere may remove it.
+    Where that process gives its lock back meanwhile, the lock written here names a process that has ended. It gets no
+    token: the CLI does not check its lock before it writes, so no other computer may remove it.
     """
     for file in folder.files(".json"):
-        doc = _document(folder.place.read(file))
+        doc = _document(folder.storage.read(file))
         pid = doc.get("pid")
         if OURS not in doc and doc.get("hostname") == socket.gethostname() and isinstance(pid, int) and _is_child(pid):
-            folder.place.write(file, dumps({**doc, OURS: _process(pid)}).encode())
+            folder.storage.write(file, dumps({**doc, OURS: _process(pid)}).encode())
 
 
 def _is_child(pid: int) -> bool:
@@ -136,10 +134,10 @@ def _is_child(pid: int) -> bool:
 
 
 def refuse_others(folder: Folder, mine: str = "", *, stack: str, tell: Callable[[str], None]) -> None:
-    """Return if nobody else holds the stack's lock; what processes held that have provably ended is removed.
+    """Return if nobody else holds the stack's lock; locks of processes that have provably ended are removed.
 
     Args:
-        folder: Where the stack's locks lie.
+        folder: Of the stack's locks.
         mine: The name of our own lock, if any.
         stack: How the stack is called, for the error.
         tell: Called with a line for each lock that was removed.
@@ -149,7 +147,7 @@ def refuse_others(folder: Folder, mine: str = "", *, stack: str, tell: Callable[
     """
     living = remove_dead(folder, mine, tell=tell)
     if living:
-        described = "; ".join(_describe(folder.place, file) for file in living)
+        described = "; ".join(_describe(folder.storage, file) for file in living)
         raise RefusedError(
             f"stack {stack} is locked by {len(living)} other(s): {described}",
             hint="wait for it to end; if that process is surely gone, remove the lock file and run the command again",
@@ -158,18 +156,18 @@ def refuse_others(folder: Folder, mine: str = "", *, stack: str, tell: Callable[
 
 def remove_dead(folder: Folder, mine: str = "", *, tell: Callable[[str], None]) -> list[str]:
     """Remove locks of processes that have provably ended; returns the names of the others' that are left."""
-    return [file for file in folder.files(".json") if file != mine and not _removed(folder.place, file, tell)]
+    return [file for file in folder.files(".json") if file != mine and not _removed(folder.storage, file, tell)]
 
 
-def _removed(place: Place, file: str, tell: Callable[[str], None]) -> bool:
+def _removed(storage: Storage, file: str, tell: Callable[[str], None]) -> bool:
     """Remove a lock if its process provably ended; answer whether there is no lock any more."""
-    content = place.read(file)
+    content = storage.read(file)
     if content is None:
         return True
     doc = _document(content)
     if not _is_dead(doc):
         return False
-    place.delete(file)
+    storage.delete(file)
     tell(f"removed the lock of process {doc.get('pid')}, which has ended without giving it back")
     return True
 
@@ -184,8 +182,8 @@ def _document(content: bytes | None) -> dict[str, Any]:
 
 def _is_dead(doc: dict[str, Any]) -> bool:
     match doc.get("pid"), doc.get(OURS):
-        case int(pid), {"started": str(start), **place}:
-            return processes.has_ended(_fingerprint(place), pid, start)
+        case int(pid), {"started": str(start), **where}:
+            return processes.has_ended(_fingerprint(where), pid, start)
     return False
 
 
@@ -193,35 +191,24 @@ def _fingerprint(theirs: Mapping[Any, object]) -> str:
     return processes.Place(*(str(theirs.get(part)) for part in ("host", "boot", "namespace"))).fingerprint
 
 
-def _describe(place: Place, file: str) -> str:
-    where = place.at(file)
+def _describe(storage: Storage, file: str) -> str:
+    where = storage.at(file)
     try:
-        doc = json.loads(place.read(file) or b"")
+        doc = json.loads(storage.read(file) or b"")
         return f"{where}: created by {doc['username']}@{doc['hostname']} (pid {doc['pid']}) at {doc['timestamp']}"
     except (ValueError, KeyError, TypeError, RecursionError):
         return f"{where}: unreadable"
 
 
-def _who(token: Token | None) -> dict[str, Any]:
+def _lock_document(token: Token | None) -> dict[str, Any]:
     pid = os.getpid()
-    ours = _process(pid)
-    if token is not None:
-        ours["token"] = list(token)
-    return {
-        "pid": pid,
-        "username": _user(),
-        "hostname": socket.gethostname(),
-        "timestamp": now(),
-        OURS: ours,
-    }
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = str(os.getuid())
+    ours = _process(pid) if token is None else {**_process(pid), "token": list(token)}
+    return {"pid": pid, "username": user, "hostname": socket.gethostname(), "timestamp": now(), OURS: ours}
 
 
 def _process(pid: int) -> dict[str, Any]:
     return {**asdict(processes.here()), "started": processes.started(pid)}
-
-
-def _user() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

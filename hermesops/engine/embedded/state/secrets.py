@@ -69,7 +69,7 @@ class PassphraseVault:
     def seal(self) -> None:
         """Bind the state to this passphrase, if it is not bound to one yet.
 
-        Pulumi's own CLI would bind a state without secrets to whatever passphrase its first user has.
+        The CLI would bind a state without secrets to whatever passphrase its first user has.
         """
         if not self.salt:
             self.unlock()

@@ -1,7 +1,4 @@
-"""What both engines read of, and put into, the stacks' files without running anything.
-
-The files are the same for both, so neither needs the other for it.
-"""
+"""What both engines read of, and write into, the stacks' files without running anything."""
 
 import asyncio
 import contextlib
@@ -11,14 +8,13 @@ from typing import Any
 
 from hermesops.engine.embedded.protocol import urns
 from hermesops.engine.embedded.protocol.values import has_secret, masked, revealed
-from hermesops.engine.embedded.run.events import EventLog
-from hermesops.engine.embedded.state.deployment import Deployment, deployment_from_doc
+from hermesops.engine.embedded.state.deployment import Deployment, deployment_from_doc, flaws
 from hermesops.engine.embedded.state.file_backend import FileBackend
-from hermesops.engine.embedded.state.integrity import flaws
 from hermesops.engine.embedded.state.journal import Journal
-from hermesops.engine.embedded.state.lock import Lock, Token, held, outwait
+from hermesops.engine.embedded.state.lock import Lock, held, outwait
 from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.engine.embedded.state.versions import Versions
+from hermesops.engine.options import Token
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.stack import StackHistoryEntry, StackRef, StateVersion, Unfinished
 
@@ -47,25 +43,34 @@ class StoredStacks:
         self._keys: dict[str, bytes] = {}
 
     async def stacks(self, project: str) -> list[StackRef]:
-        """List the stacks of a project; see Engine."""
+        """List the stacks of a project; reads no state."""
         return self._backend.stacks(project)
 
     async def export(self, stack: StackRef) -> dict[str, Any]:
-        """Read a stack's state; see Engine."""
+        """Read a stack's state as ``pulumi stack export`` prints it; secrets stay encrypted.
+
+        Raises:
+            UsageError: There is no such stack.
+        """
         return {"version": EXPORTED, "deployment": self._backend.existing(stack)}
 
     async def outputs(self, stack: StackRef, *, show_secrets: bool = False) -> Mapping[str, Any]:
-        """Read a stack's outputs; see Engine."""
+        """Read a stack's outputs; secrets read ``[secret]`` unless asked for.
+
+        Raises:
+            UsageError: There is no such stack.
+        """
         before, vault = self._opened(stack, self._backend.existing(stack))
         root = urns.stack_urn(stack)
         found = next((dict(r.outputs) for r in before.resources if r.urn == root), {})
-        if show_secrets:
-            clear = await asyncio.to_thread(revealed, found, vault)
-            return dict(clear)
-        return dict(masked(found))
+        return dict(await asyncio.to_thread(revealed, found, vault) if show_secrets else masked(found))
 
     async def unfinished(self, stack: StackRef) -> Sequence[Unfinished]:
-        """List what an interrupted run had begun; see Engine."""
+        """List what an interrupted run had begun and nobody has seen end; empty for a stack that is in order.
+
+        Raises:
+            UsageError: There is no such stack.
+        """
         state, _ = self._opened(stack, self._backend.existing(stack))
         return [
             Unfinished(op.kind, op.resource.urn, op.resource.type, urns.name_of(op.resource.urn))
@@ -73,7 +78,11 @@ class StoredStacks:
         ]
 
     async def history(self, stack: StackRef) -> Sequence[StackHistoryEntry]:
-        """List what was done to a stack; see Engine."""
+        """List what was done to a stack, newest first.
+
+        Raises:
+            UsageError: There is no such stack.
+        """
         self._backend.existing(stack)
         return [
             StackHistoryEntry(
@@ -87,7 +96,7 @@ class StoredStacks:
         ]
 
     def checked(self, stack: StackRef, document: Mapping[str, Any]) -> tuple[dict[str, Any], Deployment]:
-        """What an exported state says, if it can be the stack's.
+        """Read an exported state, if it can be the stack's.
 
         Raises:
             UsageError: It is no exported state.
@@ -111,30 +120,53 @@ class StoredStacks:
         return latest, given
 
     async def import_state(self, stack: StackRef, document: Mapping[str, Any]) -> None:
-        """Replace a stack's state by an exported one; see Engine."""
+        """Replace a stack's state by an exported one; what it was before is kept as a copy.
+
+        Creates that had not ended come along and are looked up by the next ``up``. A stack that does not exist yet
+        is made.
+
+        Raises:
+            UsageError: It is no exported state of version 3.
+            RefusedError: It is of another stack or contradicts itself, or somebody else holds the stack.
+        """
         latest, given = self.checked(stack, document)
-        async with self._locked(stack, EventLog()) as lock:
+        async with self._locked(stack) as lock:
             _, vault = self._opened(stack, latest)
             if any(has_secret(dict(r.inputs)) or has_secret(dict(r.outputs)) for r in given.resources):
-                await asyncio.to_thread(vault.unlock)  # what nobody could read must not take the place of what one can
+                # A state whose secrets nobody can read must not replace one whose secrets can be read.
+                await asyncio.to_thread(vault.unlock)
             journal = Journal(stack, self._backend, vault, lock=lock)
             journal.load(given)
             await asyncio.to_thread(journal.save)
 
     async def state_versions(self, stack: StackRef, *, limit: int) -> Sequence[StateVersion]:
-        """List the copies of a stack's state; see Engine."""
+        """List the newest copies of a stack's state, newest first; every operation leaves one, and one is made before.
+
+        Works where the state itself is damaged or gone. Reads each of them.
+        """
         return await asyncio.to_thread(Versions(self._backend, stack).newest, limit)
 
     async def rollback_state(self, stack: StackRef, version: str = "") -> StateVersion:
-        """Put a copy of a stack's state in its place; see Engine."""
-        async with self._locked(stack, EventLog()):
+        """Restore a copy of a stack's state; the state as it is becomes a copy first.
+
+        The world stays as it is: a preview or a refresh shows what has changed since.
+
+        Args:
+            stack: Whose.
+            version: Which copy; empty takes the newest sound one that differs from the state.
+
+        Raises:
+            UsageError: There is no such copy.
+            RefusedError: The copy is damaged, there is no sound one, or somebody else holds the stack.
+        """
+        async with self._locked(stack):
             return await asyncio.to_thread(Versions(self._backend, stack).restore, version)
 
     @contextlib.asynccontextmanager
-    async def _locked(self, stack: StackRef, events: EventLog) -> AsyncIterator[Lock]:
+    async def _locked(self, stack: StackRef, warn: Callable[[str], None] = lambda _: None) -> AsyncIterator[Lock]:
         folder, token = self._backend.lock_folder(stack), self._token_of(stack)
-        await outwait(folder, token, tell=events.warning)
-        with held(folder, stack=stack.stack, tell=events.warning, token=token) as lock:
+        await outwait(folder, token, tell=warn)
+        with held(folder, stack=stack.stack, tell=warn, token=token) as lock:
             yield lock
 
     def _opened(self, stack: StackRef, latest: dict[str, Any]) -> tuple[Deployment, PassphraseVault]:
@@ -152,7 +184,7 @@ class StoredStacks:
 
 
 def _secrets_provider(deployment: Deployment) -> tuple[str, str]:
-    """Its kind and salt; what is neither text raises ``TypeError``."""
+    """Its kind and salt; raises ``TypeError`` if one is no text."""
     provider = deployment.secrets_provider or {}
     kind, salt = provider.get("type", "passphrase"), (provider.get("state") or {}).get("salt", "")
     if not isinstance(kind, str) or not isinstance(salt, str):

@@ -1,6 +1,6 @@
-"""The copies of a stack's state: which there are, and putting one back.
+"""The copies of a stack's state: lists them, and restores one.
 
-Nothing here looks at machines: after a state was put back, a refresh or a preview says where the world has moved on.
+Nothing here reads machines: after a state was restored, a refresh or a preview shows what has changed since.
 """
 
 import json
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from hermesops.engine.embedded.state.deployment import flaws
 from hermesops.engine.embedded.state.file_backend import FileBackend, ended_now
-from hermesops.engine.embedded.state.integrity import flaws
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef, StateVersion
 from hermesops.model.unknown_name import unknown_name
@@ -29,8 +29,8 @@ class _Copy:
     name: str
     content: bytes
 
-    def told(self, what: str, latest: Mapping[str, Any] | None, present: bytes | None) -> StateVersion:
-        """What people see of it; ``latest`` is ``None`` where it cannot be read."""
+    def version(self, what: str, latest: Mapping[str, Any] | None, present: bytes | None) -> StateVersion:
+        """Describe it; ``latest`` is ``None`` where it cannot be read."""
         stamp = _stamp(self.name)
         resources = None if latest is None else len(latest.get("resources") or ())
         at = datetime.fromtimestamp(int(stamp) / _NS, UTC)
@@ -39,7 +39,7 @@ class _Copy:
 
 @dataclass(frozen=True)
 class Versions:
-    """The copies of one stack's state. Whoever puts one back holds the stack's lock."""
+    """The copies of one stack's state. The caller of ``restore`` holds the stack's lock."""
 
     backend: FileBackend
     ref: StackRef
@@ -53,7 +53,7 @@ class Versions:
         present = self._present()
         copies = self._copies()
         ended = self._ended(copies)
-        return [self._seen(name, present, ended.get(name, "")) for name in copies[:limit]]
+        return [self._described(name, present, ended.get(name, "")) for name in copies[:limit]]
 
     def restore(self, version: str) -> StateVersion:
         """Replace the state by a copy of it; the state as it is, damaged or not, becomes a copy itself.
@@ -67,7 +67,7 @@ class Versions:
         """
         present = self._present()
         copy, latest = self._sound(self._named(version)) if version else self._newest_other(present)
-        put = copy.told("", latest, present)
+        put = copy.version("", latest, present)
         self.backend.copy_before(self.ref)
         self.backend.write(self.ref, latest)
         # "import" is the CLI's word for a state that came from elsewhere.
@@ -79,10 +79,10 @@ class Versions:
         return [name for name in self.backend.backups(self.ref).files(".json")[::-1] if _stamp(name)]
 
     def _present(self) -> bytes | None:
-        return self.backend.place.read(self.backend.state_file(self.ref))
+        return self.backend.storage.read(self.backend.state_file(self.ref))
 
     def _read(self, name: str) -> _Copy:
-        return _Copy(name, self.backend.place.read(name) or b"")
+        return _Copy(name, self.backend.storage.read(name) or b"")
 
     def _named(self, version: str) -> _Copy:
         copies = {_stamp(name): name for name in self._copies()}
@@ -99,7 +99,7 @@ class Versions:
                 return self._sound(copy)
         raise RefusedError(
             f"stack {self.ref.stack} has no sound copy of its state that differs from it",
-            hint=f"look into {self.backend.place.at(self.backend.backups(self.ref).name)}",
+            hint=f"look into {self.backend.storage.at(self.backend.backups(self.ref).name)}",
         )
 
     def _sound(self, copy: _Copy) -> tuple[_Copy, dict[str, Any]]:
@@ -108,12 +108,15 @@ class Versions:
             raise self.backend.damaged(self.ref, "; ".join(wrong), copy.name)
         return copy, latest
 
-    def _seen(self, name: str, present: bytes | None, ended: str) -> StateVersion:
+    def _described(self, name: str, present: bytes | None, note: str) -> StateVersion:
         copy = self._read(name)
-        latest = None
+        latest, what = None, ""
         with suppress(RefusedError):
             latest = self.backend.parsed(self.ref, name, copy.content)
-        return copy.told(self._what(ended), latest, present)
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            entry = json.loads(self.backend.storage.read(note) or b"") if note else {}
+            what = f"{entry['kind']} {entry['result']}"
+        return copy.version(what, latest, present)
 
     def _ended(self, copies: list[str]) -> dict[str, str]:
         """By copy, the note of the operation that left it: the newest one since the copy before."""
@@ -126,12 +129,6 @@ class Versions:
             for stamp in since:
                 del notes[stamp]
         return found
-
-    def _what(self, note: str) -> str:
-        with suppress(ValueError, KeyError, TypeError, RecursionError):
-            entry = json.loads(self.backend.place.read(note) or b"") if note else {}
-            return f"{entry['kind']} {entry['result']}"
-        return ""
 
 
 def _stamp(name: str) -> str:

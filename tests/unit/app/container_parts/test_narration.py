@@ -1,7 +1,7 @@
 import pytest
 
 from hermesops.app.container_parts.narration import tell_problem, tell_progress
-from hermesops.engine.interface import Progress
+from hermesops.engine.options import Progress
 from hermesops.model.ids import CellName
 
 CELL = CellName("cell1")

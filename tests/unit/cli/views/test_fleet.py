@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from hermesops.cli.views import fleet as fleet_view
-from hermesops.converge.result import Converged, HostResult, TaskFailure
+from hermesops.converge.results import Converged, HostResult, TaskFailure
 from hermesops.drift.changes import happenings
 from hermesops.drift.finding import Kind
 from hermesops.drift.rebuild import plan_rebuild

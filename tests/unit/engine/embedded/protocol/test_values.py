@@ -5,29 +5,33 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.engine.embedded.protocol.opaque import Property
 from hermesops.engine.embedded.protocol.values import (
     OUTPUT,
     SECRET,
     SIGNATURE,
     UNKNOWN,
+    Property,
     Secret,
     from_state,
     from_wire,
     has_asset,
     has_secret,
     has_unknown,
+    marked_again,
     masked,
     revealed,
     to_state,
     to_wire,
+    with_secret_outputs,
 )
+from hermesops.engine.embedded.state.secrets import PassphraseVault
 
 
-class OpenVault:
+class OpenVault(PassphraseVault):
     """Turns text around; counts how often it was asked."""
 
     def __init__(self) -> None:
+        super().__init__(str, salt="", keys={}, stack="dev")
         self.opened = 0
 
     def encrypt(self, plaintext: str) -> str:
@@ -125,3 +129,18 @@ def test_assets_are_noticed_anywhere() -> None:
 def test_other_objects_are_no_properties() -> None:
     with pytest.raises(TypeError, match="object"):
         to_wire({"a": object()}, OpenVault(), secrets=True)
+
+
+def test_outputs_are_secret_where_the_input_of_that_name_is() -> None:
+    outputs = with_secret_outputs({"a": "1", "b": "2", "c": Secret("3")}, {"a": Secret("1"), "b": "2"}, ())
+    assert outputs == {"a": Secret("1"), "b": "2", "c": Secret("3")}
+
+
+def test_outputs_are_secret_where_the_program_names_them() -> None:
+    assert with_secret_outputs({"a": "1", "b": "2"}, {}, ("b",)) == {"a": "1", "b": Secret("2")}
+
+
+def test_marks_come_back_at_their_places() -> None:
+    sent = {"a": Secret("x"), "b": {"c": Secret("y"), "d": "z"}, "e": ["p", Secret("q")]}
+    bare = {"a": "x", "b": {"c": "y", "d": "z"}, "e": ["p", "q", "r"], "new": "n"}
+    assert marked_again(bare, sent) == {**sent, "e": ["p", Secret("q"), "r"], "new": "n"}

@@ -11,14 +11,18 @@ from hermesops.engine.embedded.state.deployment import (
     resource_from_doc,
     resource_to_doc,
 )
-from hermesops.engine.embedded.unsupported import UnsupportedByEmbeddedError
+from hermesops.engine.embedded.state.secrets import PassphraseVault
+from hermesops.engine.options import UnsupportedByEmbeddedError
 
 RECORDED = sorted((Path(__file__).parents[4] / "data" / "pulumi-recordings").glob("*.json.gz"))
 URN = "urn:pulumi:dev::rec::justavps:index:Machine::m"
 OTHERS = {"retainOnDelete", "deletedWith", "external"}
 
 
-class NoVault:
+class NoVault(PassphraseVault):
+    def __init__(self) -> None:
+        super().__init__(str, salt="", keys={}, stack="dev")
+
     def encrypt(self, plaintext: str) -> str:
         raise AssertionError(plaintext)
 

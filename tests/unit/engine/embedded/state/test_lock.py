@@ -12,7 +12,7 @@ import pytest
 
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.lock import held, mark_child
-from hermesops.engine.embedded.state.storage.place import Folder
+from hermesops.engine.embedded.state.storage import Folder
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
 
@@ -37,11 +37,11 @@ def child() -> Iterator[subprocess.Popen[str]]:
 def write(folder: Folder, pid: object, *, hostname: str = socket.gethostname()) -> None:
     """Write a lock as the CLI does (recorded: lock, step 1)."""
     document = {"pid": pid, "username": "u", "hostname": hostname, "timestamp": "2026-01-01T00:00:00Z"}
-    folder.place.write(f"{folder.name}/cli.json", json.dumps(document).encode())
+    folder.storage.write(f"{folder.name}/cli.json", json.dumps(document).encode())
 
 
 def is_marked(folder: Folder) -> bool:
-    return "hermesops" in json.loads(folder.place.read(f"{folder.name}/cli.json") or b"")
+    return "hermesops" in json.loads(folder.storage.read(f"{folder.name}/cli.json") or b"")
 
 
 def refuses(folder: Folder) -> bool:
@@ -93,12 +93,12 @@ def test_our_own_lock_keeps_its_token(folder: Folder) -> None:
     with held(folder, stack="cell1", tell=pytest.fail, token=(1, 5)):
         mark_child(folder)
         (file,) = folder.files(".json")
-        assert json.loads(folder.place.read(file) or b"")["hermesops"]["token"] == [1, 5]
+        assert json.loads(folder.storage.read(file) or b"")["hermesops"]["token"] == [1, 5]
 
 
 def test_a_lock_that_cannot_be_read_is_left_as_it_is(folder: Folder) -> None:
     for content in (b"", b"[]", b"{"):
-        folder.place.write(f"{folder.name}/cli.json", content)
+        folder.storage.write(f"{folder.name}/cli.json", content)
         mark_child(folder)
-        assert folder.place.read(f"{folder.name}/cli.json") == content
+        assert folder.storage.read(f"{folder.name}/cli.json") == content
         assert refuses(folder)

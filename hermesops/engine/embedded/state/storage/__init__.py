@@ -1,1 +1,0 @@
-"""Where state files are kept: a folder or a bucket."""

@@ -1,0 +1,150 @@
+"""What engines are made with, what a caller asks of a run and is told, and the errors that both engines end with."""
+
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UsageError
+from hermesops.model.stack import Change, Import, StackRef
+
+Program = Callable[[], Any]
+"""A Pulumi program: called with nothing, registers resources through the pulumi SDK."""
+
+MayDestroy = Callable[[str], bool]
+"""Answers for a URN whether the caller named that resource as one that may be deleted or replaced."""
+
+Token = tuple[int, int]
+"""Epoch and counter of a lease: a later holder has a higher one."""
+
+RunKind = Literal["up", "destroy", "refresh", "import", "settle"]
+"""What a run does. ``settle`` only looks up the creates that an interrupted run had begun."""
+
+REPEAT = "run the same command again: it looks for what was made first"
+"""The hint where nobody knows what a run has made."""
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """What an engine is made with.
+
+    Attributes:
+        backend: Folder or URL of Pulumi's file backend; both engines keep the same files there.
+        passphrase: Asked for only when a secret of the state is read or written; by the CLI, before every command.
+        environment: The whole environment of the engine's and the plugins' processes.
+        plugin_folders: Searched for plugins before ``PATH``; by default beside this Python, where ours is installed.
+        parallel: How many steps at once; a step mostly waits for the vendor.
+        token_of: The token of the lease under which a stack is changed, ``None`` where there is no lease: locks with
+            an earlier token are stale.
+    """
+
+    backend: str | Path
+    passphrase: Callable[[], str]
+    environment: Mapping[str, str]
+    plugin_folders: Sequence[Path] = (Path(sys.executable).parent,)
+    parallel: int = 16
+    token_of: Callable[[StackRef], Token | None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A line of narration.
+
+    Attributes:
+        kind: ``begun``, ``done`` or ``failed`` for a step; ``info``, ``warning`` or ``error`` for a message.
+        change: What is done, as ``create`` or ``delete``; empty for a message.
+        name: The resource's logical name; empty when it is about none.
+    """
+
+    kind: str
+    change: str = ""
+    type: str = ""
+    name: str = ""
+    message: str = ""
+
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class StackConfig:
+    """A stack's configuration, as ``pulumi config set`` would make it.
+
+    Attributes:
+        values: Full keys (``project:name``) and plain values.
+        secret: Keys whose values are secret.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    secret: frozenset[str] = frozenset()
+
+
+def _no_program() -> None:
+    """Registers nothing; for runs without a program."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What a caller asks of one run.
+
+    Attributes:
+        imports: What an import takes into the stack.
+        targets: URNs that may be read and changed; empty for all.
+        may_destroy: Asked for every resource that would be deleted or replaced; None allows everything.
+        tell: Called with each line of narration.
+    """
+
+    program: Program = _no_program
+    imports: Sequence[Import] = ()
+    targets: Collection[str] = ()
+    may_destroy: MayDestroy | None = None
+    config: StackConfig = field(default_factory=StackConfig)
+    tell: Tell | None = None
+
+
+class UnsupportedByEmbeddedError(UsageError):
+    """The program or its state uses something that only the pulumi CLI can do.
+
+    Args:
+        what: The feature, as its user would call it.
+        where: The resource or file that uses it.
+    """
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(
+            f"{where}: the embedded engine does not support {what}; the pulumi CLI does",
+            hint="install the pulumi CLI and set HERMESOPS_PULUMI_ENGINE=cli",
+        )
+        self.what = what
+
+
+def destroy_refusal(unnamed: Collection[str]) -> RefusedError:
+    """The error that lists what would be destroyed and was not named."""
+    return RefusedError(
+        f"{len(unnamed)} resource(s) would be destroyed that nobody named: {', '.join(unnamed)}",
+        hint="look at the preview; name each one that really is to go, or put it back into what is wanted",
+    )
+
+
+def stopped(error: HermesError, what: str, stack: StackRef, done: Collection[Change]) -> HermesError:
+    """Turn what a program raised into what its run ends with.
+
+    An error that promises "nothing changed" must not be raised when something did.
+
+    Args:
+        error: What the program raised.
+        what: What it ran for: ``up`` …
+        stack: The stack.
+        done: What had changed outside the state before.
+    """
+    if not done or not isinstance(error, RefusedError):
+        return error
+    return PartlyDoneError(
+        f"{what} of stack {stack.stack} stopped: {error.message}; done before: {listed(done)}", hint=error.hint
+    )
+
+
+def listed(changes: Collection[Change]) -> str:
+    """The changes in one line, for an error."""
+    return ", ".join(f"{change.name} ({change.kind})" for change in changes)

@@ -1,0 +1,215 @@
+"""Saves, reads and deletes one image at the vendor, and waits until it is done.
+
+As with machines, every action reads before it acts: the vendor has no idempotency key, so an image is found again by
+its name and the machine whose disk it is.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.provider import values
+from hermesops.provider.backoff import (
+    Tell,
+    Timeouts,
+    delete_and_wait,
+    poll,
+    refuse_if_stopping,
+    refuse_other_name,
+    unless_stopped,
+)
+from hermesops.provider.observation import HalfMadeError, ImageSpec, InterruptedWorkError, ObservedImage
+from hermesops.provider.resource_types import IMAGE
+from hermesops.waiting import Pending, WaitExpiredError
+
+if TYPE_CHECKING:
+    from hermesops.provider.vendor import JustAvps  # loads the vendor's client
+
+_LOST_ANSWER_S = 10.0
+"""How long an image whose order got no answer is searched for."""
+
+_GONE = frozenset({"failed", "deleted"})
+
+
+@dataclass
+class Images:
+    """The actions, on one vendor.
+
+    Attributes:
+        open_vendor: Opens the vendor when the first image is needed.
+        stopping: Set when the engine wants an end.
+    """
+
+    open_vendor: Callable[[], "JustAvps"]
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @cached_property
+    def vendor(self) -> "JustAvps":
+        """The vendor, opened."""
+        return self.open_vendor()
+
+    async def create(self, spec: ImageSpec, *, timeout_s: float, tell: Tell) -> ObservedImage:
+        """Save a machine's disk, or adopt the image of that name and machine, and wait until it boots.
+
+        Args:
+            spec: What to save.
+            timeout_s: For it to be saved; 0 takes the default.
+            tell: Called with what is waited for.
+
+        Raises:
+            HalfMadeError: It exists and is not finished.
+            RefusedError: The vendor said no or could not save it, or an image of another machine has the name.
+            UnknownOutcomeError: No answer, and none of that name has appeared; the same call searches again first.
+        """
+        refuse_if_stopping(self.stopping, f"image {spec.name} was not begun")
+        image = await self._existing(spec) or await self._saved(spec)
+        await tell(f"{spec.name} is image {image.id}")
+        return await self._settled(image, timeout_s=timeout_s, tell=tell)
+
+    async def finish(self, image_id: str, name: str, *, timeout_s: float, tell: Tell) -> ObservedImage:
+        """Wait for one that was left half made; nothing else about an image can change.
+
+        Raises:
+            HalfMadeError: It is not finished.
+            RefusedError: It is gone or failed, or has another name.
+        """
+        refuse_if_stopping(self.stopping, f"image {name} was not waited for")
+        image = await self.read(image_id)
+        if image is None:
+            raise RefusedError(f"image {name} ({image_id}) is gone", hint="hermesops stack preview shows what is left")
+        refuse_other_name("image", image, name)
+        return await self._settled(image, timeout_s=timeout_s, tell=tell)
+
+    async def read(self, image_id: str) -> ObservedImage | None:
+        """The image, or ``None`` when it is gone."""
+        image = await self.vendor.get_image(image_id)
+        return None if image is None or image.status == "deleted" else image
+
+    async def find(self, name: str) -> ObservedImage | None:
+        """The image of that name, or ``None`` when there is none that is or becomes usable."""
+        images = await self.vendor.find_images(name) if name else []
+        return next((image for image in images if image.status not in _GONE), None)
+
+    async def delete(self, image_id: str, name: str, *, timeout_s: float = 0) -> None:
+        """Delete an image for good; see ``delete_and_wait``. A timeout of 0 takes the default."""
+        await delete_and_wait(
+            "image",
+            name,
+            read=lambda: self.read(image_id),
+            delete=lambda: self.vendor.delete_image(image_id),
+            timeout_s=timeout_s or self.timeouts.gone,
+            stopping=self.stopping,
+        )
+
+    async def _existing(self, spec: ImageSpec) -> ObservedImage | None:
+        """The image that an earlier call ordered; failed ones of the same order are deleted."""
+        for image in await self.vendor.find_images(spec.name):
+            whose = image.machine_id
+            if image.status in _GONE:
+                if image.status == "failed" and whose == spec.machine_id:
+                    await self.vendor.delete_image(image.id)
+                continue
+            if whose and whose != spec.machine_id:
+                raise RefusedError(
+                    f"an image named {spec.name} exists already ({image.id}), of machine {whose}"
+                    f" and not {spec.machine_id}",
+                    hint="delete it or take another name",
+                )
+            return image
+        return None
+
+    async def _saved(self, spec: ImageSpec) -> ObservedImage:
+        """Begin to save it; where the answer is lost, search for what was begun."""
+
+        async def find() -> ObservedImage | Pending[ObservedImage]:
+            try:
+                return await self._existing(spec) or Pending("none of that name")
+            except UnavailableError as error:
+                return Pending(error.message)
+
+        try:
+            return await self.vendor.save_image(spec)
+        except UnknownOutcomeError as lost:
+            try:
+                return await poll(find, what=f"image {spec.name}", timeout_s=_LOST_ANSWER_S)
+            except WaitExpiredError:
+                raise lost from None
+
+    async def _settled(self, image: ObservedImage, *, timeout_s: float, tell: Tell) -> ObservedImage:
+        last, told = image, ""
+        what = f"image {image.name} ({image.id})"
+
+        async def observe() -> ObservedImage | Pending[ObservedImage]:
+            nonlocal last, told
+            try:
+                seen = await self.read(image.id)
+            except UnavailableError as error:
+                return Pending(f"no answer ({error.message})")
+            except HermesError as error:
+                raise HalfMadeError(last, f"{what} exists, and then: {error.message}") from error
+            if seen is None:
+                raise RefusedError(f"{what} is gone", hint="run the same command again")
+            last = seen
+            if seen.status == "failed":
+                return await self._failed(seen)
+            if seen.status == "ready" and seen.bootable:
+                return seen
+            if seen.status != told:
+                told = seen.status
+                await tell(f"waiting for image {image.name} to be saved: {told}")
+            return Pending(seen.status)
+
+        try:
+            return await unless_stopped(
+                poll(observe, what=what, timeout_s=timeout_s or self.timeouts.saved), self.stopping, what
+            )
+        except InterruptedWorkError as error:
+            raise HalfMadeError(last, f"interrupted while waiting for {what}; it exists") from error
+        except WaitExpiredError as error:
+            raise HalfMadeError(last, f"{what} was not saved in time: {error.seen}") from error
+
+    async def _failed(self, image: ObservedImage) -> ObservedImage:
+        """Delete an image that will never be usable, and say why it failed."""
+        why = f"image {image.name} ({image.id}) could not be saved: {image.reason or 'the vendor does not say why'}"
+        try:
+            await self.vendor.delete_image(image.id)
+        except HermesError as error:
+            raise HalfMadeError(image, f"{why}; nor could it be removed: {error.message}") from error
+        raise RefusedError(why, hint="run the same command again; it saves the disk anew")
+
+
+class ImageResource:
+    """The resource type ``Image``; see ``MachineResource``.
+
+    Args:
+        images: The actions.
+    """
+
+    type = IMAGE
+
+    def __init__(self, images: Images) -> None:
+        self._images = images
+
+    async def create(self, inputs: Mapping[str, object], *, timeout_s: float, tell: Tell) -> ObservedImage:
+        """Save one."""
+        spec = ImageSpec(name=values.text(inputs, "name"), machine_id=values.text(inputs, "machine_id"))
+        return await self._images.create(spec, timeout_s=timeout_s, tell=tell)
+
+    async def update(
+        self, image_id: str, name: str, news: Mapping[str, object], *, timeout_s: float, tell: Tell
+    ) -> ObservedImage:
+        """Finish one."""
+        del news
+        return await self._images.finish(image_id, name, timeout_s=timeout_s, tell=tell)
+
+    async def read(self, image_id: str, name: str) -> ObservedImage | None:
+        """Observe one."""
+        return await (self._images.read(image_id) if image_id else self._images.find(name))
+
+    async def delete(self, image_id: str, name: str, *, timeout_s: float) -> None:
+        """Delete one."""
+        await self._images.delete(image_id, name, timeout_s=timeout_s)
