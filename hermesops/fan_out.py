@@ -33,6 +33,10 @@ class Limits:
     slow_after_s: float
     within_s: float
 
+    def longest_s(self, count: int) -> float:
+        """Seconds after which the last of so many is done or cancelled."""
+        return max(0, count - 1) // self.at_once * self.slow_after_s + self.within_s
+
 
 async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits: Limits) -> list[R | HermesError]:
     """Do the work for each; total time is bounded by their number and the limits, never by the slowest.

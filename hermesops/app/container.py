@@ -73,7 +73,8 @@ class Container(Unconnected):
 
             world = self.env.world
             existing = next(place for place in (world, *world.parents) if place.exists())
-            return free_room(resources.free_resources(existing, []))
+            free = resources.free_resources(existing, [])
+            return free_room(free.machines, free)
 
         return EnvironmentChecks(
             env=self.env,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pulumi
 
 from hermesops.app.container_parts.unconnected import Unconnected
-from hermesops.cells.naming import stack_of
+from hermesops.cells.stack.state import stack_of
 from hermesops.engine.cli_workspace import refuse_other_seal
 from hermesops.errors import HermesError, UsageError
 from hermesops.model.ids import CellName

@@ -1,8 +1,7 @@
-"""Gives up for good what a process has beyond one folder and two pipes, before it reads a byte that an agent wrote.
+"""Confines a process to one folder and its pipes, for good, before it reads a byte that an agent wrote.
 
-A process confines itself, instead of being started by something that confines it: Python and our own code are loaded by
-then, so it needs nothing of the computer any more, wherever they are installed and whoever runs them. Nothing of the
-controller's may be imported here.
+A process confines itself instead of being started confined: Python and our own code are loaded by then, so it needs no
+other file of the computer, wherever they are installed. Nothing of the controller's may be imported here.
 
 Source: namespaces(7), user_namespaces(7), chroot(2), capset(2), prctl(2), seccomp(2), getrlimit(2); numbers of system
 calls from asm/unistd_64.h and asm-generic/unistd.h.
@@ -47,7 +46,7 @@ _FORBIDDEN = (
     # kexec_load, init_module, finit_module, modify_ldt, personality
     *((246, 104), (175, 105), (313, 273), (154, -1), (135, 92)),
 )
-"""What reading a file needs none of, and attacks on a kernel begin with."""
+"""System calls that reading a file does not need, and with which attacks on a kernel begin."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +65,20 @@ class Limits:
 
 
 class UnconfinedError(Exception):
-    """The process still has rights that it was to give up; it must not read anything."""
+    """The process still has rights; it must not read anything."""
 
 
 def confine(folder: Path, limits: Limits) -> str:
-    """Leave this process with a folder, which becomes its whole file system, and its three standard streams.
+    """Leave this process only a folder, which becomes its whole file system, and its three standard streams.
 
-    It goes on as a child of this one, which waits for it and ends with it; both end when whoever started this one does.
+    The caller goes on in a child; this process waits for it and ends with it. Both end when their parent does.
 
     Args:
         folder: Empty, and this user's own.
         limits: What it may use from here on.
 
     Returns:
-        What was given up, in words for people.
+        How it is confined, in words for people.
 
     Raises:
         UnconfinedError: The kernel does not allow it.
@@ -156,7 +155,7 @@ def _drop_capabilities() -> None:
 
 
 def _forbid_calls() -> bool:
-    """Have the kernel refuse system calls that reading needs none of, where their numbers are known here."""
+    """Have the kernel refuse system calls that reading does not need, where their numbers are known here."""
     machine = _ARCHITECTURES.get(platform.machine())
     if machine is None:
         return False

@@ -1,10 +1,11 @@
-"""Backups of instances, made and put back by hermes-node, and the rows that say so."""
+"""Backups of instances: hermes-node makes and restores them, the registry has a row of each."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
 from hermesops.backup.repository import payload_of
+from hermesops.backup.restore_check import Proof
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.backup import Backup
@@ -25,20 +26,14 @@ class Nodes(Protocol):
 
 
 class Copies:
-    """Makes backups and puts them back.
+    """Makes, restores and proves backups."""
 
-    Args:
-        registry: The registry.
-        keys: Opens repositories.
-        nodes: hermes-node on machines.
-        now: The time.
-    """
-
-    def __init__(self, registry: Registry, keys: Keys, nodes: Nodes, now: Callable[[], datetime]) -> None:
+    def __init__(self, registry: Registry, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
         self._registry = registry
         self._keys = keys
         self._nodes = nodes
         self._now = now
+        self._proof = proof
 
     async def reach(self) -> None:
         """Make sure that the object store answers, and takes backups.
@@ -50,11 +45,11 @@ class Copies:
         await self._keys.reach()
 
     def made(self, instance_id: InstanceId, why: str) -> Backup | None:
-        """The copy that was made for that."""
+        """The backup that was made for that reason."""
         return next((backup for backup in self._registry.backups.list(instance_id) if backup.why == why), None)
 
     def newest(self, instance_id: InstanceId) -> Backup | None:
-        """The last copy that was made."""
+        """The newest backup."""
         return next(iter(self._registry.backups.list(instance_id)), None)
 
     def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
@@ -66,16 +61,16 @@ class Copies:
         return self._registry.backups.get(instance_id, snapshot)
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
-        """Copy the state on a machine, unless it was copied for that before.
+        """Back up the state on a machine, unless ``why`` has a backup already.
 
         Args:
             instance: Whose.
             machine_id: Where it is.
-            why: What for; names the operation, so that it is made once.
+            why: Names the operation, so that a repeated one makes no second backup.
 
         Raises:
             UnavailableError: Object store or machine do not answer, or lack room; the agent goes on.
-            LeaseLostError: Somebody with a newer lease has been there.
+            LeaseLostError: A newer lease was used on the machine.
         """
         if done := self.made(instance.id, why):
             return done
@@ -98,13 +93,13 @@ class Copies:
         return backup
 
     async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> State:
-        """Put a backup's state on a machine whose gateway is fenced; what is there now.
+        """Restore a backup on a machine whose gateway is fenced; the state that is there now.
 
         Raises:
-            RefusedError: The gateway runs, or the backup is not whole.
+            RefusedError: The gateway runs, or the backup is damaged.
             UnavailableError: Object store or machine do not answer, or lack room; what was there is still there.
-            BrokenInvariantError: It is not the state that was copied.
-            LeaseLostError: Somebody with a newer lease has been there.
+            BrokenInvariantError: It is not the state that was backed up.
+            LeaseLostError: A newer lease was used on the machine.
         """
         opened = await self._keys.open(instance.id)
         payload = payload_of(opened.repository, opened.password, opened.credential, snapshot=backup.id)
@@ -116,3 +111,11 @@ class Copies:
                 hint=f"hermesops backup list {instance.title}; what was there before is kept beside it on the machine",
             )
         return state
+
+    async def prove(self, instance: Instance, backup: Backup) -> Backup:  # noqa: ARG002 - a backup knows whose it is
+        """Restore a backup on this computer and compare; its row says what came of it."""
+        return await self._proof.prove(backup)
+
+    async def revoke(self, instance_id: InstanceId) -> None:
+        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice."""
+        await self._keys.revoke(instance_id)

@@ -1,4 +1,4 @@
-"""Backs up every agent whose turn of the day has come, a few at a time."""
+"""Daily backups: every running instance that is due, a few at a time."""
 
 from collections.abc import Awaitable, Callable
 
@@ -8,17 +8,16 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.registry import Registry
 
 _SLOW_S = 120.0
-"""Seconds for which one agent's backup holds up others: some thirty times what one of some megabytes takes."""
+"""Seconds for which one backup holds a place; one of some megabytes takes a thirtieth of it."""
 
 _LONGEST_S = 6 * 3600.0
-"""Seconds that one backup has: the first one of a full data volume at four megabytes a second."""
+"""Seconds that one backup may take: a full data volume at four megabytes a second."""
 
 
 class Nightly:
     """Nightly backups.
 
     Args:
-        registry: The registry.
         back_up: Backs one instance up, as an operation.
         at_once: How many at the same time.
     """
@@ -29,7 +28,7 @@ class Nightly:
         self._at_once = at_once
 
     def due(self) -> list[Instance]:
-        """Whose turn has come. Suspended ones are told nothing, so that their last backup stays their newest."""
+        """Running instances that are due; the last backup of a suspended one stays its newest."""
         now, newest = self._registry.now(), self._registry.backups.newest()
         running = self._registry.instances.list(status=InstanceStatus.RUNNING)
         due = [one for one in running if is_due(one.id, newest.get(one.id) or one.created_at, now)]
@@ -37,7 +36,7 @@ class Nightly:
         return sorted(due, key=lambda one: newest.get(one.id) or one.created_at)
 
     async def run(self) -> dict[str, str]:
-        """Back them up; why not, by user, empty for done."""
+        """Back them up; by user why it failed, empty where it did not."""
         due, limits = self.due(), Limits(self._at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
         told = await problems(due, self._back_up, limits)
         return {instance.title: why for instance, why in zip(due, told, strict=True)}

@@ -1,4 +1,4 @@
-"""Takes away what is kept no longer: backups that no rule keeps, and all of them some time after an agent's end."""
+"""Deletes backups: those that no retention rule keeps, and all of an instance some time after its termination."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -14,12 +14,10 @@ from hermesops.registry import Registry
 
 
 class Pruning:
-    """Takes backups away.
+    """Deletes backups that no rule keeps.
 
     Args:
-        registry: The registry.
-        contents: What lies in repositories.
-        keep: How much is kept of an agent that lives.
+        keep: How much is kept of an instance that is not terminated.
     """
 
     def __init__(self, registry: Registry, contents: RepositoryContents, keep: Keep) -> None:
@@ -28,7 +26,7 @@ class Pruning:
         self._keep = keep
 
     def due(self) -> list[Instance]:
-        """Instances of which the rows say that some backups are kept by no rule."""
+        """Instances that have backups which no rule keeps, by their rows."""
         of: dict[InstanceId, dict[str, Backup]] = {}
         for backup in self._registry.backups.list():
             of.setdefault(backup.instance_id, {})[backup.id] = backup
@@ -40,9 +38,9 @@ class Pruning:
         return going(made, self._keep, now, spared=_spared(rows))
 
     async def prune(self, instance_id: InstanceId) -> list[str]:
-        """Take away an instance's backups that no rule keeps; ids of those that went.
+        """Delete an instance's backups that no rule keeps; ids of those deleted.
 
-        What is in the repository counts, not what the registry remembers of it.
+        What is in the repository counts, not the registry's rows.
         """
         rows = {backup.id: backup for backup in self._registry.backups.list(instance_id)}
         made = await self._contents.made(instance_id)
@@ -55,14 +53,12 @@ class Pruning:
 
 
 class EndedBackups:
-    """Takes away all backups of agents that ended long enough ago.
+    """Deletes all backups of instances that were terminated long enough ago.
 
     Args:
-        registry: The registry.
-        contents: What lies in repositories.
         revoke: Ends what an instance's machine could open its repository with.
         hold_lease: Holds the lease of a subject, or refuses.
-        kept: How long they are kept after the end, which nobody can undo any more.
+        kept: How long they are kept after the termination.
     """
 
     def __init__(
@@ -80,29 +76,29 @@ class EndedBackups:
         self._kept = kept
 
     def due(self) -> list[Instance]:
-        """Whose backups go."""
+        """Instances whose backups are to be deleted."""
         before = self._registry.now() - self._kept
         ended = self._registry.ended_backups.list_repositories()
         return [self._registry.instances.get(id_) for id_, at in ended.items() if at <= before]
 
     async def erase(self, instance: Instance) -> None:
-        """Take everything away: contents, then who could read them, last the rows, so that a killed run is repeated.
+        """Delete all: contents, then the credential, last the rows, so that a killed run is repeated.
 
         Raises:
-            RefusedError: The instance has not ended.
-            LeaseHeldError: Somebody works on it.
+            RefusedError: The instance is not terminated.
+            LeaseHeldError: An operation of the instance runs.
             UnavailableError: The object store does not answer.
         """
         async with self._hold_lease(instance_subject(instance.id)):
             if self._registry.instances.get(instance.id).status is not InstanceStatus.TERMINATED:
-                raise RefusedError(f"the agent of {instance.title} has not ended: its backups stay")
+                raise RefusedError(f"{instance.title} is not terminated: its backups stay")
             await self._contents.erase(instance.id)
             await self._revoke(instance.id)
             self._registry.ended_backups.forget_repository(
-                instance.id, why=f"its end is more than {self._kept.days} days ago"
+                instance.id, why=f"terminated more than {self._kept.days} days ago"
             )
 
 
 def _spared(rows: Mapping[str, Backup]) -> list[str]:
-    """Last backups of agents that end, which somebody may want back."""
+    """Last backups of instances that are to be terminated, which somebody may want restored."""
     return [id_ for id_, backup in rows.items() if backup.why.startswith(("last", "before schedule_termination"))]

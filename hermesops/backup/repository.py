@@ -1,8 +1,9 @@
-"""Where an instance's backups are, and the file by which hermes-node is told. Pure."""
+"""Where an instance's backups are, what its credential may do there, and the file that hermes-node gets. Pure."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
@@ -73,3 +74,47 @@ def payload_of(
             "ca": repository.bucket.ca,
         }
     ).encode()
+
+
+def policy_of(repository: Repository) -> dict[str, Any]:
+    """The IAM policy of the one user that a repository belongs to.
+
+    It reads its repository and adds to it, and deletes nothing but restic's locks. S3 knows no right to add that is not
+    one to overwrite: the bucket keeps versions, so that an overwritten object is still there.
+
+    Source:
+        restic's S3 backend (``internal/backend/s3``, 0.14: GET, HEAD, PUT, DELETE, LIST below its prefix); AWS service
+        authorization reference, Amazon S3.
+    """
+    bucket = f"arn:aws:s3:::{repository.bucket.name}"
+    everything = f"{bucket}/{repository.prefix}"
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Sid": "ReadAndAdd",
+                "Effect": "Allow",
+                "Action": ["s3:GetObject", "s3:PutObject"],
+                "Resource": [f"{everything}/*"],
+            },
+            {
+                "Sid": "Unlock",
+                "Effect": "Allow",
+                "Action": ["s3:DeleteObject"],
+                "Resource": [f"{everything}/locks/*"],
+            },
+            {
+                "Sid": "ListItsOwn",
+                "Effect": "Allow",
+                "Action": ["s3:ListBucket"],
+                "Resource": [bucket],
+                "Condition": {"StringLike": {"s3:prefix": [f"{repository.prefix}/*"]}},
+            },
+            {
+                "Sid": "FindTheRegion",
+                "Effect": "Allow",
+                "Action": ["s3:GetBucketLocation"],
+                "Resource": [bucket],
+            },
+        ],
+    }

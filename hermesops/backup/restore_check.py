@@ -1,7 +1,7 @@
-"""A backup restored once into a folder that goes away again, and held against what was copied.
+"""Proves a backup: restores it into a temporary folder and compares it with the state that was backed up.
 
-What is in a backup is the agent's choice, so a process without rights reads it (``restored_state``), for a bounded time
-and into a bounded room. What it says is believed as counts and digests; the content stays nowhere.
+The agent chose what is in a backup, so a process without rights reads it (``restored_state``), bounded in time and
+space. Only its counts and digests are believed; the content is deleted.
 """
 
 import asyncio
@@ -11,19 +11,15 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from hermesops.backup import restored_state
 from hermesops.backup.confinement import Limits
-from hermesops.backup.copies import Copies, Nodes
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic, failure_of
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
 from hermesops.model.state import State
 from hermesops.node.state import contents
 from hermesops.node.state.unpack import Bounds
@@ -39,16 +35,16 @@ _ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Allowance:
-    """What proving one backup may take.
+    """How much time, memory and disk proving one backup may take.
 
     Attributes:
-        least_s: Seconds from begin to end, for the smallest one.
-        most_s: The same for the largest one; less than the time that a job gives to each.
-        bytes_per_s: Bytes for which a second more is given, up to the most.
+        least_s: Seconds for the smallest one.
+        most_s: Seconds for the largest one; less than the time that a job gives to each.
+        bytes_per_s: Each so many bytes add a second, up to ``most_s``.
         processor_s: Seconds of processor time beside those that its size gives.
         memory_bytes: Of the process that reads.
         members: Files and folders.
-        reserve_bytes: Of the disk here, left to others.
+        reserve_bytes: Of the disk here, left free.
     """
 
     least_s: float = 900.0
@@ -60,7 +56,7 @@ class Allowance:
     reserve_bytes: int = 256 << 20
 
     def within_s(self, backup: Backup) -> float:
-        """Seconds from begin to end for one of that size."""
+        """Seconds for a backup of that size."""
         return min(self.least_s + max(0, backup.bytes) / self.bytes_per_s, self.most_s)
 
     def bounds(self, backup: Backup) -> Bounds:
@@ -74,17 +70,13 @@ class Allowance:
 
 
 class NotProvedError(RefusedError):
-    """A backup is not what was copied, or nobody can tell; the message says why."""
+    """A backup differs from what was backed up, or cannot be read; the message says why."""
 
 
 class Proof:
     """Proves backups.
 
     Args:
-        registry: The registry.
-        keys: Opens repositories.
-        restic: The platform's.
-        tell: Narration.
         allowance: What proving one may take.
     """
 
@@ -103,13 +95,13 @@ class Proof:
         self._allowance = allowance
 
     async def check(self, backup: Backup) -> Backup:
-        """Look whether the whole repository is sound, then prove one backup of it.
+        """Check the whole repository, then prove one backup of it.
 
         Raises:
             UnavailableError: The object store does not answer, or this computer lacks what it takes.
         """
-        repository, password = await self._keys.observe(backup.instance_id)
-        self._tell("looking whether the repository is whole")
+        repository, password = await self._keys.for_platform(backup.instance_id)
+        self._tell("checking the repository")
         try:
             await self._restic.check(repository, password)
         except UnavailableError:
@@ -123,7 +115,7 @@ class Proof:
 
         Raises:
             UnavailableError: The object store does not answer or is too slow, or this computer lacks room or cannot
-                keep what reads a backup apart.
+                confine what reads a backup.
         """
         self._tell(f"restoring backup {backup.id[:8]} into a folder here, to compare")
         within_s = self._allowance.within_s(backup)
@@ -145,8 +137,8 @@ class Proof:
         return self._registry.backups.get(backup.instance_id, backup.id)
 
     async def _restored(self, backup: Backup) -> tuple[State, str]:
-        """What a backup amounts to, and why some of it cannot be read."""
-        repository, password = await self._keys.observe(backup.instance_id)
+        """The state that a backup restores to, and why some of it cannot be read."""
+        repository, password = await self._keys.for_platform(backup.instance_id)
         async with _folder() as folder:
             self._refuse_full(folder, backup)
             stream, target = os.pipe()
@@ -158,7 +150,7 @@ class Proof:
                         _ROOT, folder, self._allowance.bounds(backup), self._allowance.limits(backup)
                     )
                     async with _started(words, stream) as reader:
-                        os.close(stream)  # else restic would not learn that nobody reads any more
+                        os.close(stream)  # else restic would not notice that the reader is gone
                         stream = -1
                         told = await _report(reader)
                     _, said = await dump.communicate()
@@ -185,7 +177,7 @@ class Proof:
         error, kind = foreign_text.one_line(str(told.get("error", ""))), told.get("kind")
         if kind == restored_state.UNCONFINED:
             raise UnavailableError(
-                f"this computer cannot keep what reads a backup apart from everything else, so none is read: {error}",
+                f"this computer cannot confine the process that reads a backup, so none is read: {error}",
                 hint="run it as root, or where users may make namespaces: sysctl user.max_user_namespaces "
                 "kernel.apparmor_restrict_unprivileged_userns",
             )
@@ -199,7 +191,7 @@ class Proof:
 
 @asynccontextmanager
 async def _folder() -> AsyncIterator[Path]:
-    """A folder that goes away with everything that was put into it, however deep or many."""
+    """A temporary folder, deleted with all that is in it, however deep or many."""
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="hermesops-proof-"))  # mode 0700
     try:
         yield folder
@@ -209,9 +201,9 @@ async def _folder() -> AsyncIterator[Path]:
 
 @asynccontextmanager
 async def _started(words: Sequence[str], stream: int) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The process that reads, with all that it started; nothing of it is left afterwards.
+    """Start the process that reads; it and all that it started are killed at the end.
 
-    Its environment is made for it: ours holds secrets.
+    It gets an environment of its own: ours holds secrets.
     """
     process = await asyncio.create_subprocess_exec(
         *words,
@@ -249,27 +241,3 @@ def _state_of(told: Mapping[str, Any]) -> tuple[State, str]:
         return State.from_json(told.get("state")), foreign_text.one_line(str(told.get("why", "")))
     except BrokenInvariantError as error:
         raise NotProvedError(error.message) from error
-
-
-class ProvedCopies(Copies):
-    """Backups, made, put back and proved.
-
-    Args:
-        registry: The registry.
-        keys: Opens repositories.
-        nodes: hermes-node on machines.
-        now: The time.
-        proof: Restores on this computer.
-    """
-
-    def __init__(self, registry: Registry, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
-        super().__init__(registry, keys, nodes, now)
-        self._proof = proof
-
-    async def prove(self, instance: Instance, backup: Backup) -> Backup:  # noqa: ARG002 - a backup knows whose it is
-        """Restore a backup on this computer and compare; its row says what came of it."""
-        return await self._proof.prove(backup)
-
-    async def revoke(self, instance_id: InstanceId) -> None:
-        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice."""
-        await self._keys.revoke(instance_id)

@@ -1,7 +1,7 @@
-"""The program that makes a folder of a backup and counts what is in it, confined: it trusts nothing that it reads.
+"""The confined program that unpacks a backup and counts what is in it; it trusts nothing that it reads.
 
-It reads the archive on its standard input and says on its standard output, as one object of JSON, what it came to.
-Only ``node`` and the standard library are imported here, and all that is needed before the process is confined.
+It reads the archive from standard input and writes the result to standard output, as one JSON object.
+It imports only ``node`` and the standard library, all of it before it is confined.
 """
 
 import errno
@@ -17,14 +17,14 @@ from hermesops.node.state import unpack
 from hermesops.node.state.digest import unreadable
 
 UNCONFINED, NOT_HERE = "unconfined", "not here"
-"""Kinds of errors that say nothing against the backup: the reader cannot be kept apart here, or something lacks."""
+"""Kinds of errors that say nothing against the backup: the reader cannot be confined here, or disk is lacking."""
 
 _STATE = Path("/state")
 """In the reader's own file system."""
 
 
 def command(root: Path, folder: Path, bounds: unpack.Bounds, limits: Limits) -> list[str]:
-    """The words that start it.
+    """The command line that starts it.
 
     Args:
         root: Where the package ``hermesops`` is.
@@ -38,7 +38,7 @@ def command(root: Path, folder: Path, bounds: unpack.Bounds, limits: Limits) -> 
 
 
 def main() -> None:
-    """Confine this process, read, and say what came of it."""
+    """Confine this process, read the backup, write the result, and exit."""
     given = json.loads(sys.argv[2])
     limits, bounds = Limits(**given["limits"]), unpack.Bounds(**given["bounds"])
     source = sys.stdin.buffer
@@ -49,7 +49,7 @@ def main() -> None:
     else:
         told = {"confined": confined, **_read(source, bounds, limits)}
     os.write(1, json.dumps(told).encode())
-    os._exit(0)  # nothing of Python's own end, which would flush and free what an agent has made
+    os._exit(0)  # skip Python's own shutdown, which would flush and free what an agent has made
 
 
 def _read(source: Any, bounds: unpack.Bounds, limits: Limits) -> dict[str, Any]:  # noqa: ANN401 - as sys has it
@@ -63,7 +63,7 @@ def _read(source: Any, bounds: unpack.Bounds, limits: Limits) -> dict[str, Any]:
         return {"error": f"it cannot be unpacked: {error.strerror}", "kind": NOT_HERE if lacks else ""}
     except MemoryError:
         return {"error": f"reading it takes more than {limits.memory_bytes >> 20} MiB of memory"}
-    except Exception as error:  # noqa: BLE001 - whatever an archive provokes is a word against it
+    except Exception as error:  # noqa: BLE001 - whatever error an archive provokes counts against it
         return {"error": f"it cannot be read: {type(error).__name__}"}
     is_whole = all(part["count"] >= 0 for part in packed.state.values())
     return {"state": packed.state, "why": "" if is_whole else unreadable(_STATE)}

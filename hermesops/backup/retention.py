@@ -1,4 +1,4 @@
-"""Which backups are kept, and which go. Pure."""
+"""Which backups are kept, and which are deleted. Pure."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ _PERIODS: tuple[tuple[str, Callable[[datetime], tuple[int, ...]]], ...] = (
 
 
 def going(made: Mapping[str, datetime], keep: Keep, now: datetime, *, spared: Collection[str] = ()) -> list[str]:
-    """Ids of the backups that go, oldest first; never the newest, and none of the last day.
+    """Ids of the backups to delete, oldest first; never the newest, and none of the last day.
 
     Args:
         made: When each was made, by id.
         keep: How much is kept.
         now: The time.
-        spared: Those that stay in any case.
+        spared: Ids that stay in any case.
     """
     newest_first = sorted(made, key=lambda id_: (made[id_], id_), reverse=True)
     kept = {*spared, *newest_first[:1], *(id_ for id_ in made if now - made[id_] < _YOUNG)}

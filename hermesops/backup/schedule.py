@@ -1,10 +1,15 @@
-"""When an instance is backed up: once a day, at a minute of its own, so that a thousand do not come at once. Pure."""
+"""When an instance is backed up, and when which backup is restored for proof. Pure.
+
+A backup is made once a day, at a minute of the instance's own, so that a thousand do not start at once.
+"""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from hermesops.model.backup import RPO
 from hermesops.model.ids import InstanceId
+from hermesops.model.operation import Operation
 
 _MINUTES = 24 * 60
 
@@ -27,3 +32,32 @@ def is_due(instance_id: InstanceId, since: datetime, now: datetime) -> bool:
     if turn > now:
         turn -= timedelta(days=1)
     return since < turn or now - since >= RPO
+
+
+def drill_is_due(
+    drills: Sequence[Operation], first_backup_at: datetime | None, every: timedelta, now: datetime
+) -> bool:
+    """Whether the next restore drill should begin.
+
+    Args:
+        drills: All, ended or running.
+        first_backup_at: When the oldest backup that is kept was made.
+        every: From the end of one to the start of the next.
+        now: The time.
+    """
+    if first_backup_at is None or any(not drill.status.has_ended for drill in drills):
+        return False
+    last = max((drill.updated_at for drill in drills), default=first_backup_at)
+    return now - last >= every
+
+
+def drill_of(checks: Mapping[InstanceId, datetime | None]) -> InstanceId | None:
+    """The instance whose last proof is oldest; one never proved comes first; ``None`` when none has a backup.
+
+    Args:
+        checks: When a backup of each was last restored and compared.
+    """
+    never = sorted(id_ for id_, at in checks.items() if at is None)
+    if never:
+        return never[0]
+    return min(checks, key=lambda id_: (checks[id_], id_), default=None)

@@ -1,1 +1,1 @@
-"""Cells: where a new machine goes, their Pulumi stacks, what stands before each run, and what machines cost."""
+"""Cells: where a new machine goes, their Pulumi stacks, the guards before each run, and what machines cost."""

@@ -1,4 +1,4 @@
-"""The same work for several cells at once, each with an end of its own."""
+"""Runs the same work for several cells at once, each with a result of its own."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,17 +28,17 @@ _CLASSES = (
 )
 
 LONGEST_S = 2 * 3600.0
-"""Seconds after which a cell's run is given up: making its machines takes minutes, whatever the vendor does."""
+"""Seconds after which a cell's run is abandoned; making its machines takes minutes."""
 
 
 @dataclass(frozen=True)
 class CellRun:
-    """What became of one cell.
+    """The result of one cell.
 
     Attributes:
         changes: What was, or would be, changed; empty where it failed.
-        error: Why it was not done to its end.
-        operation_id: The row of what was left to the workers; empty where it was done here.
+        error: Why it failed.
+        operation_id: The operation that was left to a worker; empty where it was done here.
     """
 
     cell: CellName
@@ -60,10 +60,10 @@ async def run_cells(
         cells: Which.
         work: Done once for each.
         parallel: How many at the same time.
-        longest_s: Seconds after which one is given up.
+        longest_s: Seconds after which one is abandoned.
 
     Returns:
-        An end for every cell, in their order.
+        A result for every cell, in their order.
     """
     slots = asyncio.Semaphore(parallel)
 
@@ -84,9 +84,9 @@ async def run_cells(
 
 
 def failure_of(runs: Sequence[CellRun]) -> HermesError | None:
-    """What the whole comes to: nothing when all went well, else one error that names every cell that did not.
+    """One error that names every cell that failed; ``None`` when none did.
 
-    A single cell's error stays as it is. Where all failed alike, so did the whole; else it was done in part.
+    A single cell's error stays as it is. Where all failed alike, the error has their class; else it says partly done.
     """
     failed = [(run.cell, run.error) for run in runs if run.error]
     if not failed:

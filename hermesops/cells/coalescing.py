@@ -1,4 +1,4 @@
-"""Wishes that come while one run is under way are gathered into the next, which serves them all."""
+"""Group commit: requests that arrive while a run goes on are batched into the next one, which serves them all."""
 
 import asyncio
 from collections import defaultdict
@@ -8,10 +8,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 StillWanted = Callable[[], Awaitable[bool]]
-"""Asked after a wait: whoever ran meanwhile, in another process too, may have done our part."""
+"""Asked after a wait: another run, in another process too, may have done our part."""
 
 Close = Callable[[], None]
-"""Called by a run when it is about to read what is wanted: who comes later is served by the next one."""
+"""Called by a run before it reads what is wanted: later requests are served by the next run."""
 
 
 class CoalescedRun(Generic[T]):
@@ -24,11 +24,11 @@ class CoalescedRun(Generic[T]):
         self._error: Exception | None = None
 
     def join(self, request: StillWanted) -> None:
-        """Be served with the others."""
+        """Add a request."""
         self._requests.append(request)
 
     def leave(self, request: StillWanted) -> None:
-        """Want nothing any more."""
+        """Withdraw a request."""
         self._requests.remove(request)
 
     @property
@@ -37,14 +37,14 @@ class CoalescedRun(Generic[T]):
         return self._ended
 
     async def is_wanted(self) -> bool:
-        """Whether anybody in it still wants the run; asks until the first who does."""
+        """Whether any request still wants the run."""
         for request in tuple(self._requests):
             if await request():
                 return True
         return False
 
     async def run_for_all(self, run: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Make the run and keep its end for the others. One that is cancelled is led again by the next of them."""
+        """Make the run and keep its result for the others. After a cancelled one, the next request makes it."""
         try:
             self._result = await run()
         except Exception as error:
@@ -54,9 +54,9 @@ class CoalescedRun(Generic[T]):
         return self._result
 
     async def await_result(self, request: StillWanted) -> T | None:
-        """What the run that somebody else led brought for this request.
+        """The result for a request of a run that another request made.
 
-        A run that failed may have done our part all the same: 99 of 100 machines were made.
+        A failed run may have done our part all the same: 99 of 100 machines were made.
         """
         if self._error is None:
             return self._result
@@ -68,7 +68,7 @@ class CoalescedRun(Generic[T]):
 class RunCoalescer(Generic[T]):
     """One run at a time for each key, in this process; a lease keeps other processes out.
 
-    However many wait, one of them runs and nobody looks into a database meanwhile.
+    However many wait, one of them runs, and the others do not poll a database.
     """
 
     def __init__(self) -> None:
@@ -78,12 +78,12 @@ class RunCoalescer(Generic[T]):
     async def join(
         self, key: Hashable, request: StillWanted, run: Callable[[CoalescedRun[T], Close], Awaitable[T | None]]
     ) -> T | None:
-        """Be served by the next run of a key that begins.
+        """Be served by the next run of a key.
 
         Args:
             key: What is run.
             request: Whether it is still wanted.
-            run: Makes the run for a group. It closes the group before it reads what is wanted.
+            run: Makes the run for a group of requests; closes the group before it reads what is wanted.
         """
         group = self._open.setdefault(key, CoalescedRun())
         group.join(request)

@@ -1,24 +1,20 @@
-"""What cells need of the registry, of an engine and of leases."""
+"""What cells need of other packages: the registry, an engine, programs, leases."""
 
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from hermesops.cells.changes.preview import ChangePreview
 from hermesops.model.cell import CellSpec
-from hermesops.model.ids import MachineName
-from hermesops.model.stack import Preview, StackRef, UpResult
+from hermesops.model.ids import MachineId, MachineName
+from hermesops.model.stack import Preview, StackRef, StateVersion, UpResult
 
 T = TypeVar("T")
 
 Program = Callable[[], Any]
 """A Pulumi program."""
 
-
-class Guard(Protocol):
-    """Stands before every run."""
-
-    async def __call__(self, change_preview: ChangePreview, /) -> None:
-        """Let the run begin, or raise RefusedError or UsageError, and nothing is changed."""
+Guard = Callable[[ChangePreview], Awaitable[None]]
+"""Lets a run begin, or raises RefusedError or UsageError, and nothing is changed."""
 
 
 class Programs(Protocol):
@@ -26,6 +22,9 @@ class Programs(Protocol):
 
     def program(self, spec: CellSpec, released: frozenset[MachineName]) -> Program:
         """A cell's program, from what it should be and the machines whose protection it drops."""
+
+    def importing(self, spec: CellSpec, ids: Mapping[MachineName, MachineId]) -> Program:
+        """A cell's program that imports some of its machines by their ids."""
 
     def urns(self, stack: StackRef, machines: Collection[MachineName]) -> Collection[str]:
         """What an engine calls machines of a cell, with what they need, when only they are meant."""
@@ -58,7 +57,7 @@ class Engine(Protocol):
     async def refresh(
         self, stack: StackRef, *, targets: Collection[str] = (), tell: Callable[[Any], None] | None = None
     ) -> UpResult:
-        """Bring the state to what is really there."""
+        """Update the state to what the vendor has."""
 
     async def preview_refresh(self, stack: StackRef, *, targets: Collection[str] = ()) -> Preview:
         """What ``refresh`` would write."""
@@ -70,7 +69,7 @@ class Engine(Protocol):
         may_destroy: Callable[[str], bool] | None = None,
         tell: Callable[[Any], None] | None = None,
     ) -> UpResult:
-        """Delete everything in the stack that is allowed to go."""
+        """Delete everything in the stack that may be destroyed."""
 
     async def outputs(self, stack: StackRef) -> Mapping[str, Any]:
         """The stack's outputs, secrets masked."""
@@ -80,3 +79,16 @@ class Engine(Protocol):
 
     async def stacks(self, project: str) -> list[StackRef]:
         """The stacks of a project."""
+
+
+class StateCopies(Protocol):
+    """Keeps copies of stacks' states; see ``hermesops.engine``."""
+
+    async def state_versions(self, stack: StackRef, *, limit: int) -> Sequence[StateVersion]:
+        """The newest copies of a stack's state, newest first."""
+
+    async def rollback_state(self, stack: StackRef, version: str = "") -> StateVersion:
+        """Replace the state by a copy; empty: the newest undamaged one that differs."""
+
+    async def import_state(self, stack: StackRef, document: Mapping[str, Any]) -> None:
+        """Replace the state by an exported one."""

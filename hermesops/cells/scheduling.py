@@ -13,21 +13,18 @@ def choose_cell(cells: Sequence[Cell], *, plan: Plan, region: str, size: int, pl
     Filling cells one after the other keeps their number, and so the number of Pulumi runs over a fleet, small.
 
     Args:
-        cells: Every cell there is, of other regions too: names are unique among all.
-        plan: What the user bought.
+        cells: All cells, of other regions too: names are unique among all.
+        plan: The user's.
         region: Where the machine shall be.
-        size: Machines a cell holds at most.
-        plans_apart: Whether a new cell takes this plan only. What an existing one takes, its row says.
+        size: Machines that a cell holds at most.
+        plans_apart: Whether a new cell takes this plan only; the row of an existing one says what it takes.
     """
-    roomy = [cell for cell in cells if _takes(cell, plan, region) and cell.machines < size]
+    fitting = [cell for cell in cells if cell.region == region and cell.only_plan in {None, plan}]
+    roomy = [cell for cell in fitting if cell.machines < size]
     if roomy:
         chosen = max(roomy, key=lambda cell: (cell.machines, cell.name))
         return Placement(chosen.name, chosen.region, chosen.only_plan)
     return Placement(_free_name(cells), region, plan if plans_apart else None)
-
-
-def _takes(cell: Cell, plan: Plan, region: str) -> bool:
-    return cell.region == region and cell.only_plan in {None, plan}
 
 
 def _free_name(cells: Sequence[Cell]) -> CellName:

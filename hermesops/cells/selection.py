@@ -1,4 +1,4 @@
-"""Which of all cells a command is about. Pure; nothing is about everything by default."""
+"""Which cells a command is about. Pure; none is about all by default."""
 
 from collections.abc import Sequence
 
@@ -19,10 +19,10 @@ def select_cells(cells: Sequence[Cell], *, names: Sequence[str], where: str, eve
         cells: Every cell there is.
         names: Cells as typed.
         where: A selector as typed; empty for none. With ``plan``, cells that take that plan are meant.
-        everything: Whether every cell was asked for in so many words.
+        everything: Whether ``--all`` was given.
 
     Raises:
-        UsageError: Nothing was said, two things at once, a cell that is not there, or what selects none.
+        UsageError: Not exactly one of them was given, a cell does not exist, or the selector selects none.
     """
     if (bool(names), bool(where), everything).count(True) != 1:
         raise UsageError(
@@ -39,7 +39,7 @@ def filter_cells(cells: Sequence[Cell], where: str) -> tuple[Cell, ...]:
     """The cells that a selector takes; all of them when it is empty.
 
     Raises:
-        UsageError: It does not read like one, or names a cell that is not there.
+        UsageError: It is malformed, or names a cell that does not exist.
     """
     selector = Selector.parse(where, fields=FIELDS)
     names = [cell.name for cell in cells]

@@ -1,8 +1,8 @@
-"""One cell as the registry has it: its row, its machines, and who works on it."""
+"""One cell as the registry has it: its row, its machines, leases and operations."""
 
 from dataclasses import dataclass
 
-from hermesops.cells.naming import lease_of
+from hermesops.cells.stack.state import lease_of
 from hermesops.cells.workflow import subject_of
 from hermesops.model.cell import Cell
 from hermesops.model.fleet import Ordered
@@ -14,13 +14,13 @@ from hermesops.registry import Registry
 
 @dataclass(frozen=True)
 class CellView:
-    """A cell with what is around it.
+    """A cell with its machines and operations.
 
     Attributes:
-        machines: What its instances' rows order, those to be destroyed too.
-        spares: What it has beside them.
-        holder: Who runs its stack right now; empty when nobody does.
-        operations: Runs of it that were asked for and have not ended.
+        machines: Those of its instances, also those to be deleted.
+        spares: Its machines without an instance.
+        holder: Who holds the lease of its stack; empty for nobody.
+        operations: Its unfinished operations.
     """
 
     cell: Cell
@@ -31,7 +31,7 @@ class CellView:
 
 
 def view(registry: Registry, name: CellName) -> CellView:
-    """See a cell.
+    """Read a cell.
 
     Raises:
         UsageError: There is none of that name.

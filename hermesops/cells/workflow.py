@@ -1,6 +1,6 @@
-"""A cell brought to its rows, as the work of an operation.
+"""Applies a cell's stack, as the workflow of an operation.
 
-Whether it has been is not asked twice: the engine itself looks at what there is, and a run too many changes nothing.
+It does not observe whether that is done: the engine does, and a run too many changes nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,18 +14,18 @@ from hermesops.operations.kinds import StackUpIntent
 
 
 def subject_of(cell: CellName) -> str:
-    """What is leased while somebody brings a cell to its rows by hand; its stack has a lease of its own."""
+    """The subject of a cell's operations; its stack has a lease of its own."""
     return f"cell/{cell}"
 
 
 @dataclass(frozen=True)
 class UpRequest:
-    """What was asked of a cell; the intent of its row, so that whoever continues it knows as much.
+    """What was asked of a cell; the intent of the operation's row.
 
     Attributes:
         only: The machines it is about; none means all.
-        named: What was named as wanted beyond the limits.
-        saved: The file of a signed preview, which is to happen and nothing else; empty for none.
+        named: What is allowed beyond the limits.
+        saved: The file of a signed preview, which is applied exactly; empty for none.
         approval: The file with which another operator approved that preview; empty for none.
     """
 
@@ -60,11 +60,10 @@ class Apply:
 
 
 class StackUp:
-    """The work of one ``up``, for the operations' loop.
+    """The workflow of one ``up``.
 
     Args:
-        cell: Which.
-        up: Runs it, within the limits that were set for this run.
+        up: Runs it, within the limits of this run.
     """
 
     def __init__(self, cell: CellName, up: Callable[[], Awaitable[UpResult]]) -> None:
@@ -73,7 +72,7 @@ class StackUp:
         self._up = up
 
     async def observe(self) -> UpResult | None:
-        """What this run of it has done so far."""
+        """What this run has done so far."""
         return self.result
 
     def decide(self, seen: UpResult | None) -> Apply | Done:
@@ -82,10 +81,10 @@ class StackUp:
 
     def describe(self, step: Apply, seen: UpResult | None) -> str:  # noqa: ARG002 - the loop's signature
         """The step in a few words."""
-        return f"bringing {self._cell} to its rows"
+        return f"applying {self._cell}"
 
     async def do(self, step: Apply, seen: UpResult | None) -> None:  # noqa: ARG002 - as above
-        """Run it; what is so already stays."""
+        """Run it; it changes only what differs."""
         self.result = await self._up()
 
 

@@ -1,4 +1,4 @@
-"""Run commands and move files on a machine, over whatever leads there; today the vendor's toolbox."""
+"""Runs commands and moves files on a machine, over any transport; today the vendor's toolbox."""
 
 from hermesops.channel.answers import last_words, object_in, understood
 from hermesops.channel.detached import Pace

@@ -1,6 +1,6 @@
 """The agent's own HTTP API, reached through the vendor's authenticated proxy.
 
-What a user says travels through here and is kept nowhere: it is in no log, no error message and no record.
+What a user says passes through here and is kept nowhere: not in a log, an error message or a record.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,15 +17,15 @@ from hermesops.node.instance.agent.api import says_ok
 from hermesops.node.untrusted import strict_json
 
 AGENT_PORT = 8642
-"""Where hermes-agent's API listens, on loopback only."""
+"""Port of hermes-agent's API, on loopback only."""
 
 _REFUSALS = frozenset({401, 403})
 _HEALTH_S = 5.0
 _TURN_S = 600.0
-"""Silence in an answer that counts as lost; the agent may think, and run tools, for long."""
+"""Seconds of silence after which an answer counts as lost; the agent may think, and run tools, for long."""
 
 _WHOLE_TURN_S = 3600.0
-"""Seconds of a turn, however much is said in it."""
+"""Seconds of a whole turn."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Piece:
     """A piece of an answer.
 
     Attributes:
-        is_tool: It names a tool call under way instead of being said to the user.
+        is_tool: Whether it is the name of a running tool instead of text for the user.
     """
 
     text: str = field(repr=False)
@@ -41,7 +41,7 @@ class Piece:
 
 
 class Tokens(Protocol):
-    """Where proxy tokens come from."""
+    """Hands out proxy tokens; see ``proxy_tokens.issue``."""
 
     async def token(self, machine_id: MachineId, *, purpose: str, instead_of: str = "") -> str:
         """A token for a purpose; ``instead_of`` names one that was refused."""
@@ -70,7 +70,7 @@ class AgentApi:
         self._tokens = tokens
 
     async def health(self, machine: Machine, api_key: str) -> GatewayHealth:
-        """Ask the gateway how it is; changes nothing, raises nothing.
+        """Ask the gateway for its health; changes nothing, raises nothing.
 
         Source: hermes-agent 0.19.0 answers ``/health/detailed`` with 200 also when it is degraded.
         """
@@ -91,7 +91,7 @@ class AgentApi:
         return health_of(answer)
 
     async def opens(self, machine: Machine, token: str) -> bool:
-        """Whether a token opens the proxy's way to a machine, whatever the gateway behind it says.
+        """Whether the proxy accepts a token for a machine, whatever the gateway behind it answers.
 
         Raises:
             JustAvpsError: The proxy did not answer.
@@ -100,18 +100,18 @@ class AgentApi:
         return not _is_refusal(answer)
 
     async def chat(self, machine: Machine, api_key: str, text: str, *, session_id: str = "") -> AsyncIterator[Piece]:
-        """Say something to the agent and yield its answer as it comes.
+        """Send a message to the agent and yield its answer as it comes.
 
         Args:
-            machine: Where the agent lives.
+            machine: The agent's.
             api_key: Bearer of its API.
-            text: What is said.
-            session_id: Goes on with that conversation; empty begins a new one.
+            text: The message.
+            session_id: Of the conversation to continue; empty begins a new one.
 
         Raises:
-            RefusedError: The agent does not know the key, or refuses the model or the turn.
-            UnavailableError: It is draining, or nothing answers.
-            UnknownOutcomeError: It was said, and no answer came.
+            RefusedError: The agent refuses the key, the model or the turn.
+            UnavailableError: It is draining, or does not answer.
+            UnknownOutcomeError: The message was sent, and no answer came.
         """
         headers = _bearer(api_key) | ({"X-Hermes-Session-Id": session_id} if session_id else {})
         body = {"model": "hermes-agent", "stream": True, "messages": [{"role": "user", "content": text}]}
@@ -150,7 +150,7 @@ def health_of(answer: ProxyAnswer) -> GatewayHealth:
 
 
 def piece_of(kind: str, data: str) -> Piece | None:
-    """What one server-sent event of a turn says; ``None`` when nothing to anybody. Pure.
+    """The piece in one server-sent event of a turn; ``None`` for an event without one. Pure.
 
     Raises:
         UnavailableError: The turn failed on the agent's side.
@@ -174,7 +174,7 @@ def piece_of(kind: str, data: str) -> Piece | None:
 
 
 def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError | UnknownOutcomeError:
-    """The error for an answer that is none. Pure; it repeats no body, which may quote the user."""
+    """The error for an answer that is not a success. Pure; it repeats no body, which may quote the user."""
     said = answer.json()
     error = said.get("error") if isinstance(said, dict) else None
     code = str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""
@@ -188,7 +188,7 @@ def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError | Unknown
             f"the agent does not take turns now ({answer.status} {code})".replace(" )", ")"),
             hint="hermesops instance verify USER",
         )
-    if answer.status == 504:  # noqa: PLR2004 - the proxy's: handed over, and never answered
+    if answer.status == 504:  # noqa: PLR2004 - the proxy's: passed on, and never answered
         return UnknownOutcomeError(
             "the agent was told and never answered (504): what was asked for may have been done",
             hint="hermesops instance logs USER",

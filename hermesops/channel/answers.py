@@ -1,7 +1,7 @@
-"""What a machine answered to a command, believed as far as its shape goes and no further.
+"""Parses what a machine answered to a command; only its shape is trusted.
 
-Root on a machine may be hostile, and so may be whoever wrote what hermes-node repeats. Whatever is wrong with an answer
-is the same to us: that machine gives none.
+Root on a machine may be hostile, and so may the author of text that hermes-node repeats. A malformed answer counts as
+no answer.
 """
 
 from collections.abc import Iterator
@@ -13,19 +13,19 @@ from hermesops.errors import UnavailableError
 from hermesops.node.untrusted import foreign_text, strict_json
 
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
-"""What reading an answer of another shape than ours raises: of missing names, other types, numbers without bounds."""
+"""What parsing an answer of another shape raises: missing names, other types, huge numbers."""
 
 
 @contextmanager
 def understood(machine_id: str, verb: str) -> Iterator[None]:
-    """Read an answer of a machine; what is wrong with it is no bug of ours.
+    """Parse an answer of a machine in the block; a malformed one is the machine's fault, not a bug.
 
     Args:
         machine_id: Whose.
         verb: What it was asked, as it reads after "answers to".
 
     Raises:
-        UnavailableError: Something is wrong with it.
+        UnavailableError: It is malformed.
     """
     try:
         yield
@@ -37,7 +37,7 @@ def understood(machine_id: str, verb: str) -> Iterator[None]:
 
 
 def object_in(done: Completed, machine_id: str, verb: str) -> dict[str, Any]:
-    """The object that a command of hermes-node printed as its last line; before it, it tells of progress.
+    """The object that a command of hermes-node printed as its last line; lines before it are progress.
 
     Raises:
         UnavailableError: It printed something else.
@@ -47,7 +47,7 @@ def object_in(done: Completed, machine_id: str, verb: str) -> dict[str, Any]:
 
 
 def last_words(done: Completed) -> str:
-    """Why a command of a machine failed, as far as it says: one line, fit to be shown."""
+    """Why a command of a machine failed, in its own words: one line, safe to show."""
     said = (done.stderr.strip() or done.stdout.strip()).rpartition(b"\n")[2]
     line = foreign_text.one_line(said[:4096].decode(errors="replace")).removeprefix("hermes-node: ")
     return line or f"exit {done.exit_code}, and not a word"

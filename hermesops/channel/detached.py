@@ -1,9 +1,9 @@
-"""Commands that outlive the requests which start them and ask for them.
+"""Commands that outlive the requests that start them and ask for them.
 
-What is in front of the vendor's API cuts a request that is silent for some 100 seconds, and the command's outcome with
-it. So a command that may take long runs in a scope of systemd's, away from the daemon and any connection, with its
-output in a folder of root's; requests only wait for its end, each for a short while. One that ends soon is told in the
-answer to its start, so it costs one round trip as any other.
+The vendor's edge cuts a request that is silent for some 100 seconds, and the command's outcome is lost. So a command
+that may take long runs in a systemd scope, independent of the daemon and any connection, with its output in a folder of
+root's; requests wait for its end, each for a short time. The result of a command that ends soon is in the answer to its
+start, so it costs one round trip like any other.
 
 Source:
     The vendor's public client starts long work with systemd-run and asks every 5 s, 2026; Cloudflare's 524.
@@ -32,18 +32,18 @@ from hermesops.justavps.toolbox import Execution, Toolbox
 from hermesops.waiting import Pending, until
 
 _INLINE = 1 << 20
-"""Bytes of output up to which it comes in the answer that tells the end."""
+"""Bytes of output that fit into the answer with the result."""
 
 _BEYOND_S = 15
-"""How much longer than its wait a request may take on the machine."""
+"""Seconds that a request may take on the machine beyond its wait."""
 
 _OVERDUE_S = 60.0
-"""How long after its limit a command that still seems to run is waited for; the machine itself ends it at the limit."""
+"""Seconds beyond its limit for which a command that seems to run is waited for; the machine kills it at the limit."""
 
 _ENDED = frozenset({scripts.DONE, scripts.UNSTARTED})
 _BEGUN = frozenset({scripts.DONE, scripts.RUNNING, scripts.EXPIRED, scripts.BROKEN})
 _REPEATED = (MachineUnreachableError, AnswerLostError, CommandExpiredError)
-"""What a question may end in that is simply asked again; the last when the machine was too slow to answer it."""
+"""Errors after which a request is repeated; the last means that the machine was too slow to answer it."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Pace:
     """How long requests may be silent, in seconds.
 
     Attributes:
-        direct_s: A command with a limit up to this runs inside its request.
-        answer_s: A request of another command says after this long that it still runs.
+        direct_s: A command with a limit up to this runs within its request.
+        answer_s: After this a request for another command answers that it still runs.
         every_s: Between two requests.
-        silence_s: Without any answer of the machine for so long, the outcome counts as unknown.
+        silence_s: After this without any answer of the machine, the outcome is unknown.
     """
 
     direct_s: float = 60.0
@@ -65,13 +65,13 @@ class Pace:
 
 @dataclass(frozen=True)
 class CommandStatus:
-    """What the machine said of a command.
+    """The status of a command, as the machine reports it.
 
     Attributes:
         state: As the scripts print it.
         exit_code: Of a command that is done.
-        output: Standard output and error where they fit into an answer.
-        age_s: Seconds since the machine was booted, where the command never began.
+        output: Standard output and error, where they fit into an answer.
+        age_s: Seconds since the machine booted, where the command never began.
     """
 
     state: str
@@ -81,7 +81,7 @@ class CommandStatus:
 
 
 def told_by(answer: str) -> CommandStatus:
-    """Read what a script printed. Pure; whatever is not one of its sentences has the state ``""``."""
+    """Parse what a script printed. Pure; anything else than its output has the state ``""``."""
     head, *lines = answer.split("\n")
     state, *words = head.split()[:3] or [""]
     try:
@@ -105,8 +105,6 @@ class DetachedCommand:
     """One command on one machine, as root; run it once.
 
     Args:
-        toolbox: The vendor's.
-        machine_id: Which machine.
         pace: How long requests may be silent.
     """
 
@@ -120,12 +118,12 @@ class DetachedCommand:
         self._limit_s = 0
 
     async def run(self, command: str, *, limit_s: float, cwd: str, env: Mapping[str, str]) -> Completed:
-        """Start it, wait for its end and remove what it left; ended as well when this is cancelled.
+        """Start it, wait for its end and delete its files; it is killed when this is cancelled.
 
         Raises:
             MachineUnreachableError: It never began.
-            CommandExpiredError: It ran into its limit and was ended with all it had started.
-            AnswerLostError: It began, and its end is unknown: the machine was started anew, or fell silent.
+            CommandExpiredError: It reached its limit and was killed with all that it had started.
+            AnswerLostError: It began, and its end is unknown: the machine rebooted, or stopped answering.
         """
         self._limit_s = math.ceil(limit_s)
         self._asked_at = self._answered_at = time.monotonic()
@@ -142,8 +140,8 @@ class DetachedCommand:
         except BaseException:
             await asyncio.shield(self._stop())
             raise
-        # What was told at once is left for the machine to clear away: it may have to be told again, and the commands
-        # that are many and short stay one round trip.
+        # The machine itself deletes the files of a result that came at once: its answer may have to be repeated, and
+        # short commands, which are many, stay one round trip.
         if told is not first or told.output is None:
             await self._stop()
         return completed
@@ -153,7 +151,7 @@ class DetachedCommand:
             with translated(self._id, "starting a command"):
                 result = await self._toolbox.execute(self._id, self._request(start, cwd=cwd, env=env))
         except (AnswerLostError, CommandExpiredError):
-            return CommandStatus("")  # it may have begun; looking tells
+            return CommandStatus("")  # it may have begun; the next request tells
         told = told_by(result.stdout)
         if not told.state and result.exit_code:
             return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode())
@@ -179,7 +177,7 @@ class DetachedCommand:
         return told
 
     def _concluded(self, told: CommandStatus) -> CommandStatus | Pending[CommandStatus]:
-        """What one answer means: the end, or that there is more to wait for."""
+        """What one answer means: the end, or that the command still runs."""
         ran_s = time.monotonic() - self._asked_at
         match told.state:
             case scripts.DONE | scripts.UNSTARTED:
@@ -189,7 +187,7 @@ class DetachedCommand:
             case scripts.BROKEN:
                 raise self._unknown("the command was broken off from outside")
             case scripts.NEVER if self._is_begun or told.age_s <= ran_s + 1:
-                raise self._unknown("the machine was started anew while the command ran")
+                raise self._unknown("the machine rebooted while the command ran")
             case scripts.NEVER:
                 raise MachineUnreachableError(f"machine {self._id}: the command never reached it, and never will")
             case scripts.RUNNING:
@@ -204,7 +202,7 @@ class DetachedCommand:
             return out, await self._toolbox.download(self._id, f"{self._folder}/err")
 
     async def _stop(self) -> None:
-        """End it if it runs, keep it from beginning, and remove what it left."""
+        """Kill it if it runs, keep it from beginning, and delete its files."""
         with suppress(HermesError), translated(self._id, "ending a command"):
             await self._toolbox.execute(self._id, self._request(scripts.stop(self._folder)))
 

@@ -1,20 +1,20 @@
-"""What runs on the machine for a detached command: for dash, with what Debian and Ubuntu always have. Pure.
+"""Scripts that run a detached command on the machine: for dash, with what Debian and Ubuntu always have. Pure.
 
-A command has a folder of its own, and in it a file ``claim`` that only the first comer can make: the start, which has
-locked the folder by then, or else whoever looks or stops, and then the start is refused for good. The lock is held by
-the shell around the command and goes when that ends, however it ends.
+A command has a folder of its own with a file ``claim`` that only the first script can make: the start, which has locked
+the folder by then; or else a look or a stop, and then the start is refused for good. The shell around the command holds
+the lock, which goes when that shell ends, however it ends.
 """
 
 from hermesops.channel.script import script_command
 
 FOLDER = "/run/hermesops-runs"
-"""In memory: what commands print may be secret, images must not carry it, and a machine that was restarted has none."""
+"""In memory: output may be secret, must not get into images, and is gone after a reboot."""
 
 DONE, RUNNING, EXPIRED, BROKEN = "done", "running", "expired", "broken"
 UNSTARTED, REFUSED, NEVER = "unstarted", "refused", "never"
 STATES = frozenset({DONE, RUNNING, EXPIRED, BROKEN, UNSTARTED, REFUSED, NEVER})
 
-# $1 folder, $2 what sweeps. Who makes the folder of all commands sees to its sweeping, and it may be swept meanwhile.
+# $1 folder, $2 the sweeper. Whichever command makes the common folder starts its sweeper, which may sweep meanwhile.
 _MAKE = """
 for _ in 1 2 3; do
   mkdir -m 700 "$1" && break
@@ -29,7 +29,7 @@ if [ ! -d "$1" ]; then
 fi
 """
 
-# $3 seconds to wait, $4 bytes that may be told at once. flock waits without looking again and again.
+# $3 seconds to wait, $4 bytes that fit into the answer. flock waits without polling.
 _TELL = """
 exec 9<"$1" || exit
 flock -s -w "$3" -E 75 9
@@ -73,7 +73,7 @@ setsid --fork systemd-run --scope --quiet --collect --unit="${1##*/}" sh -c "$7"
 exec 9<&-
 """
 
-# $1 folder, $2 command, $3 limit. What the command leaves behind lives on after its end, but not after its limit.
+# $1 folder, $2 command, $3 limit. Processes that the command leaves behind run on after its end, until its limit.
 _RUN = """
 (
   exec 9<"$1"
@@ -86,13 +86,13 @@ sh -c "$2" >"$1/out" 2>"$1/err" 9<&-
 echo "$?" >"$1/code"
 """
 
-# $1 all folders, $2 this sweeper. Old and no longer locked means told, or wanted by nobody.
+# $1 all folders, $2 this sweeper. Old and not locked means that the result was read, or is not wanted.
 _SWEEP = """
 find "$1" -mindepth 1 -maxdepth 1 -mmin +10 -exec flock -n {} rm -rf {} \\;
 rmdir "$1" && systemctl stop "$2.timer"
 """
 
-# The age is of the first process, which counts from boot also in a container.
+# The age is that of the first process, which counts from boot in a container too.
 _CLAIM = """
 set -C
 if echo look 2>/dev/null >"$1/claim"; then claim=look; else read -r claim <"$1/claim"; fi
@@ -107,7 +107,7 @@ if [ "$claim" = look ]; then
 fi
 """
 
-# The folder first: a command that has not begun cannot begin without it, and one that has is in its scope.
+# The folder first: without it a command cannot begin, and one that has begun is in its scope.
 _STOP = """
 rm -rf "$1"
 systemctl kill --signal=KILL "${1##*/}.scope" 2>/dev/null
@@ -116,15 +116,15 @@ rm -rf "$1"
 
 
 def start(folder: str, command: str, limit_s: str, wait_s: str, inline: str) -> str:
-    """The command that starts one, waits a while and tells."""
+    """The command line that starts one, waits a while and prints its status."""
     return script_command(_MAKE + _LAUNCH + _TELL, folder, _SWEEP, wait_s, inline, command, limit_s, _RUN)
 
 
 def look(folder: str, wait_s: str, inline: str) -> str:
-    """The command that waits a while and tells; of one that has not begun it makes that it never will."""
+    """The command line that waits a while and prints its status; one that has not begun will never begin."""
     return script_command(_MAKE + _CLAIM + _TELL, folder, _SWEEP, wait_s, inline)
 
 
 def stop(folder: str) -> str:
-    """The command that ends one and removes what it left; one that has not begun never will."""
+    """The command line that kills one and deletes its files; one that has not begun will never begin."""
     return script_command(_MAKE + _CLAIM + _STOP, folder, _SWEEP)

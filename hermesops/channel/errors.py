@@ -1,6 +1,6 @@
-"""What can go wrong between us and a machine, for an operator who need not know how we reach it.
+"""Errors of a channel to a machine, whatever its transport.
 
-It must not let a type of the vendor's client through: whoever uses a channel may be talking over another one.
+No error of the vendor's client passes through: another channel would not have them.
 """
 
 from collections.abc import Iterator
@@ -23,16 +23,16 @@ class NoSuchFileError(RefusedError):
 
 
 class CommandExpiredError(UnknownOutcomeError):
-    """The command ran into its time limit and was killed; what it had done by then stays."""
+    """The command reached its time limit and was killed; what it had done by then stays."""
 
 
 class AnswerLostError(UnknownOutcomeError):
-    """It was sent to the machine and no answer came: it may have been done, and may still be running."""
+    """It was sent and no answer came: it may have been done, and may still be running."""
 
 
 _NOT_DELIVERED = frozenset({503, 521, 522, 523})
-"""Statuses that say the request was not handed on: 503 of the API, and what Cloudflare before it says when it could
-not connect. Not 502 and 504, which come also when the far side fell silent halfway.
+"""Statuses that say the request was not passed on: 503 of the API, and Cloudflare's when it could not connect. Not 502
+and 504, which also come when the other side stopped answering halfway.
 
 Source:
     RFC 9110, 15.6.3-15.6.5; Cloudflare's list of 5xx errors, 2026.
@@ -79,4 +79,4 @@ def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = Ref
 
 
 SILENT = (MachineUnreachableError, MachineGoneError, CommandExpiredError, AnswerLostError)
-"""What a machine raises that does not answer a question; a question changes nothing, so a lost answer is silence."""
+"""Errors of a machine that does not answer a read; a read changes nothing, so a lost answer is no answer."""

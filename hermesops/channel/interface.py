@@ -1,4 +1,4 @@
-"""What anything that runs commands and moves files on a machine must do."""
+"""The interface of everything that runs commands and moves files on a machine."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class Output:
-    """Some output of a command that runs on."""
+    """Some output of a running command."""
 
     stream: Literal["stdout", "stderr"]
     data: bytes
@@ -69,11 +69,11 @@ class Channel(Protocol):
         Args:
             command: For ``/bin/sh``. It is visible in the machine's process list: secrets go through ``stdin``.
             timeout_s: Seconds after which the machine kills it.
-            user: Whom it runs as.
+            user: The user it runs as.
             env: Added to its environment.
-            cwd: Where it starts; by default the root user's home.
-            stdin: Its standard input; without it that is empty.
-            binary: Carry output that is not text, or that is very long, unharmed; costs a few milliseconds.
+            cwd: Its folder; by default the root user's home.
+            stdin: Its standard input; empty by default.
+            binary: Transfer output exactly, also when it is not text or very long; costs a few milliseconds.
         """
 
     def stream(
@@ -82,7 +82,7 @@ class Channel(Protocol):
         """Run a command and yield its output as it comes; ``Exit`` is last. Leaving early does not stop the command."""
 
     async def put(self, path: str, content: bytes | Path, *, mode: int = 0o600) -> None:
-        """Write a file of root's on the machine, whole or not at all where the machine can; a ``Path`` is streamed."""
+        """Write a file, owned by root, on the machine, atomically where the machine can; a ``Path`` is streamed."""
 
     async def get(self, path: str) -> bytes:
         """Read a file.
@@ -92,7 +92,7 @@ class Channel(Protocol):
         """
 
     async def get_to(self, path: str, target: Path) -> None:
-        """Stream a file of the machine into one here, which appears only when it is whole."""
+        """Stream a file of the machine into one here, which appears only when it is complete."""
 
     async def delete(self, path: str) -> None:
         """Remove a file; absent is success."""

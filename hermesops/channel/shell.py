@@ -1,4 +1,4 @@
-"""A shell of single commands that remembers its folder; the toolbox offers no terminal."""
+"""A shell of single commands that remembers its folder; the toolbox has no terminal."""
 
 import shlex
 
@@ -11,7 +11,6 @@ class Shell:
     """Runs one line after the other on a machine.
 
     Args:
-        channel: The way there.
         folder: Where it starts.
     """
 
@@ -21,8 +20,8 @@ class Shell:
         self.last_exit_code = 0
 
     async def run(self, line: str, *, timeout_s: float = 600) -> Completed:
-        """Run a line where the one before left off; its own ``cd`` counts for the next."""
-        # The folder travels behind the output, on a line that begins with a mark no command is likely to print.
+        """Run a line in the folder of the one before; its ``cd`` holds for the next."""
+        # The folder comes after the output, on a line with a mark that no command is likely to print.
         enter = f"cd {shlex.quote(self.folder)} 2>/dev/null"
         leave = f'code=$?; printf "\\n%s%s" {_MARK} "$PWD"; exit $code'
         script = f"{enter}\n{line.strip()}\n{leave}"

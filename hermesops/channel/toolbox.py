@@ -1,4 +1,4 @@
-"""A channel through the vendor's toolbox: works wherever the API does, needs no port and no SSH key."""
+"""A channel through the vendor's toolbox: works wherever the API does, without a port or an SSH key."""
 
 import asyncio
 import base64
@@ -18,12 +18,12 @@ from hermesops.justavps import Client, Execution, OutputEvent
 
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
 _INLINE = 1 << 20
-"""Bytes of output up to which a binary run brings it back in the same round trip."""
+"""Bytes of output that a binary run returns in the same round trip."""
 
 _STDIN_FOLDER = "/run"
 _SPOOL_FOLDER = "/var/tmp"  # noqa: S108 - the folder made there has an unguessable name and mode 0700
 
-# Before a command that has input. The file is root's alone, and gone before the command begins.
+# Before a command with input. Only root can read the file, and it is deleted before the command begins.
 _TAKE_STDIN = "exec 0<{file} && rm -f {file} || exit 126\n"
 
 # After that, for another user. setpriv, not su: no PAM session, no login shell.
@@ -33,8 +33,8 @@ export HOME USER={user} LOGNAME={user}
 exec setpriv --reuid {user} --regid "$group" --init-groups sh -c {command}
 """
 
-# $1 folder for the output, $2 command, $3 limit. Prints the exit code and, where they fit, both streams in base64; the
-# folder stays where they do not.
+# $1 folder for the output, $2 command, $3 limit. Prints the exit code and, where they fit, both streams in base64; else
+# the folder stays.
 BINARY = """
 umask 077; mkdir "$1" || exit 126
 sh -c "$2" >"$1/out" 2>"$1/err"; echo "$?"
@@ -48,7 +48,7 @@ class ToolboxChannel:
     """The channel to one machine through its vendor's toolbox.
 
     Args:
-        client: An open client; it stays the caller's to close.
+        client: An open client; the caller closes it.
         machine_id: The vendor's id of the machine.
         pace: How long a request may be silent.
     """
@@ -74,7 +74,7 @@ class ToolboxChannel:
         stdin: bytes | None = None,
         binary: bool = False,
     ) -> Completed:
-        """See ``Channel.run``. One round trip; two with ``stdin``; more for what takes long, or prints megabytes."""
+        """See ``Channel.run``. One round trip; two with ``stdin``; more for long commands, or megabytes of output."""
         if stdin is not None:
             return await self._run_with(stdin, command, timeout_s=timeout_s, user=user, env=env, cwd=cwd, binary=binary)
         if timeout_s > self._pace.direct_s:
@@ -106,7 +106,7 @@ class ToolboxChannel:
         try:
             return await self.run(command, timeout_s=timeout_s, env=env, cwd=cwd, binary=binary)
         except BaseException:
-            # Also when cancelled: what was uploaded may be a secret, and the command may never have begun.
+            # Also when cancelled: the upload may be secret, and the command may never have begun.
             with suppress(HermesError):
                 await asyncio.shield(self.delete(file))
             raise

@@ -1,1 +1,1 @@
-"""What this computer and this environment need for hermesops to work, and whether it is there."""
+"""Checks that this computer and this environment have what hermesops needs."""

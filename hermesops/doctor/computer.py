@@ -1,13 +1,9 @@
-"""Whether this computer can do what hermesops needs of it: programs, rights, room, and the vendor's answer.
-
-It only looks. What it finds missing it says with the command that mends it.
-"""
+"""Checks that this computer has what hermesops needs: programs, rights, disk space. It changes nothing."""
 
 import os
 import shutil
 import sys
 from collections.abc import Mapping
-from typing import Protocol
 
 from hermesops.errors import RefusedError
 from hermesops.model.check import Check, Verdict
@@ -23,14 +19,6 @@ _LOCAL = {
 """Programs and the Debian packages that bring them."""
 
 
-class Room(Protocol):
-    """What is free for local machines; its text has the figures."""
-
-    @property
-    def machines(self) -> int:
-        """How many more would boot."""
-
-
 def check_computer(*, runs_machines: bool) -> list[Check]:
     """Check programs and rights.
 
@@ -44,16 +32,20 @@ def check_computer(*, runs_machines: bool) -> list[Check]:
     return found
 
 
-def free_room(room: Room) -> str:
+def free_room(machines: int, figures: object) -> str:
     """What is free for machines here, in a few words.
+
+    Args:
+        machines: How many more would boot.
+        figures: What is free, as text.
 
     Raises:
         RefusedError: It is too little for one more.
     """
-    if room.machines:
-        return f"{room.machines} more machines: {room}"
+    if machines:
+        return f"{machines} more machines: {figures}"
     raise RefusedError(
-        f"no more machines: {room}",
+        f"no more machines: {figures}",
         hint="terminate an instance, free what is short, or have fs.inotify.max_user_instances raised",
     )
 
@@ -75,7 +67,7 @@ def _programs(packages: Mapping[str, str]) -> list[Check]:
 
 
 def _search_path() -> str:
-    # sbin is not on every user's PATH, and root's tools live there.
+    # sbin has root's tools and is not on every user's PATH.
     return os.pathsep.join([os.defpath, "/usr/local/bin", "/usr/sbin", "/sbin", "/usr/local/sbin"])
 
 

@@ -1,4 +1,4 @@
-"""Whether an environment's own things are in order: its registry opens, and the vendor answers to its key."""
+"""Checks an environment: its registry opens, the vendor accepts its key."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -10,18 +10,18 @@ from hermesops.fan_out import Limits, fan_out
 from hermesops.model.check import Check, Verdict
 
 WITHIN_S = 30.0
-"""Seconds for one look: a registry that another process has locked is waited for 20."""
+"""Seconds for one check; a registry that another process has locked is waited for 20."""
 
 _ENDED_S = 5.0
 
 Look = Callable[[], Coroutine[Any, Any, str]]
-"""Looks at one thing, and says what it saw in a few words; or raises why it is not in order."""
+"""Checks one thing; returns what it saw in a few words, or raises why it failed."""
 
 
 async def check_all(looks: Mapping[str, Look]) -> list[Check]:
-    """Look at everything at the same time, each in a thread and loop of its own.
+    """Run all checks at the same time, each in a thread and loop of its own.
 
-    So one that hangs, or breaks, costs itself alone, even where it keeps its loop from going on.
+    So one that hangs or breaks affects itself alone, even where it blocks its loop.
 
     Args:
         looks: By the check's name.
@@ -40,10 +40,8 @@ async def _looked(named: tuple[str, Look]) -> str:
 
 
 def _check(name: str, seen: str | HermesError) -> Check:
-    return Check(name, Verdict.OK, seen) if isinstance(seen, str) else _not_ok(name, seen)
-
-
-def _not_ok(name: str, error: HermesError) -> Check:
-    # Silence is neither good nor bad: a local world may be down on purpose.
-    verdict = Verdict.UNKNOWN if isinstance(error, UnavailableError) else Verdict.FAILED
-    return Check(name, verdict, error.message, error.hint)
+    if isinstance(seen, str):
+        return Check(name, Verdict.OK, seen)
+    # No answer is unknown, not failed: a local world may be down on purpose.
+    verdict = Verdict.UNKNOWN if isinstance(seen, UnavailableError) else Verdict.FAILED
+    return Check(name, verdict, seen.message, seen.hint)

@@ -1,4 +1,4 @@
-"""What happened to a fleet since a moment: audit, runs of stacks, and what was seen to have changed. Pure."""
+"""What happened to a fleet since a moment: audit log, runs of stacks, and changes that were observed. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from hermesops.model.ids import CellName
 from hermesops.model.stack import StackHistoryEntry
 
 _SEEN = "_seen"
-"""How actions end in the audit that somebody saw rather than did."""
+"""Ends the names of actions in the audit log that were observed, not done by us."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Happening:
     """One thing that happened.
 
     Attributes:
-        who: Empty for what was only seen: it happened behind our back.
+        who: Empty for what was only observed, not done through hermesops.
         what: Past tense, as ``status_changed`` or ``stack_update``.
         subject: As ``instance/<id>``, ``machine/<name>`` or ``stack/<cell>``.
         detail: In one line, without secrets.

@@ -1,14 +1,15 @@
-"""Gathers the accounts. Looking changes nothing in the world; what does not answer is an account too: unseen."""
+"""Observes registry, stacks and vendor. It changes nothing there; what does not answer is recorded as unseen."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.drift.fleet_snapshot import FleetSnapshot, Rebooted, StackMachine, StackSnapshot
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
-from hermesops.justavps.wire import Image, Machine
+from hermesops.justavps.client import Client
+from hermesops.justavps.wire import Machine
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, ImageId, MachineId, MachineName, is_machine_name
 from hermesops.model.sighting import MachineObservation
@@ -17,59 +18,39 @@ from hermesops.registry import Registry
 _STATES_AT_ONCE, _SLOW_S, _LONGEST_S = 8, 30.0, 300.0
 
 
-class Vendor(Protocol):
-    """JustAVPS."""
-
-    async def list_machines(self) -> list[Machine]:
-        """All machines of the account."""
-
-    async def list_images(self) -> list[Image]:
-        """All its images."""
-
-
-class States(Protocol):
-    """The cells' stacks."""
-
-    async def state(self, cell: CellName) -> Mapping[str, Any]:
-        """A cell's state as Pulumi exports it; empty before its first run."""
-
-
 MachinesIn = Callable[[Mapping[str, Any]], Mapping[MachineName, Mapping[str, Any]]]
-"""Finds the machines in a state."""
+"""Finds the machines in a cell's state, as Pulumi exports it; the state is empty before the first run."""
 
 
 class Survey:
-    """Looks at everything once.
+    """Observes everything once.
 
     Args:
-        environment: Name of the environment.
-        registry: The registry.
-        vendor: JustAVPS.
-        states: The cells' stacks.
+        state_of: Exports a cell's stack.
         machines_in: Finds the machines in a state.
-        is_passing: Whether a machine of that name comes and goes by itself.
+        is_passing: Whether a machine is temporary, of an image build.
     """
 
     def __init__(
         self,
         environment: str,
         registry: Registry,
-        vendor: Vendor,
-        states: States,
+        vendor: Client,
+        state_of: Callable[[CellName], Awaitable[Mapping[str, Any]]],
         machines_in: MachinesIn,
         is_passing: Callable[[Machine], bool],
     ) -> None:
         self._environment = environment
         self._registry = registry
         self._vendor = vendor
-        self._states = states
+        self._state_of = state_of
         self._machines_in = machines_in
         self._is_passing = is_passing
 
     async def observe(self) -> FleetSnapshot:
         """Registry, stacks and vendor; no machine is asked.
 
-        Rows are read before the vendor's list: what an operation makes in between has a row that says it is in hand.
+        Rows are read before the vendor's list: what an operation makes in between has a row whose subject is leased.
 
         Raises:
             UnavailableError: The vendor or the registry does not answer.
@@ -77,11 +58,11 @@ class Survey:
         leases = self._registry.leases.list()
         spares = self._registry.spares.list()
         rows, ended = self._registry.fleet.list_ordered(), self._registry.fleet.ended_machines()
-        # Again: what changed hands between the two looks is in one of them, and so no orphan.
+        # Again: a machine that changed its role in between is in one of the two lists, and so no orphan.
         spares = tuple({one.name: one for one in (*spares, *self._registry.spares.list())}.values())
         cells = tuple(cell.name for cell in self._registry.cells.list())
         machines, images, stacks = await asyncio.gather(
-            self._vendor.list_machines(), self._vendor.list_images(), self._look_at_stacks(cells)
+            self._vendor.list_machines(), self._vendor.list_images(), self._stacks(cells)
         )
         return FleetSnapshot(
             environment=self._environment,
@@ -98,7 +79,7 @@ class Survey:
         )
 
     def remember(self, snapshot: FleetSnapshot) -> FleetSnapshot:
-        """Note in the registry how machines look; the accounts, with those that have booted since the last time."""
+        """Record in the registry how machines look; the snapshot, with those that rebooted since the last record."""
         boots = {machine_id: told.boot_id for machine_id, told in snapshot.told.items()}
         seen, missing = listing(snapshot.machines, snapshot.rows, self._environment, boots)
         before = self._registry.observations.record(seen, missing=missing)
@@ -113,37 +94,38 @@ class Survey:
         names = {image.name for image in self._registry.images.list()}
         return {image.id: name for name in sorted(names) if (image := self._registry.images.latest(name))}
 
-    async def _look_at_stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackSnapshot]:
+    async def _stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackSnapshot]:
         async def one(cell: CellName) -> StackSnapshot:
-            return self._read(await self._states.state(cell))
+            return _read(await self._state_of(cell), self._machines_in)
 
-        looked = await fan_out(cells, one, Limits(_STATES_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+        states = await fan_out(cells, one, Limits(_STATES_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
         return {
             cell: StackSnapshot(unseen=seen.message) if isinstance(seen, HermesError) else seen
-            for cell, seen in zip(cells, looked, strict=True)
+            for cell, seen in zip(cells, states, strict=True)
         }
 
-    def _read(self, state: Mapping[str, Any]) -> StackSnapshot:
-        begun = (state.get("deployment") or {}).get("pending_operations") or []
-        return StackSnapshot(
-            machines={name: StackMachine.of(resource) for name, resource in self._machines_in(state).items()},
-            interrupted=tuple(str(one["resource"]["urn"]).rpartition("::")[2] for one in begun),
-        )
+
+def _read(state: Mapping[str, Any], machines_in: MachinesIn) -> StackSnapshot:
+    pending = (state.get("deployment") or {}).get("pending_operations") or []
+    return StackSnapshot(
+        machines={name: StackMachine.of(resource) for name, resource in machines_in(state).items()},
+        interrupted=tuple(str(one["resource"]["urn"]).rpartition("::")[2] for one in pending),
+    )
 
 
 def listing(
     machines: Iterable[Machine], rows: Iterable[Ordered], environment: str, boots: Mapping[MachineId, str]
 ) -> tuple[list[MachineObservation], dict[MachineId, str]]:
-    """What the vendor's list says of the machines of an environment.
+    """What the vendor's list shows of the machines of an environment.
 
     Args:
         machines: The list.
         rows: The living instances, read before the list was asked for.
         environment: Whose machines count.
-        boots: The present boot of machines that were asked for it.
+        boots: The boot id of machines that were asked.
 
     Returns:
-        How each machine looks, and the machines that instances are on and that are not listed, by id, with their names.
+        How each machine looks; and names, by id, of machines that instances are on and the vendor does not list.
     """
     seen = [
         MachineObservation(

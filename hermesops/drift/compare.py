@@ -1,17 +1,17 @@
-"""Holds the accounts against each other. Pure: the same accounts always give the same findings."""
+"""Compares what registry, stacks, vendor and machines say. Pure: the same snapshot always gives the same findings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from hermesops.drift.finding import Finding, Kind, Severity
-from hermesops.drift.fleet_snapshot import FleetSnapshot, StackSnapshot
-from hermesops.drift.on_machine import told_differences
+from hermesops.drift.fleet_snapshot import FleetSnapshot, MachineSnapshot, Rebooted, StackSnapshot
 from hermesops.drift.repairs import RepairAdvisor
 from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.model.check import Verdict
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name, instance_subject
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.snapshot import owner_of
 from hermesops.model.spare import Purpose, Spare, SpareStatus, drill_subject, pool_subject, spare_subject
 
@@ -21,7 +21,7 @@ _ORDER = tuple(Severity)
 def compare(snapshot: FleetSnapshot, advisor: RepairAdvisor) -> tuple[Finding, ...]:
     """Everything that differs, the worst first.
 
-    An instance that somebody is working on is left out: it differs because of that, and is looked at again later.
+    An instance that is leased is left out: it differs because of the operation, and is compared again later.
     """
     comparison = _Comparison(snapshot, advisor)
     found = [
@@ -41,7 +41,7 @@ class _Comparison:
 
     @cached_property
     def known(self) -> frozenset[MachineName]:
-        """Names of the machines that rows are about."""
+        """Names of the machines that have a row."""
         of_instances = (row.instance.machine_name for row in self.snapshot.rows)
         return frozenset((*of_instances, *(spare.name for spare in self.snapshot.spares)))
 
@@ -53,9 +53,9 @@ class _Comparison:
     def _of_row(self, row: Ordered) -> Iterator[Finding]:
         instance, machine = row.instance, self.snapshot.machine_of(row)
         if not row.wanted and machine is None and instance.status is InstanceStatus.SUSPENDED:
-            return  # it sleeps in its backup
+            return  # suspended: its state is in its backup
         if not row.wanted:
-            yield self._write(Kind.LEAVING, row, "it was given up, and its instance is not terminated yet")
+            yield self._write(Kind.LEAVING, row, "it is marked for deletion, and its instance is not terminated yet")
         elif machine is None and instance.machine_id:
             seen = f"JustAVPS lists no machine {instance.machine_id}"
             if instance.id in self.snapshot.backed_up:
@@ -124,11 +124,11 @@ class _Comparison:
 
     def _of_spare(self, spare: Spare) -> str:
         if not spare.wanted:
-            return f"it was given up ({spare.purpose}), and its row is still there"
+            return f"it is marked for deletion ({spare.purpose}), and its row is still there"
         if self.snapshot.rented.named(spare.name, spare.machine_id) is None:
             return f"JustAVPS lists no machine for this one ({spare.purpose})"
         if spare.purpose is Purpose.POOL and spare.status is not SpareStatus.READY:
-            return f"it is {spare.status}, and nobody makes it ready for the pool"
+            return f"it is {spare.status}, and no operation makes it ready for the pool"
         return ""
 
     def of_orphans(self) -> Iterator[Finding]:
@@ -177,7 +177,7 @@ class _Comparison:
         for image in self.snapshot.images:
             owner = owner_of(image.name, self.snapshot.environment)
             if owner is not None and owner not in living:
-                seen = f"JustAVPS keeps image {image.id} of what instance {owner} knew, which has ended"
+                seen = f"JustAVPS keeps image {image.id} of instance {owner}, which is terminated"
                 yield self.advisor.write(Kind.SNAPSHOT_LEFT, seen, subject=image.name, image=image.id, user=owner)
 
     def _write(self, kind: Kind, row: Ordered, seen: str) -> Finding:
@@ -191,3 +191,45 @@ class _Comparison:
             user=instance.title,
             plan=instance.plan.value,
         )
+
+
+_NAMED = 5
+"""Tasks or checks that a finding names; there may be dozens."""
+
+_LONGEST = 200
+
+
+def told_differences(
+    instance: Instance, told: MachineSnapshot, rebooted: Rebooted | None
+) -> Iterator[tuple[Kind, str]]:
+    """Kind and text of everything that differs between an instance and what its machine says of itself."""
+    if told.silence:
+        yield Kind.SILENT, f"it does not answer: {told.silence}"
+        return
+    if rebooted is not None:
+        yield Kind.REBOOTED, f"it has booted since {rebooted.since:%Y-%m-%d %H:%M} UTC, when it was last observed"
+    yield from _identity(instance, told)
+    if told.changed:
+        yield Kind.FILES_CHANGED, f"the roles would change: {_named(told.changed)}"
+    if told.roles_unseen:
+        yield Kind.ROLES_UNSEEN, told.roles_unseen
+    for kind, verdict in ((Kind.CHECK_FAILED, Verdict.FAILED), (Kind.CHECK_UNSEEN, Verdict.UNKNOWN)):
+        if checks := [f"{check.name}: {check.seen}" for check in told.checks if check.verdict is verdict]:
+            yield kind, _named(checks)
+
+
+def _named(several: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(several) - _NAMED} more" if len(several) > _NAMED else ""
+    return "; ".join(one[:_LONGEST] for one in several[:_NAMED]) + more
+
+
+def _identity(instance: Instance, told: MachineSnapshot) -> Iterator[tuple[Kind, str]]:
+    if told.instance_id is None:
+        if instance.status is InstanceStatus.RUNNING:
+            yield Kind.NOT_PERSONALISED, "it reports no instance"
+    elif told.instance_id != instance.id:
+        seen = f"it reports instance {told.instance_id}, the registry has {instance.id}"
+        yield Kind.FOREIGN_IDENTITY, f"{seen}; what is on it may be another user's"
+    elif not told.is_current:
+        yield Kind.PAYLOAD_DIFFERS, "it was not handed what the registry says of its user, or only in part"

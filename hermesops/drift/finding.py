@@ -73,5 +73,5 @@ class Finding:
 
     @property
     def is_open(self) -> bool:
-        """Whether something is to be done, or to be looked at."""
+        """Whether an operator has to act or to investigate."""
         return self.severity is not Severity.INFO

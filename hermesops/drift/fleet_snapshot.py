@@ -1,4 +1,4 @@
-"""The four accounts that are held against each other, as plain data. Pure: no clock, no network, no database."""
+"""What registry, stacks, vendor and machines say of a fleet, as plain data. Pure: no clock, no network, no database."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ class StackSnapshot:
     """One cell's stack.
 
     Attributes:
-        interrupted: Names of machines with which a run of the stack was not done when it ended.
+        interrupted: Names of machines that the last run of the stack had begun and not finished when it ended.
         unseen: Why the state could not be read; empty when it was.
     """
 
@@ -53,12 +53,12 @@ class MachineSnapshot:
 
     Attributes:
         silence: Why it said nothing; empty when it answered.
-        instance_id: Whose it is by its own account; ``None`` when it reports none.
-        is_current: Whether it was handed what the registry says, in full.
-        boot_id: Of its present boot; empty when it is not known.
-        changed: Tasks of the roles that would change something there; ``None`` when that was not looked at.
+        instance_id: The instance that it reports; ``None`` when it reports none.
+        is_current: Whether its payload is, in full, what the registry says.
+        boot_id: Empty when it is not known.
+        changed: Tasks of the roles that would change something there; ``None`` when they were not checked.
         roles_unseen: Why the roles could not be checked; empty when they were.
-        checks: Everything that verification found not to hold, or could not see.
+        checks: Those that failed or could not be done.
     """
 
     silence: str = ""
@@ -72,7 +72,7 @@ class MachineSnapshot:
 
 @dataclass(frozen=True)
 class Rebooted:
-    """A machine that has booted since it was last looked at."""
+    """A machine that has booted since it was last observed."""
 
     since: datetime
 
@@ -86,15 +86,15 @@ class FleetSnapshot:
         rows: The registry's.
         spares: Machines that cells have beside those of instances.
         ended: Machines of terminated instances, by name.
-        in_hand: Subjects that somebody works on right now: their rows and machines may differ for a while.
+        in_hand: Leased subjects: their rows and machines may differ while the work lasts.
         wanted_images: Each image new machines boot from, by id, with its name.
         stacks: The states of cells.
         machines: The vendor's list.
         images: The vendor's images.
-        told: What machines say of themselves; those not asked are missing.
-        rebooted: Machines that were seen with another boot before.
+        told: What machines say of themselves; without those that were not asked.
+        rebooted: Machines that had another boot id when they were last observed.
         backed_up: Instances that have a backup.
-        passing: Machines that come and go by themselves (of image builds), by name.
+        passing: Names of temporary machines, of image builds.
     """
 
     environment: str
@@ -122,7 +122,7 @@ class FleetSnapshot:
 
     @cached_property
     def orphans(self) -> Sequence[Machine]:
-        """Machines named by us in this environment that no row is about, and that do not go by themselves."""
+        """Machines with a name of this environment that no row names, without those in ``passing``."""
         found = self.rented.orphans(self.rows, self.spares, self.environment)
         return [machine for machine in found if machine.name not in self.passing]
 
@@ -149,10 +149,10 @@ class Rented:
         return self.named(instance.machine_name, instance.machine_id)
 
     def named(self, name: MachineName, machine_id: MachineId | None) -> Machine | None:
-        """The machine that a row is about: the one of its recorded id, else the newest of its name.
+        """The machine of a row: the one of its recorded id, else the newest of its name.
 
-        One of another name is somebody else's, whatever the row says: believing it would make an orphan of the
-        instance's own machine, and destroy a memory that lives nowhere else.
+        A machine of another name is not the row's, whatever id the row has: believing it would make an orphan of the
+        instance's own machine, and delete the only copy of its memory.
         """
         recorded = self._by_id.get(machine_id or "")
         if recorded is not None and recorded.name == name:
@@ -160,7 +160,7 @@ class Rented:
         return newest_named(self._by_name.get(name, ()), name)
 
     def orphans(self, rows: Iterable[Ordered], spares: Iterable[Spare], environment: str) -> list[Machine]:
-        """Machines named by us in an environment that no row is about."""
+        """Machines with a name of the environment that no row names."""
         ours = [
             *((row.instance.machine_name, row.instance.machine_id) for row in rows),
             *((spare.name, spare.machine_id) for spare in spares),

@@ -1,6 +1,6 @@
-"""What a machine remembers of its instance: the payload that it was handed, read back by root. See decision 0009.
+"""Reads back the payload that a machine has of its instance, as root. See decision 0009.
 
-It must not write anywhere: what becomes of it is for ``rebuild`` and ``orphans`` to say.
+It writes nowhere: ``rebuild`` and ``orphans`` decide what is believed.
 """
 
 from collections.abc import Callable
@@ -23,15 +23,15 @@ from hermesops.node.protocol import Credential, Payload, identity_from_json
 _LAYOUT = Layout()
 
 Generation = Callable[[str], ModelToken | None]
-"""What a token for the model router says, run out or not; ``None`` when it is not genuine."""
+"""Reads a token for the model router, expired or not; ``None`` when it is not genuine."""
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """A machine from which nothing could be learned.
+    """A machine whose instance could not be read.
 
     Attributes:
-        is_nobodys: Whether it answered and says that it belongs to nobody; otherwise it may hold a user's memory.
+        is_nobodys: Whether it answered that it has no instance; otherwise it may hold a user's memory.
     """
 
     machine_id: MachineId
@@ -41,7 +41,7 @@ class Forgotten:
 
 
 async def read_identity(channel: Channel, machine: Machine, generation_of: Generation) -> Recovered | Forgotten:
-    """Ask a machine whose it is and what it was handed; nothing is raised for one that cannot tell.
+    """Ask a machine for its instance and payload; raises nothing, ``Forgotten`` says why there is no answer.
 
     Args:
         channel: The way to it.
@@ -75,7 +75,7 @@ async def read_identity(channel: Channel, machine: Machine, generation_of: Gener
 
 
 async def _certified(channel: Channel) -> MachineNames | None:
-    """Whose the machine's certificate is; ``None`` where it has none that can be read."""
+    """The names in the machine's certificate; ``None`` where it has none that can be read."""
     try:
         certificate = await channel.get(str(_LAYOUT.machine_certificate))
         authority = await channel.get(str(_LAYOUT.authority))
@@ -87,19 +87,19 @@ async def _certified(channel: Channel) -> MachineNames | None:
 def recovered_from(
     payload: Payload, machine: Machine, generation_of: Generation, certified: MachineNames | None = None
 ) -> Recovered:
-    """The instance that a payload and the vendor's list tell of. Pure.
+    """The instance that a payload and the vendor's list describe. Pure.
 
-    A token that is not genuine (the router's key was changed, or somebody wrote it) counts as of the first generation,
-    and the machine as doubtful: anybody who is root on one can write any instance's id and epoch, but no such token.
+    A token that is not genuine (the router's key was changed, or somebody forged it) counts as of the first generation,
+    and the machine as doubtful: root on a machine can write any instance's id and epoch, but no such token.
 
     Args:
-        payload: As the machine was handed it, by its own account.
+        payload: As the machine reports it.
         machine: As the vendor lists it.
         generation_of: Reads tokens for the model router.
-        certified: Whose the machine's certificate is.
+        certified: The names in the machine's certificate.
 
     Raises:
-        ValueError: The payload names a plan that there is not.
+        ValueError: The payload names an unknown plan.
     """
     identity, instance_id = payload.identity, InstanceId(payload.identity.instance)
     issued = generation_of(payload.secrets.model_token)
@@ -131,7 +131,7 @@ def _doubt(
     issued: ModelToken | None,
     certified: MachineNames | None,
 ) -> str:
-    """Why a machine's word is not enough for the instance that it names; empty when it is."""
+    """Why a machine does not prove that it is of the instance it reports; empty when it does."""
     if issued is None:
         return "its token for the model router was not issued by this environment"
     if issued.instance_id != instance_id:

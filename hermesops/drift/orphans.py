@@ -1,4 +1,4 @@
-"""What becomes of an orphan: an instance takes it, or it is destroyed, but no user's memory with it. Pure."""
+"""Whether an orphan may be adopted by an instance, or deleted; never the only copy of a user's memory. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Recover:
 
 @dataclass(frozen=True)
 class Take:
-    """Put an instance that lost its machine on this one, which says it is its own."""
+    """Put an instance that lost its machine on this one, which reports that instance."""
 
     instance_id: InstanceId
     machine: Recovered
@@ -29,10 +29,10 @@ class Take:
 
 @dataclass(frozen=True)
 class Holder:
-    """The row of the instance that an orphan says it belongs to.
+    """The row of the instance that an orphan reports.
 
     Attributes:
-        has_machine: Whether the machine of its row is rented and there.
+        has_machine: Whether JustAVPS lists the machine of its row.
         machine_doubt: Why that machine does not prove that it is the instance's; empty when it does.
     """
 
@@ -81,18 +81,18 @@ def adoption(
     rivals: Sequence[Recovered] = (),
     contested: bool = False,
 ) -> Recover | Take:
-    """How an orphan comes to an instance again.
+    """How an orphan gets an instance again.
 
     Args:
-        told: What it says of itself.
-        holder: The row of the instance it says it belongs to.
-        rivals: Other orphans that say the same of themselves.
-        contested: Whether a person says that it is the right one, whatever it or others can prove.
+        told: What it reports.
+        holder: The row of the instance that it reports.
+        rivals: Other orphans that report the same instance.
+        contested: Whether an operator confirms that it is the right one, whatever it or others can prove.
 
     Raises:
-        UnavailableError: It does not say whose it is.
-        RefusedError: It has no instance, its instance needs it no more, is on another machine of an earlier epoch, or
-            it cannot prove what it says, or is not alone with it.
+        UnavailableError: It does not say which instance it has.
+        RefusedError: It has no instance; or its instance is terminated, has another machine, or moved on to a later
+            epoch; or it cannot prove what it reports, or others report the same.
     """
     if isinstance(told, Forgotten):
         raise _untold(told)
@@ -124,7 +124,7 @@ def _contested(told: Recovered, rivals: Sequence[Recovered]) -> RefusedError:
     why = told.doubt or f"so says {others}"
     return RefusedError(
         f"{told.machine_name} says that it is instance {told.id} of user {told.user_id}, epoch {told.epoch}, but {why}",
-        hint="look at when each was made and at what its agent remembers; then "
+        hint="compare when each was made and what its agent remembers; then "
         f"hermesops fleet adopt {told.machine_name} --contested",
     )
 
@@ -142,10 +142,10 @@ def _untold(told: Forgotten) -> HermesError:
 
 
 def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
-    """Let a machine be destroyed only if no living user's memory is on it that is nowhere else.
+    """Let a machine be deleted only if it does not hold the only copy of a user's memory.
 
     Raises:
-        RefusedError: It holds what a user would miss, or does not say whose it is.
+        RefusedError: It does, or does not say which instance it has.
     """
     forget = f"hermesops fleet remove-orphan {told.machine_name} --forget destroys it all the same"
     if isinstance(told, Forgotten):
@@ -164,7 +164,7 @@ def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
 
 
 def _unproven(told: Recovered, holder: Holder, forget: str) -> RefusedError:
-    """The machine of the row may be an impostor, and the orphan the true one."""
+    """The machine of the row may be an impostor, and the orphan the genuine one."""
     row = holder.instance
     return RefusedError(
         f"{told.machine_name} says that it is instance {told.id}, and machine {row.machine_name}, which the instance's "
@@ -174,9 +174,9 @@ def _unproven(told: Recovered, holder: Holder, forget: str) -> RefusedError:
 
 
 def _is_later(told: Recovered, holder: Holder) -> bool:
-    """Whether a living instance was put on the orphan after it was put on the machine of its row.
+    """Whether an instance came to the orphan after it came to the machine of its row.
 
-    Each change of machines raises the epoch; a registry that was restored from an older copy does not know of the last.
+    Each change of machines raises the epoch; a registry that was restored from an older copy lacks the last one.
     """
     is_living = holder.instance.status is not InstanceStatus.TERMINATED
     return is_living and holder.has_machine and told.epoch > holder.instance.epoch

@@ -1,4 +1,4 @@
-"""After the registry is lost: what can be known again from vendor and machines, and what cannot, by name. Pure."""
+"""After the registry is lost: what vendor and machines still know, and by name what is lost. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ _GONE = (
 
 @dataclass(frozen=True)
 class Left:
-    """Something that stays lost until somebody looks.
+    """Something that stays lost until an operator acts.
 
     Attributes:
         name: Of a machine or a user.
@@ -53,13 +53,13 @@ def plan_rebuild(
 ) -> Rebuild:
     """Decide what is believed.
 
-    A machine is believed that proves its claim and is alone in it. Of an instance or a user that two machines claim,
-    none is: whoever is root on one can write a higher epoch, so a person has to look at both.
+    A machine is believed that proves its claim and is the only one with it. Where two machines claim an instance or a
+    user, neither is: root on one can write a higher epoch, so a person has to compare both.
 
     Args:
-        told: What each machine of ours told.
-        aliases: What operators called users; each is believed of the user whose id was made from it.
-        in_stacks: Machines that the states of cells hold, where those are left.
+        told: What each machine reports.
+        aliases: What operators called users; an alias belongs to the user whose id was made from it.
+        in_stacks: Machines in the states of cells, where those still exist.
     """
     answers = list(told)
     claims = list({one.machine_id: one for one in answers if isinstance(one, Recovered)}.values())
@@ -74,7 +74,13 @@ def plan_rebuild(
         *(_forgotten(answer) for answer in answers if isinstance(answer, Forgotten)),
         *(_contested(one, rivals[one.machine_id]) for one in claims if one.doubt or rivals[one.machine_id]),
         *_vanished(answers, in_stacks or {}),
-        *(_nameless(claim) for claim in believed if not claim.user_alias),
+        *(
+            Left(
+                one.user_id, "how operators called this user", "hermesops registry rebuild --alias NAME knows it again"
+            )
+            for one in believed
+            if not one.user_alias
+        ),
     ]
     return Rebuild(tuple(sorted(believed, key=lambda one: one.machine_name)), tuple(left))
 
@@ -109,7 +115,7 @@ def _contested(one: Recovered, rivals: Sequence[Recovered]) -> Left:
 
 
 def _claim(one: Recovered) -> str:
-    """What a person weighs claims by."""
+    """A claim with what speaks for it, for a person who compares several."""
     proof = one.doubt or "its token is genuine"
     return f"{one.machine_name} (epoch {one.epoch}, made {one.created_at:%Y-%m-%d %H:%M}, {proof})"
 
@@ -125,7 +131,3 @@ def _vanished(answers: Iterable[Recovered | Forgotten], in_stacks: Mapping[Machi
         for name, cell in sorted(in_stacks.items())
         if name not in there
     ]
-
-
-def _nameless(one: Recovered) -> Left:
-    return Left(one.user_id, "how operators called this user", "hermesops registry rebuild --alias NAME knows it again")

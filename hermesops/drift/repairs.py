@@ -8,7 +8,7 @@ from hermesops.drift.finding import Finding, Kind, Severity
 
 @dataclass(frozen=True)
 class Remedy:
-    """What a kind of difference means for whoever is on call.
+    """How bad a kind of difference is, and what repairs it.
 
     Attributes:
         repair: Templates of commands; ``{user}``, ``{plan}``, ``{cell}``, ``{machine}``, ``{machine_id}``, ``{image}``
@@ -24,7 +24,7 @@ class Remedy:
 _PROVISION = "provision {user} --plan {plan}"
 _END = "instance terminate {user} --now"
 _ANEW = (f"{_END} --without-backup", _PROVISION)
-"""The agent begins anew: what its machine held is lost, or is not the user's."""
+"""Start with an empty agent: what its machine held is lost, or is not the user's."""
 
 _RESTORE = "backup restore {user} --onto-new-machine"
 
@@ -34,12 +34,12 @@ _VERIFY = "instance verify {user}"
 
 REMEDIES: Mapping[Kind, Remedy] = {
     Kind.MACHINE_MISSING: Remedy(Severity.CRITICAL, _ANEW),
-    # Nothing beside it: an agent that can be restored is not ended.
+    # No alternative: an agent that can be restored is not terminated.
     Kind.MACHINE_RESTORABLE: Remedy(Severity.CRITICAL, (_RESTORE,)),
     Kind.MACHINE_REPLACED: Remedy(Severity.CRITICAL, (_PROVISION, _REFRESH, _UP)),
     Kind.UNFINISHED: Remedy(Severity.WARNING, (_PROVISION,), (_END,)),
     Kind.LEAVING: Remedy(Severity.WARNING, (_END,)),
-    # Only ever larger: a disk that has grown cannot shrink, so what was ordered is not to be had again.
+    # Only ever larger: a disk that has grown cannot shrink, so the ordered size is out of reach.
     Kind.RESIZED: Remedy(Severity.WARNING, ("fleet accept-size {user}", _REFRESH)),
     Kind.WRONG_IMAGE: Remedy(Severity.WARNING, ("backup create {user}", _RESTORE)),
     Kind.STOPPED: Remedy(Severity.CRITICAL, (_PROVISION,)),

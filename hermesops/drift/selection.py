@@ -1,6 +1,6 @@
-"""What of the fleet ``--where`` means. Pure.
+"""Selects findings by ``--where``. Pure.
 
-Findings are narrowed, never the accounts: without the rows of all cells, machines of the others would look orphaned.
+Findings are narrowed, never the snapshot: without the rows of all cells, machines of the others would look orphaned.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ FIELDS = frozenset({"cell", "plan", "status", "user"})
 
 
 def machines_asked(snapshot: FleetSnapshot, selector: Selector) -> list[tuple[Ordered | None, Machine]]:
-    """The machines to be asked about themselves: of the instances that are meant, and orphans of their cells."""
+    """The machines to ask: those of the selected instances, and orphans of their cells."""
     rows = [row for row in snapshot.rows if _is_meant(row, selector)]
     of_rows = [(row, machine) for row in rows if (machine := snapshot.machine_of(row))]
     orphans = [m for m in snapshot.orphans if selector.takes({"cell": cell_in_name(m.name) or ""})]
@@ -25,7 +25,7 @@ def machines_asked(snapshot: FleetSnapshot, selector: Selector) -> list[tuple[Or
 
 
 def narrowed(findings: Iterable[Finding], rows: Sequence[Ordered], selector: Selector) -> tuple[Finding, ...]:
-    """The findings about what is meant; those about no instance count by their cell."""
+    """The findings about what is selected; those about no instance are selected by their cell."""
     of_machine: dict[str, Ordered] = {row.instance.machine_name: row for row in rows}
 
     def is_meant(finding: Finding) -> bool:

@@ -1,10 +1,10 @@
-"""An approval: a second operator says that something another one signed may happen. Pure.
+"""An approval: a second operator signs that something another one asked for may happen. Pure.
 
-It names what it is about by its content, so that it counts for that and for nothing else, and it grows old. Whoever
-asked cannot approve: of two people, two have to want it.
+It names the request by a digest of its content, so it is valid for nothing else, and it expires. Nobody can approve a
+request of their own.
 
-Who approves is always proved by a key. Who asked is proved only where the environment verifies its operators; elsewhere
-it is the name that a computer gave, of which the host says nothing about the person: only the user's name is compared.
+The approver is always proved by a key. The requester is proved only where the environment verifies its operators;
+elsewhere it is a name that a computer gave, and only the user part of that name is compared.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ _HINT = "hermesops approval sign FILE --save APPROVAL"
 
 @dataclass(frozen=True)
 class Asked:
-    """What somebody wants to happen.
+    """What an operator asks for.
 
     Attributes:
         what: In words, as ``preview of cell1``.
         environment: Where.
         digest: SHA-256 of all of it.
         by: The identity that signed it, or that a key or token proved; else the name that a computer gave.
-        is_proved: Whether it is such an identity.
+        is_proved: Whether ``by`` is proved.
     """
 
     what: str
@@ -49,16 +49,16 @@ FILE = SignedFile("hermesops-approval", Approval, field="approval", title="an ap
 
 
 def digest_of(content: bytes) -> str:
-    """Names a content by itself."""
+    """SHA-256 of a content, hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
 def is_own(asked: Asked, signer: str) -> bool:
-    """Whether somebody's signature may be that of who asked, however the two are spelled.
+    """Whether a signature may be the requester's, whatever the spelling.
 
     Args:
-        asked: What somebody wants.
-        signer: Whom the allowed signers name for the key that signed; several names with commas are one person's.
+        asked: The request.
+        signer: The name of the signing key in the allowed signers; several names with commas are one person's.
     """
     by, names = _spelled(asked.by), {_spelled(name) for name in signer.split(",")}
     if asked.is_proved:
@@ -71,14 +71,14 @@ def _spelled(name: str) -> str:
 
 
 def refuse_own(asked: Asked, signer: str) -> None:
-    """Let nobody approve what they asked for.
+    """Refuse an approval by the requester.
 
     Args:
-        asked: What somebody wants.
-        signer: Whose key signed the approval, as the allowed signers call it.
+        asked: The request.
+        signer: The name of the approving key in the allowed signers.
 
     Raises:
-        RefusedError: They are the same.
+        RefusedError: It may be the requester's.
     """
     if is_own(asked, signer):
         raise RefusedError(
@@ -87,15 +87,15 @@ def refuse_own(asked: Asked, signer: str) -> None:
 
 
 def refuse_other(approval: Approval, asked: Asked, *, signer: str) -> None:
-    """Let something happen only if just that was approved, by somebody else.
+    """Refuse an approval of something else, or by the requester.
 
     Args:
-        approval: Whose signature holds.
+        approval: With a valid signature.
         asked: What is about to happen.
         signer: Who signed the approval.
 
     Raises:
-        RefusedError: It is about something else, or by who asked.
+        RefusedError: It is of something else, or may be the requester's own.
     """
     if approval.asked != asked:
         raise RefusedError(
@@ -107,20 +107,20 @@ def refuse_other(approval: Approval, asked: Asked, *, signer: str) -> None:
 
 
 def refuse_old(approval: Approval, *, now: datetime, life: timedelta) -> None:
-    """Let something happen only if it was approved not long ago.
+    """Refuse an expired approval, or one of the future.
 
     Args:
         approval: The approval.
-        now: What time it is.
-        life: For how long an approval counts.
+        now: The time.
+        life: For how long an approval is valid.
 
     Raises:
-        RefusedError: It was, or it will be.
+        RefusedError: It is not valid now.
     """
     if old := age_of(approval, now=now, life=life):
         raise RefusedError(old, hint=_HINT)
 
 
 def age_of(approval: Approval, *, now: datetime, life: timedelta) -> str:
-    """Why an approval counts no more, or not yet, as a sentence; empty when it counts."""
+    """Why an approval is not valid now, as a sentence; empty when it is."""
     return why_outdated("the approval is of", approval.at, now=now, life=life)

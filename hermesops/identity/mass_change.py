@@ -1,4 +1,4 @@
-"""Many agents that shall end, or change their plan: a list that one operator signs and another one approves. Pure."""
+"""Terminating many agents, or changing their plan: a list that one operator signs and another one approves. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.signed_file import SignedContent, SignedFile
 
 WINDOW = timedelta(hours=24)
-"""In which agents are counted that end or change their plan."""
+"""The time in which terminations and changes of plan are counted."""
 
 APPROVED = "approved"
-"""In an operation's intent: the list that its instance is on, and the approval of it."""
+"""Key in an operation's intent: the list that its instance is on, and the approval of that."""
 
 COUNTED = "changes_plan"
-"""In the intent of a relocation that changes the plan."""
+"""Key in the intent of a relocation that changes the plan."""
 
 HINT = "hermesops approval request USER… --save LIST; another operator: hermesops approval sign LIST --save APPROVAL"
 
@@ -35,11 +35,11 @@ _UNDONE = frozenset({OperationStatus.ABANDONED, OperationStatus.FAILED})
 
 @dataclass(frozen=True)
 class MassChange(SignedContent):
-    """What one operator asks for.
+    """The list that one operator signs.
 
     Attributes:
-        instances: Whom it is about, sorted.
-        reason: Why.
+        instances: Sorted.
+        reason: For the audit log.
     """
 
     environment: str
@@ -52,13 +52,13 @@ FILE = SignedFile("hermesops-mass-change", MassChange, field="change", title="a 
 
 
 def asked_by(change: MassChange, signer: str) -> Asked:
-    """What a list asks for."""
+    """A list as a request for approval."""
     what = f"end or change of plan of {len(change.instances)} agents"
     return Asked(what, change.environment, digest_of(change.to_bytes()), signer)
 
 
 def is_counted(operation: Operation) -> bool:
-    """Whether an operation ends an agent or changes its plan, without a list that says so."""
+    """Whether an operation terminates an agent or changes its plan, without an approved list."""
     if operation.status in _UNDONE or APPROVED in operation.intent:
         return False
     return operation.kind in _KINDS or bool(operation.intent.get(COUNTED))
@@ -89,7 +89,7 @@ def refuse_many(
 
 
 def unapproved_before(operations: Iterable[Operation], instance_id: InstanceId, at: datetime) -> frozenset[InstanceId]:
-    """Other agents that were to end or change their plan, unapproved, in the window before a moment."""
+    """Other agents with an unapproved termination or change of plan in the window before a moment."""
     return frozenset(
         one.instance_id
         for one in operations

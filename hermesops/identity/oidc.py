@@ -1,4 +1,4 @@
-"""Identities of pipelines: OpenID Connect tokens, signed by whoever runs the pipeline (GitHub, GitLab, AWS …).
+"""Identities of pipelines: OpenID Connect tokens, signed by the host of the pipeline (GitHub, GitLab, AWS …).
 
 Source: OpenID Connect Core 1.0 §2 (claims), Discovery 1.0 §4 (where keys are), RFC 8725 (algorithms named by us alone).
 """
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     import httpx
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Of two keys only: with one that both sides know, whoever checks could also sign."""
+"""Asymmetric ones only: with a shared key, the verifier could also sign."""
 
 _SKEW_S = 60
 _TIME_S = 10.0
 _HINT = "hermesops settings show: oidc_issuer, oidc_audience, oidc_subjects"
 
 KeySet = Callable[[], Mapping[str, Any]]
-"""Gets the issuer's keys, as a JSON Web Key Set."""
+"""Fetches the issuer's keys, as a JSON Web Key Set."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class Pipelines:
     """Pipelines that may act in an environment.
 
     Attributes:
-        issuer: Who signs their tokens.
-        audience: For whom tokens must be made out.
-        subjects: Patterns of whom they may be about, as ``repo:helium/hermes:ref:refs/heads/main``; * is anything.
-        keys: Gets the issuer's keys.
+        issuer: Signs their tokens.
+        audience: Claim ``aud`` that tokens must have.
+        subjects: Patterns of claim ``sub``, as ``repo:helium/hermes:ref:refs/heads/main``; * matches anything.
+        keys: Fetches the issuer's keys.
     """
 
     issuer: str
@@ -45,10 +45,10 @@ class Pipelines:
     keys: KeySet
 
     def subject_of(self, token: str) -> str:
-        """Whom a token is about, who may act here.
+        """The subject of a token that may act here.
 
         Raises:
-            RefusedError: It does not hold, or is about somebody else.
+            RefusedError: It is not valid, or its subject may not act here.
             UnavailableError: The issuer does not answer.
         """
         import jwt  # noqa: PLC0415 - only pipelines need it
@@ -66,7 +66,7 @@ class Pipelines:
                 options={"require": ["exp", "iat", "iss", "aud", "sub"]},
             )
         except jwt.PyJWTError as error:
-            # What PyJWT says names claims, never the token.
+            # PyJWT's messages name claims, never the token.
             raise RefusedError(f"the pipeline's token does not hold: {one_line(str(error))}", hint=_HINT) from error
         subject = str(claims["sub"])
         if not any(fnmatchcase(subject, pattern) for pattern in self.subjects):
@@ -85,7 +85,7 @@ class Pipelines:
 
 
 def keys_in(document: bytes | str) -> Mapping[str, Any]:
-    """The keys in a document of an issuer's.
+    """The keys in an issuer's document.
 
     Raises:
         UnavailableError: It is no set of keys.
@@ -97,12 +97,12 @@ def keys_in(document: bytes | str) -> Mapping[str, Any]:
 
 
 def published_keys(issuer: str) -> KeySet:
-    """The keys that an issuer publishes; asked for over the network."""
+    """Fetches the keys that an issuer publishes, over the network."""
 
     def fetch() -> Mapping[str, Any]:
-        if not issuer.startswith("https://"):  # whoever stands between could name any keys
+        if not issuer.startswith("https://"):  # without TLS, anybody in between could send other keys
             raise RefusedError(f"oidc_issuer {issuer} is no https URL", hint=_HINT)
-        # Beside whatever loop runs here: this is asked from code that is not asynchronous.
+        # In a thread with a loop of its own: the caller is not asynchronous, and a loop may run here.
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(lambda: asyncio.run(_published(issuer))).result()
 

@@ -1,6 +1,6 @@
 """Signatures of operators and pipelines: SSH keys, made and checked by ``ssh-keygen -Y``.
 
-A signature is bound to a namespace, so that what was signed as one thing is never taken for another.
+A signature is bound to a namespace, so that it cannot be used for another purpose.
 
 Source: ssh-keygen(1) of OpenSSH 9.2, "-Y sign", "-Y find-principals", "-Y verify", "ALLOWED SIGNERS".
 """
@@ -15,17 +15,17 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.signed_file import Content, SignedFile
 
 _TIME_S = 60.0
-"""An agent may ask its owner to touch a key."""
+"""ssh-agent may ask its user to touch a key."""
 
 
 @dataclass(frozen=True)
 class Signers:
-    """Who signs here, and whose signatures count.
+    """The operator's key, and the allowed signers.
 
     Attributes:
-        key: The operator's key; a public one means that ssh-agent holds the other half.
-        allowed: File of those whose signatures count, in OpenSSH's format.
-        revoked: File of keys that count no more, whatever ``allowed`` says: a KRL or public keys, one a line.
+        key: The operator's key; with a public one, ssh-agent has the private half.
+        allowed: File of allowed signers, in OpenSSH's format.
+        revoked: File of revoked keys, whatever ``allowed`` says: a KRL, or public keys, one a line.
     """
 
     key: Path | None = None
@@ -39,8 +39,7 @@ class Signers:
             The signature, armored.
 
         Raises:
-            RefusedError: There is no key, or it cannot be used: it is missing, or asks for a passphrase that nobody
-                is there to type.
+            RefusedError: There is no key, or it is missing, or it needs a passphrase.
         """
         if self.key is None:
             raise RefusedError(
@@ -63,7 +62,7 @@ class Signers:
             The identity that the allowed signers give to the key.
 
         Raises:
-            RefusedError: It is none, of something else, or by somebody who may not sign.
+            RefusedError: It is malformed, of other data, or not by an allowed signer.
         """
         if self.allowed is None:
             raise RefusedError(
@@ -123,7 +122,7 @@ def check(data: bytes, signature: str, *, signers: str, namespace: str, revoked:
         The identity that they give to the key.
 
     Raises:
-        RefusedError: It is none, of something else, or by nobody of them.
+        RefusedError: It is malformed, of other data, or not by one of them.
     """
     with tempfile.NamedTemporaryFile("w", prefix="hermesops-signers-") as file:
         file.write(signers)
@@ -171,3 +170,20 @@ def _ssh_keygen(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProc
 def _last_line(output: bytes) -> str:
     lines = output.decode(errors="replace").strip().splitlines()
     return lines[-1][:300] if lines else ""
+
+
+def fresh_key() -> str:
+    """A new Ed25519 key as OpenSSH writes it."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - slow to load
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - as above
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+
+
+def as_file(text: str) -> str:
+    """A key's text as OpenSSH reads it: with the newline at the end that secrets are kept without."""
+    return f"{text.strip()}\n"

@@ -1,6 +1,6 @@
-"""The agent's bundle: all that a machine needs to install the agent without a network.
+"""The agent's bundle: everything a machine needs to install the agent without a network.
 
-A bundle is a folder below the cache, named after what it is made from, so it is made once and never changed::
+A bundle is a folder below the cache, named after its inputs, so it is made once and never changed::
 
     requirements.txt    the lock
     wheels/             what the lock names, for one Python
@@ -21,10 +21,10 @@ import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.image.definition import Definition
+from hermesops.image.download import Pip
 
 _LAYOUT = 1
 """Raised when the folder's contents change for equal inputs."""
@@ -32,22 +32,12 @@ _LAYOUT = 1
 _INDEX = "bundle.json"
 
 
-class Downloads(Protocol):
-    """Fetches locked packages; see ``hermesops.image.download.Pip``."""
-
-    def wheels(self, requirements: Path, folder: Path, *, python: str) -> None:
-        """Put wheels for x86_64 Linux and that Python into a folder."""
-
-    def source(self, requirements: Path, folder: Path) -> None:
-        """Put source archives into a folder."""
-
-
 @dataclass(frozen=True)
 class Bundle:
     """A complete bundle on this computer.
 
     Attributes:
-        folder: Where it is; read-only by agreement, other builds use it, too.
+        folder: Read-only by agreement: other builds use it too.
         digest: SHA-256 over its files' hashes.
         made: Whether this call made it; otherwise it was in the cache.
     """
@@ -57,9 +47,7 @@ class Bundle:
     made: bool
 
 
-def bundle(
-    definition: Definition, python: str, *, cache: Path, downloads: Downloads, tell: Callable[[str], None]
-) -> Bundle:
+def bundle(definition: Definition, python: str, *, cache: Path, downloads: Pip, tell: Callable[[str], None]) -> Bundle:
     """Find the agent's bundle for a Python in the cache, or make it; blocks for some 15 s on a cold cache.
 
     A bundle with a damaged file is made again. Safe to be called by two processes at once.
@@ -69,7 +57,7 @@ def bundle(
         python: As ``3.11``.
         cache: Folder of what can be made again; created when absent.
         downloads: Fetches packages.
-        tell: Called with a line when something takes time.
+        tell: Gets a line when something takes time.
 
     Raises:
         UsageError: The image has no lock for that Python.
@@ -92,7 +80,7 @@ def bundle(
         try:
             draft.rename(place)
         except OSError:
-            # Somebody else has put theirs there meanwhile; it was made from the same hashes.
+            # Another process was faster; its bundle was made from the same hashes.
             other = _intact(place)
             if not other:
                 raise
@@ -100,7 +88,7 @@ def bundle(
     return Bundle(place, digest, made=True)
 
 
-def _fill(draft: Path, scratch: Path, definition: Definition, lock: Path, python: str, downloads: Downloads) -> None:
+def _fill(draft: Path, scratch: Path, definition: Definition, lock: Path, python: str, downloads: Pip) -> None:
     shutil.copyfile(lock, draft / "requirements.txt")
     (draft / "wheels").mkdir()
     downloads.wheels(lock, draft / "wheels", python=python)
@@ -112,7 +100,7 @@ def _fill(draft: Path, scratch: Path, definition: Definition, lock: Path, python
     (draft / "skills.tar.gz").write_bytes(skills_of(_only(scratch / "source")))
 
 
-def uv_of(definition: Definition, scratch: Path, *, downloads: Downloads, python: str = "") -> bytes:
+def uv_of(definition: Definition, scratch: Path, *, downloads: Pip, python: str = "") -> bytes:
     """The static binary of uv that an image pins.
 
     Args:

@@ -1,12 +1,12 @@
 """Builds an image: base, machine, roles, clean, save, boot again, prove, record.
 
-It keeps no state between steps but what the vendor lists: a build that was killed is started again and finds, by name,
-the machine or the image it had got to. The caller holds the lease on building in the environment.
+The vendor's list is its only state between steps: a killed build is started again and finds, by name, the machine or
+the image that it had reached. The caller holds the lease on building in the environment.
 """
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -18,26 +18,27 @@ from hermesops.errors import HaltedError, RefusedError, UnavailableError
 from hermesops.image import agent_bundle
 from hermesops.image import manifest as manifests
 from hermesops.image.definition import Definition, digest_of
+from hermesops.image.download import Pip
 from hermesops.image.machine_facts import Survey, survey
-from hermesops.image.machines import borrowed, sweep
+from hermesops.image.machines import BuildNames, ChannelTo, Tell, borrowed, names_of, sweep
 from hermesops.image.manifest import Manifest
-from hermesops.image.names import BuildNames, names_of
-from hermesops.image.ports import ChannelTo, Converge, Tell, Vendor, Verify
-from hermesops.image.saving import SavedImages
+from hermesops.image.saved_images import SavedImages
 from hermesops.model.ids import ImageId, MachineId
+from hermesops.node.layout import Layout
 from hermesops.node.untrusted.foreign_text import one_line
 from hermesops.waiting import until
 
 _SCRIPT_S = 300.0
 _ANSWERED_S = 120.0
-"""Seconds beyond its own limit until a script's input and output have been carried."""
+"""Seconds beyond its own limit for a script's input and output to be transferred."""
 
 _VERIFIED_S = 900.0
 _BUNDLED_S = 3000.0
 """Seconds to fetch all packages; pip and the index have 900 for each file or lock."""
 
 _NAMED = 20
-"""Broken promises that an error names."""
+"""Failed checks that an error names."""
+
 _PROVED = 42
 _BROKEN = 43
 
@@ -51,8 +52,8 @@ class Recipe:
         environment: Name of the environment; part of the machines' names.
         server_type: Size of the machines; the smallest, since an image boots on no smaller disk than it came from.
         region: Where they are rented.
-        variables: What the roles are told from outside; no secrets.
-        versions: Of what builds, for the manifest.
+        variables: Extra variables of the roles; no secrets.
+        versions: Of what builds it, for the manifest.
     """
 
     definition: Definition
@@ -76,10 +77,10 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Built:
-    """An image that was proved.
+    """An image that passed its checks.
 
     Attributes:
-        made: Whether this build did anything; otherwise the image was there, from the same inputs.
+        made: Whether this build made it; otherwise it was there, from the same inputs.
     """
 
     manifest: Manifest
@@ -91,16 +92,18 @@ class Builder:
     """Builds images with what it is given.
 
     Attributes:
+        converge: Applies a playbook, named by its file, to a machine with extra variables.
+        verify: Checks a machine without a user; what is not as specified, one line each.
         cache: Folder of what can be made again.
         manifests: Folder of this environment's manifests.
-        tell: Called with a line of progress.
+        tell: Gets lines of progress.
     """
 
-    vendor: Vendor
+    vendor: justavps.Client
     channel_to: ChannelTo
-    converge: Converge
-    verify: Verify
-    downloads: agent_bundle.Downloads
+    converge: Callable[[MachineId, str, Mapping[str, object]], Awaitable[None]]
+    verify: Callable[[MachineId], Awaitable[Sequence[str]]]
+    downloads: Pip
     cache: Path
     manifests: Path
     tell: Tell
@@ -110,19 +113,17 @@ class Builder:
         return SavedImages(self.vendor, self.tell)
 
     async def build(self, recipe: Recipe, *, again: str = "") -> Built:
-        """Have the vendor hold a proved image of these inputs; does nothing when it does already.
-
-        No machine is left behind, whether it ends well or not.
+        """Make a proved image of these inputs at the vendor, unless there is one. No machine is left behind.
 
         Args:
             recipe: What to build.
-            again: Ends the image's name and makes a new one although nothing has changed; empty otherwise.
+            again: Suffix of the name of a new image although nothing has changed; empty otherwise.
 
         Raises:
             HaltedError: The image did not pass its checks; it was deleted.
-            RefusedError: The vendor, a hash or a role said no.
+            RefusedError: The vendor refused, a hash differs, or a role failed.
             UnavailableError: Something did not answer in time: safe to repeat.
-            UnknownOutcomeError: An order's answer was lost: the same command looks first.
+            UnknownOutcomeError: An order's answer was lost: the same command checks first whether it was done.
         """
         known = manifests.find(self.manifests, recipe.definition.name, recipe.digest)
         if known and not again and await self._images.is_bootable(known.image_id):
@@ -131,7 +132,7 @@ class Builder:
         names = recipe.names
         image_name = f"{names.image}-{again}" if again else names.image
         image, source = await self._images.find(image_name), None
-        # A builder that is saved already has done its work, and nothing else would remove it.
+        # A builder that is saved already is not needed any more, and nothing else would delete it.
         keep = {names.proof} if image else {names.builder, names.proof}
         await sweep(self.vendor, recipe.environment, keep, self.tell)
         if image is None:
@@ -160,7 +161,11 @@ class Builder:
             await self._converge(recipe, machine_id, source, clock)
             for script in (recipe.definition.prepare, recipe.definition.clean):
                 self.tell(f"running {script.name}")
-                await self._script(machine_id, script)
+                done = await self._run(machine_id, script)
+                if done.exit_code != 0:
+                    raise RefusedError(
+                        f"{script.name} failed on the builder with exit {done.exit_code}: {last_words(done)}"
+                    )
                 clock.lap(script.stem)
             self.tell(f"saving image {image_name}")
             image = await self._images.save(machine_id, image_name)
@@ -180,13 +185,8 @@ class Builder:
         clock.lap("bundle")
         self.tell(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
         variables = {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}
-        await self.converge(machine_id, recipe.definition.playbook, variables, tell=self.tell)
+        await self.converge(machine_id, recipe.definition.playbook, variables)
         clock.lap("roles")
-
-    async def _script(self, machine_id: MachineId, script: Path) -> None:
-        done = await self._run(machine_id, script)
-        if done.exit_code != 0:
-            raise RefusedError(f"{script.name} failed on the builder with exit {done.exit_code}: {last_words(done)}")
 
     async def _run(self, machine_id: MachineId, script: Path) -> Completed:
         content = await asyncio.to_thread(script.read_bytes)
@@ -224,7 +224,7 @@ class Builder:
             raise UnavailableError(f"{script.name} ended with {done.exit_code}, which proves nothing: build again")
         lines = (line for line in done.text.splitlines() if line.startswith("broken "))
         broken = [one_line(line.removeprefix("broken ")) for line in lines]
-        verify = partial(self.verify, machine_id, tell=self.tell)
+        verify = partial(self.verify, machine_id)
         return broken + list(await until(verify, what="the machine to be verified", timeout_s=_VERIFIED_S))
 
 
@@ -236,7 +236,12 @@ class Stopwatch:
     since: float = field(default_factory=time.monotonic)
 
     def lap(self, name: str) -> None:
-        """A step has ended."""
+        """Record the time since the last step as that of the one that ended."""
         now = time.monotonic()
         self.seconds[name] = round(now - self.since, 2)
         self.since = now
+
+
+_OF_ONE_MACHINE = " ".join(
+    map(str, (Layout().machine_key, Layout().machine_request, Layout().machine_certificate, Layout().authority))
+)

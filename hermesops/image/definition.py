@@ -22,10 +22,10 @@ class Definition:
 
     Attributes:
         folder: The image's folder.
-        playbook: Name of the playbook that makes the machine what the image shall be.
+        playbook: Name of the playbook that is applied to the builder.
         roles: Names of the roles that playbook applies.
-        prepare: Script run on the builder once the roles are through.
-        clean: Script that takes out of the builder what must not be in an image.
+        prepare: Script that runs on the builder after the roles.
+        clean: Script that removes from the builder what must not be in an image.
         prove: Script that checks a machine booted from the image.
         agent: What was asked for when the locks were made, as ``hermes-agent[mcp]==0.19.0``.
         sdist: Requirement, with hash, of the agent's source archive.
@@ -110,7 +110,7 @@ def inputs_of(
         definition: The image.
         roles: Folder of all roles; those the definition names count, except their READMEs.
         playbooks: Folder of the playbooks.
-        variables: What the roles are told from outside; no secrets.
+        variables: Extra variables of the roles; no secrets.
         extra: More files or folders that end up in the image, by name.
 
     Raises:

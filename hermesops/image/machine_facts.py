@@ -1,4 +1,4 @@
-"""Asks a machine what it is made of, in one command."""
+"""The distribution, Python and packages of a machine, asked in one command."""
 
 import re
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from hermesops.channel import Channel, last_words, object_in, understood
 from hermesops.errors import RefusedError
 from hermesops.waiting import until
 
-_LOOKED_S = 180.0
+_ASKED_S = 180.0
 _MOST_PACKAGES = 10_000
 _WORD = re.compile(r"[\w.+:~-]{0,200}", re.ASCII)
-"""What names and versions of packages are made of; it goes into manifests and on to pip."""
+"""Characters of names and versions of packages, which go into manifests and to pip."""
 
 # The first python3 of the base is the one the agent is installed for.
-_LOOK = r"""
+_SCRIPT = r"""
 import glob, json, os, platform, subprocess, sys
 release = dict(line.rstrip().split("=", 1) for line in open("/etc/os-release") if "=" in line)
 debs = subprocess.run(["dpkg-query", "--show", "--showformat=${Package} ${Version}\n"], capture_output=True, text=True)
@@ -36,7 +36,7 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Survey:
-    """What a machine is made of.
+    """Distribution, Python and packages of a machine.
 
     Attributes:
         distribution: As ``debian``; ``version`` as ``12``.
@@ -55,27 +55,27 @@ class Survey:
     agent: Mapping[str, str]
 
     def base(self) -> dict[str, object]:
-        """What it is without its packages and its identity."""
+        """All but its packages and its identity."""
         return {key: value for key, value in asdict(self).items() if key not in {"machine_id", "debian", "agent"}}
 
 
 async def survey(channel: Channel) -> Survey:
-    """Look at a machine; changes nothing.
+    """Ask a machine; changes nothing.
 
     Raises:
         RefusedError: It has no Python 3, or not the files every Debian has.
         UnavailableError: It does not answer in time, or with something else.
     """
-    # Its own input carries the script: no quoting, and no file on the machine.
-    look = partial(channel.run, "exec /usr/bin/python3 -I -", stdin=_LOOK.encode())
-    done = await until(look, what=f"a look at machine {channel.machine_id}", timeout_s=_LOOKED_S)
+    # The script goes in by standard input: no quoting, and no file on the machine.
+    look = partial(channel.run, "exec /usr/bin/python3 -I -", stdin=_SCRIPT.encode())
+    done = await until(look, what=f"facts of machine {channel.machine_id}", timeout_s=_ASKED_S)
     if done.exit_code != 0:
         raise RefusedError(
             f"machine {channel.machine_id} is no base to build from: {last_words(done)}",
             hint="bases are Debian and Ubuntu with python3",
         )
-    told = object_in(done, channel.machine_id, "a look at its base")
-    with understood(channel.machine_id, "a look at its base"):
+    told = object_in(done, channel.machine_id, "a question about its base")
+    with understood(channel.machine_id, "a question about its base"):
         return Survey(
             distribution=_word(told["distribution"]),
             version=_word(told["version"]),

@@ -1,39 +1,54 @@
-"""Machines that live no longer than a build: ordered by a known name, used, and gone whatever happens."""
+"""Machines of a build: ordered by a known name, used, and deleted whatever happens.
+
+Their names are the only thing by which a killed build's leftovers are found again. They follow the scheme of
+``hermesops.model.ids.machine_name`` with a purpose in place of the cell, so no cell is called ``build`` or ``proof``.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Container, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import partial
 
 from hermesops import justavps
+from hermesops.channel import Channel
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.image.names import is_build_machine
-from hermesops.image.ports import ChannelTo, Tell, Vendor
 from hermesops.justavps.errors import NotFoundError
-from hermesops.model.ids import MachineId
+from hermesops.justavps.wire import Machine
+from hermesops.model.ids import MachineId, MachineName
 from hermesops.waiting import Pending, WaitExpiredError, until
+
+Tell = Callable[[str], None]
+"""Takes a line of narration."""
+
+ChannelTo = Callable[[MachineId], Channel]
+"""Makes the channel to a machine."""
+
 
 _ORDERED_S = 300.0
 _READY_S = 600.0
-"""The vendor promises less than two minutes; some machines took much longer and came all the same."""
+"""The vendor promises less than two minutes; some machines took much longer."""
 
 _GONE_S = 120.0
+_BUILD_LASTS = timedelta(hours=2)
 
 LENT_S = 9000.0
-"""Seconds for all that is done with a machine: an hour for Ansible and scripts, an hour and a half to save its disk."""
+"""Seconds that a machine may be used: an hour for Ansible and scripts, an hour and a half to save its disk."""
 
 
 @asynccontextmanager
 async def borrowed(
-    vendor: Vendor, channel_to: ChannelTo, order: justavps.MachineOrder, *, tell: Tell
+    vendor: justavps.Client, channel_to: ChannelTo, order: justavps.MachineOrder, *, tell: Tell
 ) -> AsyncIterator[MachineId]:
-    """A machine of that name whose toolbox answers; it is destroyed on leaving, also after a failure or when cancelled.
+    """A machine of that name whose toolbox answers; it is deleted at the end, also after a failure or when cancelled.
 
     One that a killed build left is used again. Whatever takes longer than ``LENT_S`` is cancelled.
 
     Raises:
         UnavailableError: It did not come up, or what was done with it took too long.
-        RefusedError: The vendor gave it up.
+        RefusedError: The vendor reports an error for it.
     """
     machine = await _ordered(vendor, order, tell)
     try:
@@ -50,14 +65,14 @@ async def borrowed(
         await _let_go(vendor, {machine.id: order.name}, tell)
 
 
-async def sweep(vendor: Vendor, environment: str, keep: Container[str], tell: Tell) -> None:
-    """Destroy what killed builds of this environment left. The caller holds the lease on building there.
+async def sweep(vendor: justavps.Client, environment: str, keep: Container[str], tell: Tell) -> None:
+    """Delete machines that killed builds of this environment left. The caller holds the lease on building there.
 
     Args:
         vendor: Where.
         environment: Machines of other environments are not touched.
-        keep: Names that this build will use itself.
-        tell: Told of each machine.
+        keep: Names that this build uses.
+        tell: Gets a line for each machine.
     """
     listed = await vendor.list_machines()
     left = {one.id: one.name for one in listed if is_build_machine(one.name, environment) and one.name not in keep}
@@ -67,8 +82,8 @@ async def sweep(vendor: Vendor, environment: str, keep: Container[str], tell: Te
         await remove(vendor, left)
 
 
-async def remove(vendor: Vendor, names: Mapping[str, str]) -> None:
-    """Destroy machines and see that they are gone.
+async def remove(vendor: justavps.Client, names: Mapping[str, str]) -> None:
+    """Delete machines and wait until they are gone.
 
     Args:
         vendor: Where.
@@ -92,13 +107,13 @@ async def remove(vendor: Vendor, names: Mapping[str, str]) -> None:
     await until(gone, what=f"{what} to be gone", timeout_s=_GONE_S, every_s=1)
 
 
-async def _ordered(vendor: Vendor, order: justavps.MachineOrder, tell: Tell) -> justavps.Machine:
+async def _ordered(vendor: justavps.Client, order: justavps.MachineOrder, tell: Tell) -> justavps.Machine:
     try:
         return await until(
             partial(vendor.create_machine, order), what=f"the order of {order.name}", timeout_s=_ORDERED_S
         )
     except (UnknownOutcomeError, WaitExpiredError, asyncio.CancelledError):
-        # It may have been rented all the same, and its name is all that is known of it.
+        # It may have been rented all the same; only its name is known.
         try:
             found = {one.id: one.name for one in await vendor.list_machines() if one.name == order.name}
         except HermesError as error:
@@ -108,7 +123,7 @@ async def _ordered(vendor: Vendor, order: justavps.MachineOrder, tell: Tell) -> 
         raise
 
 
-async def _usable(vendor: Vendor, channel_to: ChannelTo, machine_id: MachineId, name: str, tell: Tell) -> None:
+async def _usable(vendor: justavps.Client, channel_to: ChannelTo, machine_id: MachineId, name: str, tell: Tell) -> None:
     async def usable() -> bool | Pending[bool]:
         try:
             machine = await vendor.get_machine(machine_id)
@@ -120,7 +135,7 @@ async def _usable(vendor: Vendor, channel_to: ChannelTo, machine_id: MachineId, 
             raise RefusedError(f"JustAVPS gave machine {name} up: {machine.status}", hint="run the same command again")
         if machine.status is not justavps.MachineStatus.READY:
             return Pending(machine.provisioning_stage or str(machine.status))
-        # "ready" says that the vendor believes so; an answer from the machine is what counts.
+        # "ready" is the vendor's belief; an answer from the machine is what counts.
         try:
             done = await channel_to(machine_id).run("true", timeout_s=10)
         except HermesError as error:
@@ -130,10 +145,62 @@ async def _usable(vendor: Vendor, channel_to: ChannelTo, machine_id: MachineId, 
     await until(usable, what=f"machine {name}", timeout_s=_READY_S, every_s=0.2, tell=tell)
 
 
-async def _let_go(vendor: Vendor, names: Mapping[str, str], tell: Tell) -> None:
+async def _let_go(vendor: justavps.Client, names: Mapping[str, str], tell: Tell) -> None:
     try:
         if names:
             await remove(vendor, names)
     except HermesError as error:
-        # What the build itself ended with matters more; the next build finds the machine by its name.
+        # The build's own error matters more; the next build finds the machine by its name.
         tell(f"{error.message}; the next build removes it")
+
+
+PURPOSES = ("build", "proof")
+
+_KEY_LENGTH = 12
+
+
+@dataclass(frozen=True)
+class BuildNames:
+    """Names for one environment, image and digest of inputs: the same inputs always find the same leftovers.
+
+    Attributes:
+        builder: Machine the roles are applied to.
+        proof: Machine that is booted from the image and checked.
+        image: Name of the image at the vendor.
+    """
+
+    builder: MachineName
+    proof: MachineName
+    image: str
+
+
+def names_of(environment: str, image: str, digest: str) -> BuildNames:
+    """The names a build uses.
+
+    Args:
+        environment: Name of the environment; its dashes are dropped.
+        image: The image's name.
+        digest: SHA-256 over the build's inputs, in hexadecimal.
+    """
+    prefix, key = _prefix(environment), digest[:_KEY_LENGTH]
+    return BuildNames(
+        builder=MachineName(f"{prefix}-build-{key}"),
+        proof=MachineName(f"{prefix}-proof-{key}"),
+        image=f"{image}-{key}",
+    )
+
+
+def is_build_machine(name: str, environment: str) -> bool:
+    """Whether a machine was made by some build of an environment."""
+    purposes = "|".join(PURPOSES)
+    return re.fullmatch(rf"{re.escape(_prefix(environment))}-({purposes})-[0-9a-f]{{{_KEY_LENGTH}}}", name) is not None
+
+
+def is_build_under_way(machine: Machine, environment: str, now: datetime) -> bool:
+    """Whether a build may still use a machine; older ones were left behind by a killed build."""
+    age = now - machine.created_at if machine.created_at else timedelta()
+    return is_build_machine(machine.name, environment) and age < _BUILD_LASTS
+
+
+def _prefix(environment: str) -> str:
+    return f"hermes-{environment.replace('-', '')}"

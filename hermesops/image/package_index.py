@@ -1,8 +1,7 @@
-"""Finds and fetches single files of the package index that pip is set up for, without running anything of theirs.
+"""Fetches single files of the package index that pip is set up for, without running anything in them.
 
-pip itself builds metadata of a source archive that it downloads: it installs what the archive names as its build
-system, whose hashes nobody has locked, and runs it. Here a file is all that is wanted, so it is found in the index's
-own listing.
+pip itself builds metadata of a source archive that it downloads: it installs and runs the build system that the archive
+names, whose hashes are not locked. Here only the file is wanted, so it is found in the index's own listing.
 
 It must not know where an index is: pip's settings say so.
 Source: PEP 503, PEP 691 and PEP 700 (the simple repository API); pip's ``config`` and ``download`` commands.
@@ -101,7 +100,7 @@ class Link:
 
 
 class PackageIndex:
-    """What pip is set up to ask.
+    """The package index that pip is set up for.
 
     Args:
         environ: HOME, PATH, and what sets up pip, proxies and authorities.
@@ -138,7 +137,7 @@ class PackageIndex:
                 yield place, True
 
     def _usual_index(self) -> str:
-        """Where pip looks when nobody says otherwise: its own help says it."""
+        """The default index of pip, from its own help."""
         found = _DEFAULT.search(self._pip("download", "--help"))
         if found is None:
             raise UnavailableError("pip does not say where it looks for packages", hint="set PIP_INDEX_URL")
@@ -203,7 +202,7 @@ class _Settings:
 
 
 class _Fetching:
-    """Asks places for links and files, all of it within one time."""
+    """Asks places for links and files, all within one time limit."""
 
     def __init__(self, settings: _Settings, *, until: float) -> None:
         self._settings = settings
@@ -276,7 +275,7 @@ class _Fetching:
         )
 
     def _pieces(self, response: httpx.Response, largest: int) -> Iterator[bytes]:
-        """What comes, as it comes: not unpacked, no more than ``largest``, no later than agreed."""
+        """The raw bytes as they come, at most ``largest`` and within the time limit."""
         seen = 0
         for piece in response.iter_raw():
             seen += len(piece)

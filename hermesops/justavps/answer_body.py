@@ -16,7 +16,7 @@ _LONGEST_LINE = 1 << 20
 
 
 class UnreadableAnswerError(Exception):
-    """An answer is not whole in time, larger than it may be, or packed; says so in words that may be shown."""
+    """An answer is incomplete in time, too large, or compressed; the message may be shown."""
 
 
 class Deadline:

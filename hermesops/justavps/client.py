@@ -37,7 +37,6 @@ class Client(Closing):
 
     Args:
         base_url: With ``/api/v1``, as ``https://justavps.com/api/v1``.
-        api_key: The account's key.
         transport: For tests: what carries requests instead of the network.
     """
 
@@ -53,9 +52,9 @@ class Client(Closing):
         await self._transport.aclose()
 
     async def list_machines(self) -> list[wire.Machine]:
-        """All machines of the account that are not deleted, whoever's; the API has no filter and no pages.
+        """All machines of the account that are not deleted; the API has no filter and no pages.
 
-        Asked for after this was called, and once for all who call at the same time: each create looks for its name.
+        Read after this was called, and once for all concurrent callers: each create looks for its name.
         """
         return list(await self._list())
 
@@ -64,7 +63,7 @@ class Client(Closing):
         return ordering.newest_named(await self.list_machines(), name)
 
     async def get_machine(self, machine_id: str) -> wire.Machine:
-        """Look at one machine.
+        """Read one machine.
 
         Raises:
             NotFoundError: It does not exist, or was ordered within the last minute.
@@ -92,7 +91,7 @@ class Client(Closing):
         return await ordering.order_once(self, order)
 
     async def post_order(self, order: wire.MachineOrder) -> wire.Machine:
-        """Send one order, blindly. For ``create_machine`` alone."""
+        """Send one order without a look for its name. For ``create_machine`` alone."""
         call = Call("POST", "/machines", body=order.to_wire(), read_timeout_s=_ORDER_S)
         made = await self._transport.ask_for(call, wire.Machine)
         _refuse_other(call, "machine", made.name == order.name)
@@ -140,7 +139,7 @@ class Client(Closing):
         return await self._transport.ask_for_list(_read("/images"), "images", wire.Image)
 
     async def get_image(self, image_id: str) -> wire.Image:
-        """Look at one image."""
+        """Read one image."""
         call = _read(f"/images/{image_id}")
         found = await self._transport.ask_for(call, wire.Image)
         _refuse_other(call, "image", found.id == image_id)
@@ -179,7 +178,7 @@ class Client(Closing):
         return await self._transport.ask_for_list(call, "server_types", wire.ServerType)
 
     async def get_account(self) -> wire.Account:
-        """Whose key this is; the cheapest way to learn that the key works."""
+        """The account of this key; the cheapest way to check that the key works."""
         return await self._transport.ask_for(_read("/account"), wire.Account)
 
     async def get_usage(self) -> wire.Usage:
@@ -188,7 +187,7 @@ class Client(Closing):
 
 
 def _refuse_other(call: Call, what: str, is_meant: bool) -> None:  # noqa: FBT001 - what was found out
-    """Take no answer about one thing for an answer about another: what is done next would be done to that one."""
+    """Refuse an answer about another thing: the next change would be made to that one."""
     if not is_meant:
         kind = errors.ChangeNotJsonError if call.changes else errors.ReadNotJsonError
         raise kind(call.shown, f"an answer about another {what}", status=200)

@@ -1,4 +1,4 @@
-"""HTTP connections as both clients of this package want them: bounded, impatient to connect, quick to make."""
+"""HTTP connections of both clients of this package: bounded, with a short timeout to connect, quick to make."""
 
 import logging
 import ssl
@@ -16,13 +16,13 @@ _AT_ONCE = 200
 _IDLE_S = 3.0
 """Idle connections are dropped before a server does (uvicorn: 5 s), else a change may be sent into a closing one."""
 
-# They print whole addresses, and those may hold a proxy token.
+# They log whole addresses, which may have a proxy token in them.
 for _talkative in ("httpx", "httpcore"):
     logging.getLogger(_talkative).setLevel(logging.WARNING)
 
 
 class Closing(ABC):
-    """What is closed when its async context ends."""
+    """Closes its connections when its async context ends."""
 
     async def __aenter__(self) -> Self:
         return self

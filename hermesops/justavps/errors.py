@@ -1,4 +1,4 @@
-"""What the vendor answered, or that it did not, as types; each also says what an operator can do about it.
+"""The vendor's refusals, and missing answers, as types; each says what an operator can do about it.
 
 ::
 
@@ -64,7 +64,7 @@ class JustAvpsError(HermesError):
 
     @property
     def _again(self) -> str:
-        """What helps against an answer that did not come, or came wrong; empty for a refusal."""
+        """What to do about a missing or wrong answer; empty for a refusal."""
         if isinstance(self, UnknownOutcomeError):
             return "run the same command again: it looks for what was done first"
         return "run the same command again" if isinstance(self, UnavailableError) else ""

@@ -1,4 +1,4 @@
-"""Renting a machine without ever renting two: the vendor has no idempotency key, so a name has to do."""
+"""Rents a machine exactly once: the vendor has no idempotency key, so the name takes its place."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ class Shop(Protocol):
         """One machine."""
 
     async def post_order(self, order: MachineOrder) -> Machine:
-        """Send one order, blindly."""
+        """Send one order."""
 
 
 def newest_named(machines: Iterable[Machine], name: str) -> Machine | None:
@@ -86,8 +86,8 @@ async def wait_ready(
 ) -> Machine:
     """Wait until the vendor calls a machine ready. That says only that its daemon is up: ask the machine itself next.
 
-    A 404 is borne for the first minute, as the vendor answers so about machines it has just accepted. ``error`` is
-    borne until the deadline: machines have recovered from it by themselves.
+    A 404 is tolerated for the first minute, as the vendor answers so about machines that it just accepted; ``error``
+    until the deadline, as machines have recovered from it by themselves.
 
     Args:
         shop: The client.

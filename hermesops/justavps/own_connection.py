@@ -1,6 +1,6 @@
-"""Connections of one request each: what answers one cannot answer another, and takes no more than a share of a core.
+"""Connections of one request each: an answer cannot belong to another request, and reading it is bounded.
 
-A peer may send interim answers without end before its own, which cost more to read than to send, and a body as fast as
+A peer may send endless interim answers before the real one, which cost more to read than to send, and a body as fast as
 the network carries it. Bytes before the answer are counted, and all are read at a bounded rate.
 """
 
@@ -16,11 +16,11 @@ from hermesops.waiting import pause
 _HEAD_BYTES = 128 * 1024
 _PIECE = 16 * 1024
 _BYTE_S = 0.3e-6
-"""Seconds for which a connection rests for each byte: some 3 MB a second."""
+"""Seconds of pause for each byte: some 3 MB a second."""
 
 
 class Head:
-    """What may still come before an answer's body."""
+    """Counts what may still come before an answer's body."""
 
     def __init__(self) -> None:
         self._left: int | None = _HEAD_BYTES
@@ -38,7 +38,7 @@ class Head:
             raise httpcore.RemoteProtocolError(f"more than {_HEAD_BYTES} bytes before an answer")
 
     def end(self) -> None:
-        """Say that the answer has begun."""
+        """The answer has begun."""
         self._left = None
 
 
@@ -53,7 +53,7 @@ def begin_head() -> Head:
 
 
 class _Stream(httpcore.AsyncNetworkStream):
-    """A connection that is read in small pieces, with a rest after each."""
+    """A connection that is read in small pieces, with a pause after each."""
 
     def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
 """Reaches ports on machines' loopback through the vendor's authenticated proxy.
 
-What listens there is not the vendor's: its answers, errors included, are handed on and never judged. Tokens travel in a
-header, never in a URL, since URLs end up in logs.
+The service there is not the vendor's: its answers, errors included, are passed on as they are. Tokens go in a header,
+never in a URL, since URLs end up in logs.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -173,7 +173,7 @@ class ProxyClient(Closing):
         total_s: float = 600,
         largest: int = _LARGEST_STREAM,
     ) -> AsyncIterator[ProxyStream]:
-        """As ``request``, with the body still to come; leaving the context hangs up.
+        """As ``request``, with the body streamed; leaving the context hangs up.
 
         Args:
             port: Where.

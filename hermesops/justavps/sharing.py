@@ -1,4 +1,4 @@
-"""One answer for all who ask the same at the same time. It holds nothing back from earlier, so it is never stale."""
+"""One request for all concurrent callers of the same read. Nothing is cached, so no answer is stale."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,12 +8,12 @@ T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """A question that is asked once for everybody who waits for its answer.
+    """A read that is sent once for all callers that wait for its answer.
 
-    What anybody is told was asked after they came: who comes while the question is out waits for the next one.
+    Each answer is to a request that was sent after the call: calls during a request wait for the next one.
 
     Args:
-        ask: The question; changes nothing.
+        ask: Sends the read.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T]]) -> None:
@@ -22,15 +22,15 @@ class Shared(Generic[T]):
         self._next: asyncio.Task[T] | None = None
 
     async def __call__(self) -> T:
-        """The answer, or the error, that all who came meanwhile get too."""
+        """The answer, or the error, as all concurrent callers get it."""
         if self._next is None:
             self._next = asyncio.create_task(self._after(self._out))
-            self._next.add_done_callback(self._heard)
-        # Shielded: who gives up waiting does not take the answer from the others.
+            self._next.add_done_callback(self._done)
+        # Shielded: a cancelled caller does not cancel the others' request.
         return await asyncio.shield(self._next)
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Cancel all requests."""
         asked = [task for task in (self._out, self._next) if task]
         for task in asked:
             task.cancel()
@@ -42,8 +42,8 @@ class Shared(Generic[T]):
         self._out, self._next = self._next, None
         return await self._ask()
 
-    def _heard(self, task: asyncio.Task[T]) -> None:
-        """Keep no answer, and take note of an error that everybody stopped waiting for: asyncio would complain."""
+    def _done(self, task: asyncio.Task[T]) -> None:
+        """Drop the answer, and retrieve an error that nobody waits for: asyncio would complain."""
         if self._out is task:
             self._out = None
         if not task.cancelled():

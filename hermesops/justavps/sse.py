@@ -23,7 +23,7 @@ class ServerSentEvent:
 async def events_of(lines: AsyncIterable[str]) -> AsyncIterator[ServerSentEvent]:
     """Yield each event as its blank line arrives; a trailing event without one is yielded at the end.
 
-    An event of more than a mebibyte loses what stands beyond that: nothing that we ask for comes near it.
+    An event is cut after a mebibyte, which no event of JustAVPS reaches.
 
     The standard drops such a trailing event. Here it may be the one that carries an exit code, so it is kept.
 

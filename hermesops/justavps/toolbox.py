@@ -14,10 +14,10 @@ from hermesops.node.untrusted import strict_json
 
 _CHUNK = 1 << 20
 _BEYOND_S = 30.0
-"""How much longer than the command's own limit we wait for the answer."""
+"""Seconds that we wait for the answer beyond the command's own limit."""
 
 _FILE_S = 120.0
-"""Silence in a transfer that counts as lost; the far side may be writing a large file to a slow disk."""
+"""Seconds of silence after which a transfer counts as lost; a large file may be written to a slow disk."""
 
 _TRANSFER_S = 3600.0
 """Seconds for a whole transfer from or into a file: 80 GB at 22 MB a second."""
@@ -137,7 +137,7 @@ class Toolbox:
         return await self._transport.ask(_download(machine_id, path, largest=_LARGEST_IN_MEMORY, total_s=total_s))
 
     async def download_to(self, machine_id: str, path: str, target: Path) -> None:
-        """Stream a file of the machine into ``target``, which appears only when it is whole."""
+        """Stream a file of the machine into ``target``, which appears only when it is complete."""
         partial = target.with_name(f".{target.name}.partial")
         call = _download(machine_id, path, largest=_LARGEST_FILE, total_s=_TRANSFER_S)
         try:
@@ -208,7 +208,7 @@ async def _chunks(path: Path) -> AsyncIterator[bytes]:
 
 
 def told_in(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | None:
-    """What one event says. Only "the last one carries the exit code" is documented, so several spellings are read."""
+    """Parse one event. Only "the last one carries the exit code" is documented, so several spellings are read."""
     try:
         told = strict_json.parse(event.data) if event.data else {}
     except strict_json.MalformedJSONError:

@@ -1,4 +1,4 @@
-"""What a machine's daemon answers, as it arrives; parsed as leniently as what the vendor itself answers."""
+"""Answers of a machine's daemon, parsed as leniently as the vendor's own."""
 
 from pydantic import AliasChoices, Field, field_validator
 
@@ -10,7 +10,7 @@ class ExecResult(Wire):
 
     Attributes:
         stdout: Bytes that are not UTF-8 arrive as U+FFFD: use files for those.
-        truncated: Whether the daemon gave up keeping output; ours does at 16 MiB a stream.
+        truncated: Whether the daemon dropped output; ours does after 16 MiB a stream.
     """
 
     exit_code: int

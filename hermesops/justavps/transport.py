@@ -30,7 +30,7 @@ _BACK_OFF = wait_random_exponential(multiplier=0.2, max=2)
 _LONGEST_PATIENCE_S = 30.0
 _SUCCESS = range(200, 300)
 _SENTENCE = 1 << 20
-"""Bytes of an answer that says why not."""
+"""Bytes of a refusal."""
 
 _log = structlog.get_logger(__name__)
 
@@ -114,7 +114,7 @@ class Transport(Closing):
         """Make one call and parse the list under ``key`` of its answer; ``null`` is an empty one.
 
         Raises:
-            NotJsonError: There is no list: who believed that nothing is there would order everything anew.
+            NotJsonError: There is no list; taken as empty, it would make callers order everything again.
         """
         answer = loaded(call, await self.ask(call))
         items = answer.get(key, "") if isinstance(answer, dict) else answer
@@ -189,7 +189,7 @@ def _headers(call: Call, request_id: str) -> dict[str, str]:
 
 
 NOT_ANSWERED = (httpx.HTTPError, UnreadableAnswerError)
-"""What an exchange raises that came to no answer, or to one that was not read to its end."""
+"""Errors of an exchange without an answer, or with one that was not read to its end."""
 
 
 def lost(call: Call, cause: Exception, request_id: str) -> errors.JustAvpsError:
@@ -231,7 +231,7 @@ def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) 
 
 
 def _seconds(retry_after: str) -> float:
-    """RFC 9110 allows a date as well; nobody needs one here, and what is no number counts as nothing."""
+    """RFC 9110 allows a date too; here anything but a number counts as none."""
     return float(retry_after) if retry_after.isdecimal() else 0.0
 
 

@@ -14,11 +14,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from hermesops.justavps.errors import scrubbed
 
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
-"""The vendor's name for one of its things; it becomes part of a path, so it leads nowhere else."""
+"""The vendor's id of a thing; it becomes part of a path, so its characters are restricted."""
 
 
 class MachineStatus(StrEnum):
-    """The vendor's statuses; ``unknown`` is ours, for one that we have not met."""
+    """The vendor's statuses; ``unknown`` is ours, for any other."""
 
     PROVISIONING = "provisioning"
     READY = "ready"
@@ -33,7 +33,7 @@ class MachineStatus(StrEnum):
 
 
 class ImageStatus(StrEnum):
-    """Where an image stands; ``unknown`` is ours."""
+    """The vendor's statuses of images; ``unknown`` is ours."""
 
     CREATING = "creating"
     READY = "ready"
@@ -47,14 +47,14 @@ class ImageStatus(StrEnum):
 
 
 class Wire(BaseModel):
-    """Anything that arrives: unknown fields are passed over."""
+    """Anything that arrives; unknown fields are ignored."""
 
     # A ValidationError repeats its input unless told not to, and an input may hold the root key.
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
 
 def _known_price(value: object) -> object:
-    """A price below nothing would make room in a budget: nobody knows what that costs."""
+    """A negative price would make room in a budget: it counts as unknown."""
     return None if isinstance(value, int | float) and value < 0 else value
 
 

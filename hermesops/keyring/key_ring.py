@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hermesops.errors import RefusedError
 from hermesops.keyring.ring import Ring
-from hermesops.private_file import read_secret
-from hermesops.secrets.files import make_secret
+from hermesops.private_file import make_secret, read_secret
 
 _FORM = "hs1"
 _NONCE_BYTES = 12
@@ -23,10 +22,10 @@ class KeyRing:
     """Several keys, one of which encrypts; the others still open what they sealed.
 
     A sealed value reads ``hs1.<key id>.<nonce and ciphertext>``; the form, the key's id and the place that the value
-    belongs to are authenticated with it. Keys that were added since are looked for when a value names one.
+    belongs to are authenticated with it. The ring is read again when a value names a key that it lacks.
 
     Args:
-        current: Id of the key that encrypts where nobody names another.
+        current: Id of the key that encrypts by default.
         keys: Every key by its id, 32 bytes each.
         source: Where they came from, for error messages.
         read: Reads the ring's text again; ``None`` where it cannot change.
@@ -61,11 +60,11 @@ class KeyRing:
 
     @classmethod
     def kept(cls, read: Callable[[], str], *, source: str) -> Self:
-        """Read the ring from wherever it is kept.
+        """Make a ring from its text.
 
         Args:
-            read: Reads its text; again, when a value names a key that was not there.
-            source: Where that is, for error messages.
+            read: Reads the text; called again when a value names a key that the ring lacks.
+            source: Where it is kept, for error messages.
 
         Raises:
             RefusedError: It is damaged.
@@ -80,7 +79,7 @@ class KeyRing:
 
     @property
     def current(self) -> str:
-        """The key that encrypts where nobody names another."""
+        """The key that encrypts by default."""
         return self._current
 
     @property
@@ -89,7 +88,7 @@ class KeyRing:
         return self._source
 
     def reload(self) -> None:
-        """Take the keys as they are kept now.
+        """Read the keys again.
 
         Raises:
             RefusedError: They are damaged, or cannot be read.
@@ -98,7 +97,7 @@ class KeyRing:
             self._take(parse_ring(self._read(), self._source))
 
     def seal(self, plain: str, *, place: str, key: str = "") -> str:
-        """Encrypt ``plain`` for one place; twice the same text gives two different values.
+        """Encrypt ``plain`` for one place; the same text gives a different value each time.
 
         Args:
             plain: What is to be kept secret.

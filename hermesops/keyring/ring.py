@@ -1,4 +1,4 @@
-"""The registry's keys as they are kept: one that seals where the registry names none, others that still open. Pure."""
+"""The registry's keys as they are kept: one that seals by default, and others that still open. Pure."""
 
 import json
 import secrets
@@ -18,7 +18,7 @@ class Ring:
     Attributes:
         current: Id of the key that seals in a registry whose key was never changed.
         keys: 32 bytes each.
-        retired: Since when keys only open what older copies of the registry hold.
+        retired: Since when each key is needed only for older copies of the registry.
     """
 
     current: str
@@ -36,7 +36,7 @@ class Ring:
         """A ring from its text.
 
         Raises:
-            ValueError: It is none; the message tells nothing of it.
+            ValueError: It is malformed; the message has none of it.
         """
         try:
             content = json.loads(text)
@@ -44,7 +44,7 @@ class Ring:
             retired = {key_id: datetime.fromisoformat(at) for key_id, at in content.get("retired", {}).items()}
             current = str(content["current"])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            # The cause would carry the text, that is, the keys.
+            # The cause would carry the text, which has the keys.
             raise ValueError("damaged") from None
         if current not in keys or any(len(key) != KEY_BYTES for key in keys.values()):
             raise ValueError("the current key is missing, or a key has another length")
@@ -79,7 +79,7 @@ class Ring:
         """The same without retired keys that no copy needs.
 
         Args:
-            needed_since: When the oldest copy was taken that somebody may still want; ``None`` for no copy.
+            needed_since: When the oldest copy was made that may still be restored; ``None`` for no copy.
         """
         gone = {one for one, at in self.retired.items() if needed_since is None or at < needed_since}
         return replace(

@@ -1,7 +1,7 @@
-"""Rotates the registry's key while everybody goes on working: decided from what is there, so it may be killed anywhere.
+"""Rotates the registry's key while work goes on; each step follows from what is there, so it may be killed anywhere.
 
-The registry says which key seals; the ring says which are at hand. A key is added to the ring, then the registry
-changes to it at one moment, then what older keys sealed is sealed anew, and at last they are retired.
+The registry says which key seals; the ring has the keys. A key is added to the ring, then the registry changes to it,
+then values of older keys are sealed again, and last these keys are retired.
 """
 
 from collections.abc import Callable
@@ -28,12 +28,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Reseal:
-    """Seal anew what other keys sealed."""
+    """Seal values of other keys again."""
 
 
 @dataclass(frozen=True)
 class Settle:
-    """Retire all other keys than this one, and forget those that nobody needs: the end of a rotation."""
+    """Retire all keys but this one, and delete those that no copy needs: the end of a rotation."""
 
     key: str
 
@@ -58,7 +58,7 @@ def next_step(ring: Ring, sealing: str, left: int, *, source: str = "the ring") 
             f"the registry is sealed with key {sealing}, which is not in {source}",
             hint=f"copy {source} from the computer that rotated it last",
         )
-    if sealing in ring.retired:  # a copy of the registry from before a rotation was put back
+    if sealing in ring.retired:  # the registry was restored from a copy of before a rotation
         return Change(ring.current)
     if left:
         return Reseal()
@@ -71,14 +71,10 @@ class KeyRotation:
     """One rotation.
 
     Args:
-        registry: The registry.
         read: Reads the ring's text.
         write: Keeps another one, whole or not at all.
         source: Where it is kept, for people.
-        now: What time it is.
-        needed_since: When the oldest copy of the registry was taken that somebody may still want back; ``None``
-            where there is none.
-        tell: Takes narration.
+        needed_since: When the oldest copy of the registry was made that may still be restored; ``None`` for no copy.
     """
 
     def __init__(
@@ -101,9 +97,9 @@ class KeyRotation:
         self._tell = tell
 
     def prepare(self) -> str:
-        """Only put a new key into the ring, unless there is one that has sealed nothing; its id.
+        """Only add a new key to the ring, unless it has one that has sealed nothing; its id.
 
-        For when other computers have rings of their own: they are given it before anything is sealed with it.
+        For computers with rings of their own: they get the key before anything is sealed with it.
         """
         ring = self._ring()
         if not ring.prepared:
@@ -111,12 +107,12 @@ class KeyRotation:
         return self._ring().prepared
 
     def run(self, *, why: str) -> str:
-        """Rotate, or end a rotation that was cut short; the key that seals now.
+        """Rotate, or finish an interrupted rotation; returns the key that seals now.
 
-        The caller sees to it that nobody else rotates meanwhile.
+        The caller makes sure that only one rotation runs.
 
         Raises:
-            RefusedError: Something does not open, or the ring cannot be written; the same command continues.
+            RefusedError: A value does not open, or the ring cannot be written; the same command continues.
         """
         while True:
             step = next_step(

@@ -1,6 +1,6 @@
-"""The environment's own small authority: signs certificates of machines, of services, and of whoever they speak to.
+"""The environment's certificate authority: signs certificates of machines, of callers and of the platform's services.
 
-What a request asks for is never read, only its public key: names are what we say they are.
+Of a request only the public key is read: hermesops decides the names.
 It must not know which machines there are; rows are the registry's.
 """
 
@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, Self
+from typing import Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -24,25 +24,15 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hermesops.errors import RefusedError
+from hermesops.model.caller import CallerName
+from hermesops.model.certificate import MachineNames
 from hermesops.registry import Registry
 
 ROOT_DAYS = 3650
 SKEW = timedelta(minutes=5)
-"""How far the clock of a machine or of the platform may be behind that of whoever signs."""
+"""How far the clock of a machine or of the platform may be behind the signer's."""
 
 _WHAT = "authority's key"
-
-
-class Names(Protocol):
-    """What a certificate says its holder is."""
-
-    @property
-    def uris(self) -> Sequence[str]:
-        """What is decided by."""
-
-    @property
-    def common_name(self) -> str:
-        """What tools show."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +54,7 @@ class Issued:
 
 @dataclass(frozen=True)
 class ServerCertificate:
-    """What a service proves itself with.
+    """Certificate and key of a service.
 
     Attributes:
         key: PEM, private.
@@ -76,49 +66,44 @@ class ServerCertificate:
 
 
 class Authority:
-    """Signs certificates for one environment.
-
-    Args:
-        key: Its private key.
-        root: Its own certificate.
-    """
+    """Signs certificates for one environment."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> None:
         self._key = key
         self._root = root
 
     @classmethod
-    def load(cls, text: str, roots: Registry, *, environment: str, source: str) -> Self:
-        """The authority of a key, whose certificate is among those that are trusted; the first one begins with it.
+    def load(cls, text: str, registry: Registry, *, environment: str, source: str) -> Self:
+        """The authority of a key whose certificate is trusted; the first key of an environment becomes trusted.
 
         Args:
             text: The key, PEM.
-            roots: Its certificate is there.
+            registry: The registry, which has its certificate.
             environment: Name of the environment.
             source: Where the key came from, for error messages.
 
         Raises:
-            RefusedError: The key is damaged, or of an authority that nobody trusts.
+            RefusedError: The key is damaged, or of an authority that is not trusted.
         """
         key = read_key(text, source=source)
-        return cls(key, _find(key, roots) or _begin(key, roots, environment, source))
+        return cls(key, _find(key, registry) or _begin(key, registry, environment, source))
 
     @property
     def certificate(self) -> str:
         """Its own certificate, PEM."""
         return self._root.public_bytes(Encoding.PEM).decode()
 
-    def issue(self, request: str, names: Names, *, now: datetime, life: timedelta) -> Issued:
+    def issue(self, request: str, names: MachineNames | CallerName, *, now: datetime, life: timedelta) -> Issued:
         """Sign the certificate of a machine or a service.
 
         Args:
-            request: A certificate signing request, PEM; all that counts of it is the key that it proves to have.
-            names: What the certificate says.
-            now: It counts from a little before.
-            life: How long.
+            request: A certificate signing request, PEM; only the key that it proves to have is used.
+            names: Names in the certificate.
+            now: The certificate is valid from ``SKEW`` before.
+            life: How long it is valid after that.
 
         Raises:
-            RefusedError: It is no request, or its signature or its kind of key is not right.
+            RefusedError: It is no request, its signature is wrong, or its key is not on P-256.
         """
         key = _key_of(request)
         alternatives = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in names.uris])
@@ -136,7 +121,7 @@ class Authority:
     def serve(self, hosts: Sequence[str], *, life: timedelta) -> ServerCertificate:
         """Make a key and sign a certificate for a service that machines find under these names or addresses.
 
-        It counts from a little before now, by this computer's clock: machines hold their own against it.
+        It is valid from ``SKEW`` before now, by this computer's clock: machines check it by theirs.
         """
         now = datetime.now(UTC)
         key = ec.generate_private_key(ec.SECP256R1())
@@ -198,7 +183,7 @@ def digest_of(key: ec.EllipticCurvePublicKey) -> str:
 
 
 def make_root(key: ec.EllipticCurvePrivateKey, environment: str) -> str:
-    """The certificate with which an authority begins, PEM; it signs machines and services, and no other authority."""
+    """The self-signed certificate of an authority, PEM; it cannot sign other authorities."""
     now = datetime.now(UTC)
     name = _name(f"hermesops {environment} {digest_of(key.public_key())[:8]}")
     return (
@@ -218,16 +203,16 @@ def make_root(key: ec.EllipticCurvePrivateKey, environment: str) -> str:
     )
 
 
-def _find(key: ec.EllipticCurvePrivateKey, roots: Registry) -> x509.Certificate | None:
+def _find(key: ec.EllipticCurvePrivateKey, registry: Registry) -> x509.Certificate | None:
     wanted = key.public_key()
-    certificates = (x509.load_pem_x509_certificate(pem.encode()) for pem in roots.certificates.list_authorities())
+    certificates = (x509.load_pem_x509_certificate(pem.encode()) for pem in registry.certificates.list_authorities())
     return next((one for one in certificates if one.public_key() == wanted), None)
 
 
-def _begin(key: ec.EllipticCurvePrivateKey, roots: Registry, environment: str, source: str) -> x509.Certificate:
+def _begin(key: ec.EllipticCurvePrivateKey, registry: Registry, environment: str, source: str) -> x509.Certificate:
     made = make_root(key, environment)
-    roots.certificates.trust_authority(made, only_first=True)
-    if (found := _find(key, roots)) is None:  # somebody else's key has begun it
+    registry.certificates.trust_authority(made, only_first=True)
+    if (found := _find(key, registry)) is None:  # the registry trusts another key
         raise RefusedError(
             f"{source} holds the key of an authority that environment {environment} does not trust",
             hint=f"put the key that belongs to this registry back in {source}",
@@ -239,7 +224,7 @@ def _key_of(request: str) -> ec.EllipticCurvePublicKey:
     try:
         asked = x509.load_pem_x509_csr(request.encode())
         is_proved, key = asked.is_signature_valid, asked.public_key()
-    except Exception:  # noqa: BLE001 - whatever a library makes of a stranger's bytes, it is no request
+    except Exception:  # noqa: BLE001 - whatever the library raises for foreign bytes, it is no request
         raise RefusedError("this is no request for a certificate") from None
     if not is_proved:
         raise RefusedError("the request for a certificate does not prove that its key is there")
@@ -275,3 +260,20 @@ def _host(host: str) -> x509.GeneralName:
 
 def _pem_of(key: ec.EllipticCurvePrivateKey) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def read_peer(certificate: bytes) -> tuple[str, Sequence[str]]:
+    """Serial (hexadecimal digits) and URIs of a certificate.
+
+    Args:
+        certificate: DER; the caller has verified that an authority of ours signed it.
+
+    Raises:
+        RefusedError: It has no names at all.
+    """
+    try:
+        read = x509.load_der_x509_certificate(certificate)
+        named = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        raise RefusedError("this certificate names nobody") from None
+    return f"{read.serial_number:x}", named.get_values_for_type(x509.UniformResourceIdentifier)

@@ -1,4 +1,4 @@
-"""Services of the platform that may call the relay: admitted by an operator, known by certificate.
+"""Services of the platform that may call the relay: admitted by an operator, identified by certificate.
 
 It must not know what they ask for.
 """
@@ -10,18 +10,17 @@ from datetime import datetime, timedelta
 
 from hermesops.errors import RefusedError
 from hermesops.model.caller import Caller, CallerName
-from hermesops.pki.authority import Authority
-from hermesops.pki.peer import read_peer
+from hermesops.pki.authority import Authority, read_peer
 from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
 class Admitted:
-    """What a service is handed; nothing of it is secret.
+    """What an admitted service gets; nothing of it is secret.
 
     Attributes:
         certificate: PEM.
-        authorities: Whom the service has to trust, PEM of each.
+        authorities: Those that the service has to trust, PEM of each.
     """
 
     name: str
@@ -43,12 +42,10 @@ class Admitted:
 
 
 class Callers:
-    """Issues callers' certificates, and tells whose one is.
+    """Issues callers' certificates, and identifies callers by them.
 
     Args:
-        registry: The registry.
-        authority: Signs; asked for when it is needed first.
-        environment: Its name.
+        authority: Signs; called when it is first needed.
         life: Of a certificate.
     """
 
@@ -65,12 +62,12 @@ class Callers:
 
         Args:
             name: The service's.
-            request: A certificate signing request, PEM, of a key that the service keeps to itself.
-            why: For the audit.
+            request: A certificate signing request, PEM.
+            why: For the audit log.
 
         Raises:
-            UsageError: No service is called so.
-            RefusedError: The request is none.
+            UsageError: It is no name of a service.
+            RefusedError: The request is malformed.
         """
         return self._issue(name, request, why=why)
 
@@ -78,23 +75,23 @@ class Callers:
         """Give a service another certificate.
 
         Args:
-            held: What it proved itself with; it must still count.
+            held: Its present certificate, which must still be valid.
             request: As in ``admit``.
 
         Raises:
-            RefusedError: The request is none, or what it has counts no more.
-            UnavailableError: It fetched too many.
+            RefusedError: The request is malformed, or the present certificate is not valid any more.
+            UnavailableError: The service renews too often.
         """
         return self._issue(held.name, request, why=held.why, renews=held.serial)
 
     def caller_of(self, peer: bytes) -> Caller:
-        """Whose certificate this is.
+        """The service of a certificate.
 
         Args:
-            peer: DER; whoever calls has seen that an authority of ours signed it.
+            peer: DER; the caller has verified that an authority of ours signed it.
 
         Raises:
-            RefusedError: It is a machine's, another environment's, revoked, run out, or was never issued.
+            RefusedError: It is a machine's, another environment's, revoked, expired, or was never issued.
             UnavailableError: The registry does not answer.
         """
         serial, uris = read_peer(peer)

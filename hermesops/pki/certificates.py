@@ -1,35 +1,29 @@
-"""Certificates for machines: signed, and written down before anybody has them.
+"""Certificates for machines: signed, and recorded before they are handed out.
 
 It must not know how machines are reached.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.node.protocol import Credential
+from hermesops.pki.authority import Authority
 from hermesops.registry import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hermesops.pki.authority import Authority
 
 
 class Certificates:
     """Issues certificates of one environment.
 
     Args:
-        registry: The registry.
-        authority: Signs; asked for when it is needed first.
-        environment: Its name.
-        url: The platform's service as machines reach it.
+        authority: Signs; called when it is first needed.
+        url: Where machines reach the platform's service.
         life: Of a certificate.
     """
 
     def __init__(
-        self, registry: Registry, authority: "Callable[[], Authority]", *, environment: str, url: str, life: timedelta
+        self, registry: Registry, authority: Callable[[], Authority], *, environment: str, url: str, life: timedelta
     ) -> None:
         self._registry = registry
         self._authority = authority
@@ -48,21 +42,21 @@ class Certificates:
         """Give a machine a certificate of these names.
 
         Raises:
-            RefusedError: The request is none.
-            KeyTakenError: It comes with another machine's key.
+            RefusedError: The request is malformed.
+            KeyTakenError: It has another machine's key.
         """
         return self._issue(request, MachineNames(self._environment, machine_id, cell, instance_id))
 
     def renew(self, request: str, held: Certificate) -> Credential:
-        """Give a machine another certificate of the names that it has.
+        """Give a machine another certificate with the same names.
 
         Args:
-            request: Of any key of the machine's.
-            held: What it proved itself with; it must still count.
+            request: With any key of the machine.
+            held: Its present certificate, which must still be valid.
 
         Raises:
-            RefusedError: The request is none, or what it has counts no more.
-            UnavailableError: It fetched too many.
+            RefusedError: The request is malformed, or the present certificate is not valid any more.
+            UnavailableError: The machine renews too often.
         """
         names = MachineNames(self._environment, held.machine_id, held.cell, held.instance_id)
         return self._issue(request, names, renews=held.serial)

@@ -1,27 +1,32 @@
-"""Servers that let in nobody without a certificate: one question a connection, bounded in every way.
+"""TLS servers that accept only clients with a certificate of the authority; every cost of a connection is bounded.
 
-They must not know what is asked; who asks is told to whoever answers.
+They must not know what is asked; the handler gets the client's certificate.
 """
 
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from http import HTTPStatus
 from ipaddress import IPv4Address, ip_address, ip_network
 
 import h11
 import structlog
 
+from hermesops.errors import UnavailableError
 from hermesops.node.system.openssl import present
+from hermesops.pki.authority import Authority
 from hermesops.pki.service import Answer, told
+from hermesops.registry import Registry
 from hermesops.waiting import cancel, pause
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 """``X509_V_FLAG_NO_CHECK_TIME`` of OpenSSL's ``x509_vfy.h``: rows and the registry's clock say what has run out, so
-that a machine whose certificate has is told so, and a clock that is off by minutes hurts nobody."""
+that an expired machine gets an answer that says so, and a clock that is minutes off does no harm."""
 
 _PIECE = 4096
 _IPV6_CUSTOMER = 64
@@ -33,15 +38,15 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a stranger may cost.
+    """What unknown clients may cost.
 
     Attributes:
-        at_once: Connections; one more is dropped, and comes again.
+        at_once: Connections; further ones are dropped.
         per_host: Connections of one IPv4 address or IPv6 /64 network, so that no host alone fills the server.
-        handshake_s: Seconds until a certificate has to be shown.
-        time_s: Seconds that a connection may take from its first byte to its last.
-        body_bytes: Of a question.
-        stop_s: Seconds that connections have to end by themselves once the server is told to stop.
+        handshake_s: Seconds for the TLS handshake.
+        time_s: Seconds for a whole connection.
+        body_bytes: Of a request.
+        stop_s: Seconds that open connections have to end once the server is told to stop.
     """
 
     at_once: int = 256
@@ -53,12 +58,12 @@ class Bounds:
 
 
 def context_of(certificate: str, key: str, roots: str) -> ssl.SSLContext:
-    """How this side proves itself, and whom it takes for proved.
+    """The TLS context of this side.
 
     Args:
         certificate: Of this side, PEM.
         key: Of the certificate, PEM.
-        roots: Authorities whose certificates the other side may have, PEM.
+        roots: Authorities whose certificates are accepted, PEM.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -71,7 +76,7 @@ def context_of(certificate: str, key: str, roots: str) -> ssl.SSLContext:
 
 @dataclass(frozen=True)
 class Connection:
-    """One connection of somebody whose certificate an authority of ours signed.
+    """One connection of a client whose certificate an authority of ours signed.
 
     Attributes:
         certificate: DER.
@@ -83,12 +88,12 @@ class Connection:
 
 
 class MutualTlsListener:
-    """Takes connections from a listening socket, and hands over those that proved themselves.
+    """Accepts connections of a listening socket, and hands over those with a valid certificate.
 
     Args:
         converse: Called for each; what it raises ends that connection alone. The connection is closed after it.
-        context: How this side proves itself now.
-        bounds: What a stranger may cost.
+        context: The TLS context of the next connection.
+        bounds: What unknown clients may cost.
     """
 
     def __init__(
@@ -103,7 +108,7 @@ class MutualTlsListener:
         self._open: dict[asyncio.Task[None], str] = {}
 
     async def serve(self, listener: socket.socket) -> None:
-        """Serve until cancelled; what is under way then has ``stop_s`` to end. Closes the listener.
+        """Serve until cancelled; open connections then have ``stop_s`` to end. Closes the listener.
 
         Args:
             listener: Not blocking.
@@ -137,7 +142,7 @@ class MutualTlsListener:
             await cancel(*self._open)
 
     def _full(self, host: str) -> str:
-        """Why a connection of this host is not taken; empty when it is."""
+        """Why a connection of this host is dropped; empty when it is accepted."""
         if len(self._open) >= self._bounds.at_once:
             return f"{self._bounds.at_once} are open"
         theirs = sum(1 for other in self._open.values() if other == host)
@@ -153,7 +158,7 @@ class MutualTlsListener:
             log.warning("handshake_refused", peer=peer, why=error.reason or "no reason given")
         except OSError as error:
             log.info("connection_lost", peer=peer, why=str(error))
-        except Exception:  # the edge of what one connection may break
+        except Exception:  # a bug costs one connection, not the server
             log.exception("question_failed", peer=peer)
 
     async def _take(self, connection: socket.socket) -> None:
@@ -172,7 +177,7 @@ class MutualTlsListener:
         try:
             certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
             await self._converse(Connection(certificate, reader, writer))
-        except BaseException:  # what was said is not whole: it must not look as if it were
+        except BaseException:  # a partial answer must not look complete
             transport.abort()
             raise
         finally:
@@ -182,12 +187,12 @@ class MutualTlsListener:
 
 
 class MutualTlsServer:
-    """Answers one short question a connection.
+    """Answers one short request a connection.
 
     Args:
-        answer: Called in a thread with the other side's certificate (DER), method, path and body.
-        context: How this side proves itself now.
-        bounds: What a stranger may cost.
+        answer: Called in a thread with the client's certificate (DER), method, path and body.
+        context: The TLS context of the next connection.
+        bounds: What unknown clients may cost.
     """
 
     def __init__(
@@ -244,7 +249,7 @@ class MutualTlsServer:
 
 
 def host_of(address: str) -> str:
-    """What one customer of a network holds: an IPv4 address, or the /64 that an IPv6 host picks addresses from."""
+    """The part of an address that stands for one host: an IPv4 address, or the /64 of an IPv6 address."""
     found = ip_address(address.partition("%")[0])
     if isinstance(found, IPv4Address):
         return str(found)
@@ -264,3 +269,56 @@ def _sent(http: h11.Connection, answer: Answer) -> bytes:
     return b"".join(
         part or b"" for part in (head, http.send(h11.Data(data=answer.body)), http.send(h11.EndOfMessage()))
     )
+
+
+_FRESH_S = 300.0
+"""Seconds after which the trusted authorities are read again, and the certificate is renewed."""
+
+
+class OwnCertificate:
+    """The platform service's own certificate, signed by the authority and renewed every few minutes.
+
+    Args:
+        registry: Has the authorities whose certificates are accepted.
+        hosts: Names or addresses at which machines reach the service.
+        life: Of a certificate.
+        clock: Seconds of a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        authority: Authority,
+        registry: Registry,
+        hosts: Sequence[str],
+        life: timedelta,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._authority = authority
+        self._registry = registry
+        self._hosts = hosts
+        self._life = life
+        self._clock = clock
+        self._made: tuple[float, ssl.SSLContext] | None = None
+        self._making = asyncio.Lock()
+
+    async def context(self) -> ssl.SSLContext:
+        """The TLS context of the next connection.
+
+        Raises:
+            UnavailableError: The registry does not answer, and there is no earlier one.
+        """
+        async with self._making:
+            now = self._clock()
+            if self._made is None or now - self._made[0] >= _FRESH_S:
+                try:
+                    self._made = (now, await asyncio.to_thread(self._make))
+                except UnavailableError as away:
+                    if self._made is None:
+                        raise
+                    log.warning("authorities_not_read", why=away.message)
+                    self._made = (now, self._made[1])
+            return self._made[1]
+
+    def _make(self) -> ssl.SSLContext:
+        served = self._authority.serve(self._hosts, life=self._life)
+        return context_of(served.pem, served.key, "".join(self._registry.certificates.list_authorities()))

@@ -1,54 +1,63 @@
-"""What the platform answers to machines: who they are is read off the certificate that they proved to have.
+"""The platform's service for machines, which are identified by the certificate that they proved to have.
 
-Rows are read for every question, so what was revoked a moment ago opens nothing. It must not know of sockets.
+Rows are read for every request, so a revoked certificate is refused at once. It must not know of sockets.
 """
 
 import json
+import re
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
 
 import structlog
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import InstanceId, MachineId
+from hermesops.pki.authority import read_peer
 from hermesops.pki.certificates import Certificates
-from hermesops.pki.peer import read_peer
 from hermesops.registry import Registry
+
+_VOLUME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_KEY_BYTES = 32
+
+
+class DataKeys:
+    """Releases keys of data volumes."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None) -> bytes:
+        """The key of a volume, made when it is first asked for; the same each time.
+
+        Raises:
+            RefusedError: The volume is another machine's, its key was destroyed, the machine has too many, or the id is
+                malformed.
+        """
+        if not _VOLUME.fullmatch(volume_id):
+            raise RefusedError("a data volume's id is a UUID in lower case")
+        fresh = secrets.token_hex(_KEY_BYTES)
+        return self._registry.data_keys.release(volume_id, machine_id, instance_id, fresh=fresh).encode()
+
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a machine is told; JSON, and secret where it is a key."""
+    """An answer to a machine: JSON, secret where it is a key."""
 
     status: int
     body: bytes = field(repr=False)
-
-
-class DataKeys(Protocol):
-    """Keys of data volumes."""
-
-    def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None) -> bytes:
-        """The key of a volume.
-
-        Raises:
-            RefusedError: It is not that machine's and not that instance's, or there is none.
-            UnavailableError: It cannot be had now.
-        """
 
 
 class PlatformService:
     """Answers machines of one environment.
 
     Args:
-        registry: The registry.
-        certificates: Issues certificates.
         data_keys: Releases keys of data volumes.
-        environment: Its name.
     """
 
     def __init__(
@@ -60,19 +69,18 @@ class PlatformService:
         self._environment = environment
 
     def answer(self, peer: bytes, method: str, path: str, body: bytes) -> Answer:
-        """Answer one question.
+        """Answer one request.
 
         Args:
-            peer: The certificate that the machine has proved to have, DER; whoever calls has seen that an authority
-                of ours signed it.
+            peer: The machine's certificate, DER; the caller has verified that an authority of ours signed it.
             method: Of HTTP.
             path: From ``/v1`` on.
-            body: What was sent.
+            body: Of the request.
         """
         serial = "unknown"
         try:
-            serial, names = _read(peer)
-            return self._route(self._caller(serial, names), method, path)(body)
+            serial, uris = read_peer(peer)
+            return self._route(self._caller(serial, MachineNames.parse(uris)), method, path)(body)
         except RefusedError as refused:
             log.warning("machine_refused", serial=serial, path=path[:200], why=refused.message)
             return told(HTTPStatus.FORBIDDEN, {"error": refused.message})
@@ -126,9 +134,3 @@ def _standing(caller: Certificate) -> dict[str, object]:
         "instance": caller.instance_id,
         "not_after": int(caller.not_after.timestamp()),
     }
-
-
-def _read(peer: bytes) -> tuple[str, MachineNames | None]:
-    """Serial and names of a certificate."""
-    serial, uris = read_peer(peer)
-    return serial, MachineNames.parse(uris)

@@ -1,4 +1,4 @@
-"""Gives a newcomer a machine of the warm pool, when there is one."""
+"""Claims a machine of the warm pool for a new instance, when there is one."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -8,17 +8,16 @@ from hermesops.model.operation import LeaseHeldError
 from hermesops.model.spare import Purpose, Spare, spare_subject
 from hermesops.model.user import User
 from hermesops.pool.decide import Target, ready_for
-from hermesops.pool.workflow import HeldLease
+from hermesops.pool.ports import HeldLease
 from hermesops.registry import Registry
 
 
 class Claims:
-    """Takes machines out of pools.
+    """Claims machines of pools.
 
     Args:
-        registry: The registry.
-        is_up: Whether a machine is there and up at this moment.
-        hold_lease: Holds the lease of a subject while its context lasts; refused at once when somebody else does.
+        is_up: Whether a machine is up now.
+        hold_lease: Holds the lease of a subject while its context lasts; refused at once when it is held.
     """
 
     def __init__(
@@ -34,11 +33,10 @@ class Claims:
     async def claim(self, user: Callable[[], User], target: Target, *, region: str) -> Instance | None:
         """Make a ready machine the user's, or ``None`` when there is none.
 
-        The machine's lease is the one that shrinking takes. A machine that is held by somebody, that is not up or
-        that another was faster to take is passed over.
+        Shrinking a pool takes the same lease. A machine that is leased, not up, or claimed meanwhile is passed over.
 
         Args:
-            user: Makes the row of whom it is for; called when there is a machine.
+            user: Makes the user's row; called when there is a machine.
             target: What the machine has to be; its size does not matter.
             region: Where it has to be.
         """

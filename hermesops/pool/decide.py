@@ -1,22 +1,23 @@
-"""The warm pool of one cell: decide what the next step is. Pure.
+"""The warm pool of one cell: whether it is short, and the next step to fill it. Pure.
 
-Machines are booted, found to be well and warmed up before anybody wants one; whoever comes takes one whole. None is
-ever given back: what leaves the pool otherwise than by a claim is destroyed.
+Machines are booted, checked and warmed up before a user needs one; a claim takes one whole. None is given back: what
+leaves the pool otherwise than by a claim is deleted.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
-from hermesops.model.operation import Done, Refused
+from hermesops.model.operation import Done, Operation, Refused
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Spare, SpareStatus
+from hermesops.model.spare import Purpose, Spare, SpareStatus
 
 MOST_LOST = 3
-"""So many machines that did not become well say that another one will not either."""
+"""After so many machines that did not become ready, another one is not tried."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,14 @@ class Target:
 
 @dataclass(frozen=True)
 class PoolMachine:
-    """A spare machine of the cell at one moment.
+    """A pool machine of the cell at one moment.
 
     Attributes:
         machine_id: The vendor's; ``None`` when it lists none of that name.
         status: As the vendor calls it.
         in_stack: Whether the cell's state has it.
-        is_silent: Whether hermes-node on it does not answer; not asked of machines that are not up.
-        belongs_to: Whose it is by its own account; ``None`` when none is known, or when it was not asked.
+        is_silent: Whether hermes-node does not answer; ``False`` for machines that are not up.
+        belongs_to: The instance that it reports; ``None`` for none, or when it was not asked.
     """
 
     spare: Spare
@@ -60,9 +61,9 @@ class PoolObservation:
     """Everything known about a cell's pool at one moment.
 
     Attributes:
-        held: The pool's machines, oldest first, and others of the cell that were given up.
-        room: How many machines more the cell takes.
-        lost: Why machines that were made for it did not become well, in this run.
+        held: The pool's machines, oldest first, and others of the cell that are marked for deletion.
+        room: How many more machines the cell takes.
+        lost: Why machines that this run made did not become ready.
     """
 
     cell: CellName
@@ -74,14 +75,14 @@ class PoolObservation:
 
 @dataclass(frozen=True)
 class Retire:
-    """Give machines up, each for a reason."""
+    """Mark machines for deletion, each for a reason."""
 
     machines: tuple[tuple[MachineName, str], ...]
 
 
 @dataclass(frozen=True)
 class Forget:
-    """End the rows of machines that are gone."""
+    """Delete the rows of machines that are gone."""
 
     names: tuple[MachineName, ...]
 
@@ -96,7 +97,7 @@ class OrderMachines:
 
 @dataclass(frozen=True)
 class ApplyCell:
-    """Run the cell's stack: it makes what is ordered and destroys what was given up."""
+    """Run the cell's stack: it makes what is ordered and deletes what is marked."""
 
 
 @dataclass(frozen=True)
@@ -117,25 +118,26 @@ Step = Retire | Forget | OrderMachines | ApplyCell | Record | MakeReady
 
 
 def decide(seen: PoolObservation) -> Step | Done | Refused:
-    """The next step towards a pool that is what settings say, of machines that are well."""
+    """The next step towards the pool that settings want, of healthy machines."""
     if retiring := _to_retire(seen):
         return Retire(tuple(retiring))
-    if gone := [held.spare.name for held in seen.held if _is_gone(held)]:
+    leaving = [held for held in seen.held if not held.spare.wanted]
+    if gone := [held.spare.name for held in leaving if held.machine_id is None and not held.in_stack]:
         return Forget(tuple(gone))
     if len(seen.lost) >= MOST_LOST:
-        if any(not held.spare.wanted for held in seen.held):
+        if leaving:
             return ApplyCell()
         return Refused(
             UnavailableError(
-                f"{len(seen.lost)} machines for the pool of {seen.cell} did not become well, the last: {seen.lost[-1]}",
+                f"{len(seen.lost)} machines for the pool of {seen.cell} did not get ready, the last: {seen.lost[-1]}",
                 hint="hermesops image build makes one that is sound; hermesops pool refill goes on",
             )
         )
     if (order := _missing(seen)) is not None:
         return order
-    if any(_needs_run(held) for held in seen.held):
-        return ApplyCell()
     wanted = [held for held in seen.held if held.spare.wanted]
+    if leaving or any(held.machine_id is None or not held.in_stack for held in wanted):
+        return ApplyCell()
     if unknown := [held for held in wanted if held.machine_id and held.spare.machine_id != held.machine_id]:
         return Record(tuple((held.spare.name, held.machine_id) for held in unknown if held.machine_id))
     if growing := [held for held in wanted if held.spare.status is SpareStatus.GROWING or held.is_silent]:
@@ -156,7 +158,7 @@ def _to_retire(seen: PoolObservation) -> list[tuple[MachineName, str]]:
     for plan in Plan:
         of_plan = [held for held in kept if held.spare.plan is plan]
         size = targets[plan].size if plan in targets else 0
-        # What is not ready goes first, then what waited longest: the newest was looked at last.
+        # What is not ready goes first, then the oldest: the newest was checked last.
         of_plan.sort(key=lambda held: held.spare.status is SpareStatus.READY)
         retiring += [
             (held.spare.name, f"the pool of {plan} is {size}") for held in of_plan[: max(0, len(of_plan) - size)]
@@ -182,16 +184,6 @@ def _unfit(held: PoolMachine, target: Target | None) -> str:
     return ""
 
 
-def _is_gone(held: PoolMachine) -> bool:
-    return not held.spare.wanted and held.machine_id is None and not held.in_stack
-
-
-def _needs_run(held: PoolMachine) -> bool:
-    if held.spare.wanted:
-        return held.machine_id is None or not held.in_stack
-    return True  # those that are gone for good have been forgotten before
-
-
 def _missing(seen: PoolObservation) -> OrderMachines | None:
     for target in seen.targets:
         there = sum(held.spare.wanted and held.spare.plan is target.plan for held in seen.held)
@@ -215,7 +207,7 @@ def describe(step: Step, seen: PoolObservation) -> str:
     """The step in a few words."""
     match step:
         case Retire(machines=machines):
-            return f"giving up {len(machines)} of the pool of {seen.cell}: {machines[0][1]}"
+            return f"retiring {len(machines)} of the pool of {seen.cell}: {machines[0][1]}"
         case Forget(names=names):
             return f"forgetting {len(names)} machines of {seen.cell} that are gone"
         case OrderMachines(target=target, count=count):
@@ -231,7 +223,7 @@ def describe(step: Step, seen: PoolObservation) -> str:
 
 
 def ready_for(spares: Sequence[Spare], target: Target, *, region: str) -> list[Spare]:
-    """The machines of pools that a newcomer may be given, the one that has waited longest first."""
+    """The machines of pools that a new instance may get, the oldest first."""
     return [
         spare
         for spare in sorted(spares, key=lambda one: (one.created_at, one.name))
@@ -240,3 +232,42 @@ def ready_for(spares: Sequence[Spare], target: Target, *, region: str) -> list[S
         and (spare.plan, spare.region, spare.image_id) == (target.plan, region, target.image_id)
         and spare.server_type == target.server_type
     ]
+
+
+_REST = timedelta(minutes=10)
+"""How long a pool is left alone after it was filled, or that was tried: what was refused will be refused again."""
+
+
+def is_short(targets: Sequence[Target], spares: Sequence[Spare], *, room: int) -> bool:
+    """Whether the rows alone say that a pool has to be filled, shrunk or renewed.
+
+    Args:
+        targets: What the pool should hold.
+        spares: The cell's machines beside those of instances.
+        room: How many more machines the cell takes.
+    """
+    pool = [spare for spare in spares if spare.purpose is Purpose.POOL]
+    if any(not spare.wanted or spare.status is not SpareStatus.READY for spare in pool):
+        return True
+    wanted = {target.plan: target for target in targets}
+    for plan in Plan:
+        held = [spare for spare in pool if spare.plan is plan]
+        target = wanted.get(plan)
+        if target is None or target.image_id is None:
+            if target is None and held:
+                return True
+            continue
+        stale = any((one.image_id, one.server_type) != (target.image_id, target.server_type) for one in held)
+        if stale or len(held) > target.size or (len(held) < target.size and room):
+            return True
+    return False
+
+
+def is_at_rest(fills: Sequence[Operation], now: datetime) -> bool:
+    """Whether no fill of a pool runs, or has just ended.
+
+    Args:
+        fills: All operations that fill it.
+        now: The time.
+    """
+    return all(fill.status.has_ended and fill.updated_at <= now - _REST for fill in fills)

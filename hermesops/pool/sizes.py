@@ -9,8 +9,7 @@ from hermesops.model.ids import CellName, ImageId
 from hermesops.model.operation import Operation
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, pool_subject
-from hermesops.pool.decide import Target
-from hermesops.pool.shortage import is_at_rest, is_short
+from hermesops.pool.decide import Target, is_at_rest, is_short
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Tokens that others use are renewed before they run out: the new one is tried first, the old one ends last.
+"""Renews tokens that others use before they expire: the new one is tried first, the old one is revoked last.
 
-Whoever is killed in between leaves a row for each token that the vendor still counts, and the next one goes on from it.
+A killed renewal leaves a row for each token that is still valid at the vendor, and the next one goes on from there.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops import waiting
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, problems
+from hermesops.justavps.client import Client
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.spare import Purpose, Spare
@@ -23,11 +24,11 @@ from hermesops.model.token import (
     next_of,
     purpose_of,
 )
-from hermesops.proxy_tokens.issue import RENEW_BEFORE, Issuer, issue
+from hermesops.proxy_tokens.issue import RENEW_BEFORE, issue
 from hermesops.registry import Registry
 
 _LEAST_LEFT = max(LONGEST_TOKEN_LIFE / 2, timedelta(hours=2))
-"""With less life left a token is renewed: half of it remains for whatever keeps that from succeeding."""
+"""A token with less life left is renewed: the other half of its life is there for failed attempts."""
 
 _EDGE_S = 60.0
 """Seconds for a new token to reach the vendor's edge, which keeps its own copy of them.
@@ -36,16 +37,16 @@ Source: facts on the vendor's public client: "DB copy diverged from CF KV"; how 
 """
 
 _SLOW_S, _LONGEST_S = 15.0, 180.0
-"""Seconds for which one machine's renewal holds up others, and for which it is tried: new, tried at the edge, old."""
+"""Seconds for which one machine's renewal holds a place, and after which it is cancelled."""
 
 
 @dataclass(frozen=True)
 class Due:
-    """What is to be done.
+    """Tokens to renew and to drop.
 
     Attributes:
-        renew: Machines whose agents' token for the platform is missing or has lived half its life.
-        drop: Tokens that nobody uses any more.
+        renew: Machines whose token for the platform is missing or past half its life.
+        drop: Tokens that are not used any more.
     """
 
     renew: tuple[MachineId, ...]
@@ -55,12 +56,12 @@ class Due:
 def due_of(
     running: Collection[MachineId], used: Collection[MachineId], kept: Iterable[KeptToken], now: datetime
 ) -> Due:
-    """What has fallen due. Pure.
+    """What is due. Pure.
 
     Args:
-        running: Machines of agents that run.
-        used: Those and others that something is done with.
-        kept: The tokens that are remembered.
+        running: Machines of running agents.
+        used: Those and others that an operation uses.
+        kept: All tokens in the registry.
         now: The time.
     """
     tokens = list(kept)
@@ -85,7 +86,7 @@ def machines_in_use(
 def _is_used(token: KeptToken, running: Collection[MachineId], used: Collection[MachineId]) -> bool:
     purpose = purpose_of(token.purpose)
     if purpose == PLATFORM:
-        # The platform sends nothing to an agent that is suspended. One that was replaced is of no use anywhere.
+        # The platform sends nothing to a suspended agent, and a replaced token is not used.
         return token.machine_id in running and token.purpose != former_of(PLATFORM)
     return token.machine_id in used
 
@@ -94,17 +95,15 @@ class TokenRenewal:
     """Renews tokens.
 
     Args:
-        issuer: Who makes them.
-        registry: Where they are remembered.
-        opens: Whether a token opens the proxy's way to a machine.
-        address: URL of a machine's ports, kept with the token so that whoever uses it needs no key of the vendor's.
-        now: What time it is; by default this computer's clock.
+        opens: Whether a token opens a machine's ports through the proxy.
+        address: URL of a machine's ports, kept with the token so that its users need no API key.
+        now: The time; by default this computer's clock.
         patience_s: Seconds for a new token to reach the vendor's edge.
     """
 
     def __init__(
         self,
-        issuer: Issuer,
+        issuer: Client,
         registry: Registry,
         opens: Callable[[MachineId, str], Awaitable[bool]],
         address: Callable[[MachineId], Awaitable[str]],
@@ -120,10 +119,10 @@ class TokenRenewal:
         self._patience_s = patience_s
 
     async def renew(self, machine_id: MachineId, purpose: str = PLATFORM) -> ProxyToken:
-        """Replace a purpose's token by a new one that was seen to work; of two at once, from two computers, one counts.
+        """Replace a purpose's token by a new one that works; of two renewals at once, from two computers, one wins.
 
         Raises:
-            UnavailableError: The new one did not open the proxy, or nobody answered; the old one stays in use.
+            UnavailableError: The new one did not open the proxy, or there was no answer; the old one stays in use.
         """
         await self._end_former(machine_id, purpose)
         old = self._registry.proxy_tokens.get(machine_id, purpose)
@@ -137,21 +136,21 @@ class TokenRenewal:
         if not self._registry.proxy_tokens.replace(fresh, before=old.id if old else ""):
             await self._end(fresh, next_of(purpose))
             return self._registry.proxy_tokens.get(machine_id, purpose) or fresh
-        with contextlib.suppress(HermesError):  # it is remembered as one to be revoked
+        with contextlib.suppress(HermesError):  # its row stays, to be revoked later
             await self._end_former(machine_id, purpose)
         return fresh
 
     async def drop(self, token: KeptToken) -> None:
-        """Revoke a token and forget it.
+        """Revoke a token and delete its row.
 
         Raises:
-            HermesError: The vendor did not confirm; it is still remembered.
+            HermesError: The vendor did not confirm; the row stays.
         """
         await self._issuer.revoke_proxy_token(token.id)
         self._registry.proxy_tokens.forget(token.machine_id, token.purpose, token_id=token.id)
 
     async def _fresh(self, machine_id: MachineId, purpose: str) -> ProxyToken:
-        """One that was made and not tried, by somebody who was killed; else a new one."""
+        """The untried token of a killed renewal, else a new one."""
         asked_at = self._now()
         left = self._registry.proxy_tokens.get(machine_id, next_of(purpose))
         if left and left.is_valid_at(asked_at + _LEAST_LEFT + RENEW_BEFORE):
@@ -179,6 +178,6 @@ class TokenRenewal:
 async def renew_each(
     machines: Mapping[MachineId, str], renew: Callable[[MachineId], Awaitable[object]], *, at_once: int
 ) -> dict[str, str]:
-    """Renew the tokens of several machines, a few at a time; why not, by whose they are, empty for done."""
+    """Renew the tokens of several machines, a few at a time; by owner why it failed, empty where it did not."""
     limits = Limits(at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
     return dict(zip(machines.values(), await problems(list(machines), renew, limits), strict=True))

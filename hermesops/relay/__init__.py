@@ -1,4 +1,4 @@
-"""The relay: the one way by which the platform's services reach agents, and nothing else of their machines.
+"""The relay: the only way for the platform's services to reach agents, and nothing else on their machines.
 
-It must not know of sockets or TLS; who calls is told to it.
+It must not know of sockets or TLS; it gets the caller's certificate.
 """

@@ -1,6 +1,6 @@
 """One HTTP request and its answer over a pair of streams: a connection carries no second one.
 
-It must not know what is asked. What is not plainly one request is refused, so that nobody reads another one into it.
+It must not know what is asked. What is not exactly one request is refused: no smuggling of a second one.
 """
 
 import asyncio
@@ -11,27 +11,27 @@ from http import HTTPStatus
 
 import h11
 
-from hermesops.relay.refusal import NotRelayedError
+from hermesops.relay.routes import NotRelayedError
 
 LARGEST_BODY = 10 << 20
-"""Bytes of a request's body; hermes-agent 0.19.0 takes no more either."""
+"""Bytes of a request's body; the limit of hermes-agent 0.19.0 too."""
 
 _HEAD_BYTES = 16 * 1024
 _PIECE = 64 * 1024
 _HEAD_PIECE = 4096
-"""Bytes that are read at once of a head: h11 bounds one that is not whole yet."""
+"""Bytes of a head that are read at once; h11 bounds an incomplete one."""
 
 _ASKING_S = 10.0
-"""Seconds until the whole head of a request is there, and as many more for each MiB of its body."""
+"""Seconds for the head of a request, and as many more for each MiB of its body."""
 
 _LINGER_S = 2.0
 _STALLED_S = 30.0
-"""Seconds for which a caller may take no byte of an answer."""
+"""Seconds for which a caller may read no byte of an answer."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """What stands before a request's body.
+    """The head of a request.
 
     Attributes:
         headers: Names in lower case.
@@ -48,8 +48,7 @@ class Exchange:
     """One request and its answer.
 
     Args:
-        reader: From the caller.
-        writer: To the caller; whoever made it closes it.
+        writer: To the caller; its owner closes it.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,10 +62,10 @@ class Exchange:
         return self._http.our_state is not h11.IDLE and self._http.our_state is not h11.SEND_RESPONSE
 
     async def head(self) -> Head:
-        """Read what stands before the body.
+        """Read the head.
 
         Raises:
-            NotRelayedError: It is not plain HTTP/1.1, too long, too slow, or says not how long its body is.
+            NotRelayedError: It is not plain HTTP/1.1, too long, too slow, or lacks the length of its body.
         """
         try:
             async with asyncio.timeout(_ASKING_S):
@@ -85,7 +84,7 @@ class Exchange:
             size: Bytes, as the head says.
 
         Raises:
-            NotRelayedError: It does not come in time, or not whole.
+            NotRelayedError: It is too slow, or incomplete.
         """
         data = bytearray()
         try:
@@ -99,11 +98,11 @@ class Exchange:
         return bytes(data)
 
     async def gone(self) -> None:
-        """Return when the caller has hung up, or sends what it should not: either way it waits for nothing more."""
+        """Return when the caller hung up, or sends more than its request: either way it waits for nothing more."""
         await self._reader.read(1)
 
     async def linger(self) -> None:
-        """Take for a moment what the caller still sends: closed on unread bytes, a connection may lose the answer."""
+        """Read for a moment what the caller still sends: closing on unread bytes may lose the answer."""
         if self._http.their_state is not h11.SEND_BODY:
             return
         with suppress(TimeoutError, OSError):
@@ -125,7 +124,7 @@ class Exchange:
         await self._send(h11.Data(data=data))
 
     async def end(self) -> None:
-        """Say that the answer is whole."""
+        """End the answer."""
         await self._send(h11.EndOfMessage())
 
     async def _next(self, most: int) -> object:

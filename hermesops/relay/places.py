@@ -1,6 +1,6 @@
-"""Who may have how much of the relay at the same time. Pure.
+"""How many requests run at the same time, by service and agent, and how requests ended. Pure.
 
-An agent that never ends its answers holds its own places and no other's; the fuller the relay, the fewer it has.
+An agent that never ends its answers uses only its own places; the fuller the relay, the fewer it has.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from hermesops.relay.refusal import NotRelayedError, unavailable
+from hermesops.relay.routes import NotRelayedError, unavailable
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Most:
     Attributes:
         at_once: Requests.
         per_caller: Of one service, so that no service alone fills the relay.
-        per_agent: To one agent; one alone once more than half of ``at_once`` are under way.
+        per_agent: To one agent; only one when more than half of ``at_once`` are running.
         bodies_bytes: Of requests' bodies in memory.
     """
 
@@ -30,11 +30,7 @@ class Most:
 
 
 class Places:
-    """Counts what is under way.
-
-    Args:
-        most: Limits.
-    """
+    """Counts running requests against the limits."""
 
     def __init__(self, most: Most | None = None) -> None:
         self._most = most or Most()
@@ -44,7 +40,7 @@ class Places:
 
     @property
     def taken(self) -> int:
-        """Requests under way."""
+        """Running requests."""
         return self._callers.total()
 
     @contextmanager
@@ -71,7 +67,7 @@ class Places:
             raise NotRelayedError(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "agent_busy",
-                f"{most} requests to this agent are under way",
+                f"{most} requests to this agent are running",
                 retry_after_s=1,
             )
         with _counted(self._agents, agent):
@@ -102,3 +98,23 @@ def _counted(counter: Counter[str], key: str) -> Iterator[None]:
         counter[key] -= 1
         if not counter[key]:
             del counter[key]
+
+
+class Tally:
+    """Counts requests by outcome, for Prometheus; outcomes are our own codes, never text that was sent."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def count(self, outcome: str) -> None:
+        """Count a request."""
+        self._counts[outcome] += 1
+
+    def text(self, under_way: int) -> bytes:
+        """All counters, in Prometheus's text format."""
+        lines = ["# TYPE hermesops_relay_requests_total counter"]
+        lines += [
+            f'hermesops_relay_requests_total{{outcome="{name}"}} {self._counts[name]}' for name in sorted(self._counts)
+        ]
+        lines += ["# TYPE hermesops_relay_requests_under_way gauge", f"hermesops_relay_requests_under_way {under_way}"]
+        return ("\n".join(lines) + "\n").encode()

@@ -1,18 +1,45 @@
-"""What the relay carries to agents, and which parts of requests and answers: lists of what may pass. Pure.
+"""What the relay passes on: allowed routes, parameters and headers; all else is refused. Pure.
 
 Source: routes, parameters and headers of hermes-agent 0.19.0's API server. Its jobs, skills, toolsets, callbacks of
-messengers and mirrors of profiles are not carried: no message of a user needs them.
+messengers and mirrors of profiles are not relayed: no message of a user needs them.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from hermesops.relay.refusal import NotRelayedError
+
+class NotRelayedError(Exception):
+    """A request that is not relayed to an agent, or whose answer is not relayed back; the relay answers this instead.
+
+    Args:
+        code: For programs.
+        words: For people; nothing that an agent said.
+        retry_after_s: Seconds after which the same request may succeed; 0 when that is not known.
+    """
+
+    def __init__(self, status: HTTPStatus, code: str, words: str, *, retry_after_s: int = 0) -> None:
+        super().__init__(words)
+        self.status = status
+        self.code = code
+        self.words = words
+        self.retry_after_s = retry_after_s
+
+    @property
+    def body(self) -> bytes:
+        """As JSON; header ``x-relay-from`` tells it from an agent's answer."""
+        return json.dumps({"relay": {"code": self.code, "message": self.words}}).encode()
+
+
+def unavailable(code: str, words: str, *, retry_after_s: int = 5) -> NotRelayedError:
+    """A temporary refusal."""
+    return NotRelayedError(HTTPStatus.SERVICE_UNAVAILABLE, code, words, retry_after_s=retry_after_s)
+
 
 QUICK_S, TURN_S, SILENCE_S = 15.0, 3600.0, 600.0
-"""Seconds of a short question, of a whole turn of an agent's, and of silence in one: it thinks, and runs tools."""
+"""Seconds of a short request, of a whole turn of an agent, and of silence in a turn: it thinks, and runs tools."""
 
 _TARGET = re.compile(
     r"/agents/(?P<agent>[a-z0-9-]{1,36})(?P<path>(?:/[A-Za-z0-9][A-Za-z0-9._:-]*)+)(?:\?(?P<query>.*))?"
@@ -25,13 +52,13 @@ _LONGEST_TARGET = 1024
 
 @dataclass(frozen=True)
 class Route:
-    """One thing that may be asked of an agent.
+    """A request that agents may get.
 
     Attributes:
         path: Its parts; ``*`` stands for any one name.
         total_s: Seconds from the question to the end of the answer.
         silence_s: Seconds without a byte of the answer.
-        has_query: Whether a query is carried.
+        has_query: Whether a query is passed on.
     """
 
     method: str
@@ -47,11 +74,11 @@ class Route:
 
     @property
     def has_body(self) -> bool:
-        """Whether a body is carried."""
+        """Whether a body is passed on."""
         return self.method in {"POST", "PATCH"}
 
     def fits(self, method: str, parts: Sequence[str]) -> bool:
-        """Whether that is what is asked."""
+        """Whether a request is for this route."""
         if (method, len(parts)) != (self.method, len(self.path)):
             return False
         return all(
@@ -102,10 +129,10 @@ _TYPES = frozenset({"application/json", "text/event-stream", "text/plain"})
 
 @dataclass(frozen=True)
 class Wanted:
-    """What somebody asks of an agent.
+    """A request to an agent.
 
     Attributes:
-        agent: Whose: user id, alias or instance id.
+        agent: User id, alias or instance id.
         target: Path and query as the agent gets them.
     """
 
@@ -115,14 +142,14 @@ class Wanted:
 
 
 def wanted(method: str, target: str) -> Wanted:
-    """Read a request's target; nothing is decoded or made shorter, what would need that is refused.
+    """Parse a request's target; what would need decoding or normalising is refused.
 
     Args:
         method: Of HTTP.
-        target: ``/agents/<whose>/<path of the agent's API>``, as it came.
+        target: ``/agents/<agent>/<path of the agent's API>``, as it came.
 
     Raises:
-        NotRelayedError: It is not of that form, or is not carried.
+        NotRelayedError: It is malformed, or no allowed route.
     """
     match = _TARGET.fullmatch(target) if len(target) <= _LONGEST_TARGET else None
     if match is None:
@@ -140,13 +167,13 @@ def wanted(method: str, target: str) -> Wanted:
 
 
 def headers_to_agent(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Those that an agent gets: each once, and none that says who asks or how the request is sent.
+    """The headers that an agent gets: each once, and none about the caller or the connection.
 
     Args:
         headers: Names in lower case.
 
     Raises:
-        NotRelayedError: One of those stands there twice, or is not printable.
+        NotRelayedError: One of them is there twice, or is not printable.
     """
     kept: dict[str, str] = {}
     for name, value in headers:
@@ -159,10 +186,10 @@ def headers_to_agent(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def headers_from_agent(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those of an agent's that the caller gets, and its type, which browsers must not guess.
+    """The headers of an agent's answer that the caller gets, with its content type, which browsers must not guess.
 
     Raises:
-        NotRelayedError: It answers in another type than its API does.
+        NotRelayedError: The content type is none of its API.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _TYPES:

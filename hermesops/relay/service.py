@@ -1,7 +1,7 @@
-"""Carries requests of the platform's services to the API of one agent each, and the answers back.
+"""Relays requests of the platform's services to the API of one agent each, and the answers back.
 
-The token that opens the machine is read for each request, sent to the vendor's proxy and told to nobody. Nothing that
-is said is kept or logged. Whatever an agent answers costs that request alone.
+The token that opens the machine is read for each request and sent only to the vendor's proxy. No content is kept or
+logged. Whatever an agent answers affects that request alone.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -23,48 +23,29 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.token import PLATFORM
 from hermesops.registry import Registry
 from hermesops.relay.exchange import Exchange, Head
-from hermesops.relay.places import Places
-from hermesops.relay.refusal import NotRelayedError, unavailable
-from hermesops.relay.routes import Wanted, headers_from_agent, headers_to_agent, wanted
-from hermesops.relay.tally import Tally
+from hermesops.relay.places import Places, Tally
+from hermesops.relay.routes import NotRelayedError, Wanted, headers_from_agent, headers_to_agent, unavailable, wanted
 from hermesops.waiting import cancel, pause
 
 T = TypeVar("T")
 
 FROM = "x-relay-from"
-"""Header of every answer: ``agent``, or ``relay`` where the relay itself says it."""
+"""Header of every answer: ``agent``, or ``relay`` where the relay itself answers."""
 
 _ROWS_S = 10.0
-"""Seconds that the registry has for what one request needs of it."""
+"""Seconds that the registry may take for one request."""
 
 _MOST_PIECES = 250_000
 """Pieces of an answer: an hour of seventy words a second, each sent alone."""
 
 _IN_A_ROW, _REST_S = 8, 0.005
-"""Pieces after which an answer rests, and seconds for which it does: crumbs cost more than they weigh."""
+"""Pieces after which an answer pauses, and seconds of that: many small pieces cost much processor time."""
 
 _SUCCESS_OR_FAULT = (*range(200, 300), *range(400, 600))
 _REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED})
 _AWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE})
 
 log = structlog.get_logger()
-
-
-class Callers(Protocol):
-    """Services that may call."""
-
-    def caller_of(self, peer: bytes) -> Caller:
-        """Whose certificate this is."""
-
-    def renew(self, held: Caller, request: str) -> "Renewed":
-        """Give a service another certificate."""
-
-
-class Renewed(Protocol):
-    """A certificate."""
-
-    def to_json(self) -> bytes:
-        """As it is answered."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +64,7 @@ class Agent:
 
 @dataclass
 class RequestRecord:
-    """What is logged of one request; no word that was said, and no name of a session.
+    """What is logged of one request: no content, and no name of a session.
 
     Attributes:
         outcome: ``relayed``, or the code of a refusal.
@@ -102,27 +83,34 @@ class Relay:
     """Answers connections.
 
     Args:
-        registry: The registry.
-        callers: Knows who calls.
+        caller_of: Identifies the caller by its certificate (DER).
+        renew: Gives a caller another certificate, for a request in PEM; the answer as JSON.
         proxy: The vendor's proxy, with a connection for each request.
-        places: Who may have how much.
     """
 
-    def __init__(self, registry: Registry, callers: Callers, proxy: ProxyClient, places: Places | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        caller_of: Callable[[bytes], Caller],
+        renew: Callable[[Caller, str], bytes],
+        proxy: ProxyClient,
+        places: Places | None = None,
+    ) -> None:
         self._registry = registry
-        self._callers = callers
+        self._caller_of = caller_of
+        self._renew = renew
         self._proxy = proxy
         self._places = places or Places()
         self._tally = Tally()
 
     async def converse(self, certificate: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request of whoever has proved to have this certificate.
+        """Answer one request of the client with this certificate.
 
         Args:
-            certificate: DER; whoever calls has seen that an authority of ours signed it.
-            reader: From them.
-            writer: To them; closed by whoever made it, and aborted when this raises, so that no answer that is not
-                whole looks as if it were.
+            certificate: DER; the listener has verified that an authority of ours signed it.
+            reader: From the client.
+            writer: To the client; its owner closes it, or aborts it when this raises, so that no partial answer
+                looks complete.
         """
         exchange, told, began = Exchange(reader, writer), RequestRecord(), time.monotonic()
         try:
@@ -141,14 +129,14 @@ class Relay:
 
     async def _answer(self, certificate: bytes, exchange: Exchange, told: RequestRecord) -> None:
         head = await exchange.head()
-        caller = await self._allowed(lambda: self._callers.caller_of(certificate))
+        caller = await self._allowed(lambda: self._caller_of(certificate))
         told.caller = caller.name
         with self._places.of_caller(caller.name), self._places.of_body(head.size):
             match head.method, head.target:
                 case "POST", "/certificate":
                     text = (await exchange.body(head.size)).decode(errors="replace")
-                    made = await self._allowed(lambda: self._callers.renew(caller, text))
-                    await _whole(exchange, "application/json", made.to_json())
+                    made = await self._allowed(lambda: self._renew(caller, text))
+                    await _whole(exchange, "application/json", made)
                 case "GET", "/metrics":
                     await _whole(exchange, "text/plain", self._tally.text(self._places.taken))
                 case _:
@@ -248,7 +236,7 @@ class Relay:
 
 
 async def _unless_gone(work: Coroutine[Any, Any, None], exchange: Exchange) -> None:
-    """Do the work for as long as somebody waits for it."""
+    """Do the work while the caller waits for it."""
     working, watching = asyncio.ensure_future(work), asyncio.ensure_future(exchange.gone())
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -263,7 +251,7 @@ def _head_of(stream: ProxyStream) -> dict[str, str]:
     """The headers of an answer that the caller gets.
 
     Raises:
-        NotRelayedError: What stands behind the relay said something that is not the agent's word to the caller.
+        NotRelayedError: The answer is not the agent's answer to the caller.
     """
     if stream.status in _REFUSED:
         raise NotRelayedError(

@@ -1,7 +1,6 @@
-"""Releases: what runs on instances, locked, gathered, signed and stored.
+"""Releases: what runs on instances, locked, signed and stored.
 
-It meets the package index, images and keys through Protocols of its own (``ports``), and decides nothing about
-instances.
+It reaches other packages through its ``ports``, and decides nothing about instances.
 """
 
 from hermesops.release.releases import Kept, Releases

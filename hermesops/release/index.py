@@ -1,6 +1,5 @@
-"""What a store says of its releases: locks with their signatures, who built them, and the revocations."""
+"""The documents of a store of releases: locks with their signatures, who built them, and the revocations."""
 
-import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -8,14 +7,14 @@ from functools import cached_property
 from hermesops.errors import RefusedError, UsageError
 from hermesops.node.errors import NodeError
 from hermesops.node.release.documents.handout import Signed
-from hermesops.node.release.documents.lock import MAX_LOCK_BYTES, Blob, Lock, canonical
+from hermesops.node.release.documents.lock import MAX_LOCK_BYTES, Lock, canonical
 from hermesops.node.release.documents.revocations import MAX_BYTES, Revocations
 from hermesops.node.release.documents.signers import Kind
 from hermesops.node.untrusted import strict_json
 from hermesops.release.ports import Signs, Store
-from hermesops.release.trust import RESTORE, StaleStoreError, Trust
+from hermesops.release.trust import RESTORE, REVOCATIONS, StaleStoreError, Trust
 
-LOCKS, BLOBS, BUILDS, REVOCATIONS = "locks", "blobs", "builds", "revocations.json"
+LOCKS, BUILDS = "locks", "builds"
 LIST = "hermesops release list"
 _MAX_SIGNATURE = 16 * 1024
 _MAX_ABOUT = 64 * 1024
@@ -24,10 +23,10 @@ _AGAIN = "put it back from a copy of the store, or hermesops release build --loc
 
 @dataclass(frozen=True)
 class About:
-    """Who built a release; nobody signs that.
+    """Who built a release; not signed.
 
     Attributes:
-        created_at: When it was built first; ``None`` where nobody wrote that down.
+        created_at: When it was first built; ``None`` where that is not recorded.
         note: Why.
     """
 
@@ -38,11 +37,11 @@ class About:
 
 @dataclass(frozen=True)
 class Documents:
-    """Reads and writes them; nothing is believed that is not signed by somebody whose signature counts.
+    """Reads and writes them; only what an allowed signer signed is believed.
 
     Attributes:
         store: Where they are.
-        trust: Whose signatures count.
+        trust: The allowed signers.
         signs: Signs what is written.
     """
 
@@ -52,7 +51,7 @@ class Documents:
 
     @cached_property
     def signers(self) -> str:
-        """Whose signatures count, in OpenSSH's format, as long as this object lives; empty for none.
+        """The allowed signers in OpenSSH's format, read once; empty for none.
 
         Raises:
             RefusedError: The store's signers are not those that are trusted here.
@@ -60,7 +59,7 @@ class Documents:
         return self.trust.current()
 
     def ids(self) -> tuple[str, ...]:
-        """The releases that have a lock, whether it holds or not."""
+        """The releases that have a lock, valid or not."""
         files = (name.removeprefix(f"{LOCKS}/") for name in self.store.list(LOCKS))
         return tuple(sorted(name.removesuffix(".json") for name in files if name.endswith(".json")))
 
@@ -68,7 +67,7 @@ class Documents:
         """A release's lock.
 
         Raises:
-            RefusedError: There is none, or it does not hold.
+            RefusedError: There is none, or it is not valid.
         """
         data, signature = self.store.read(f"{LOCKS}/{release}.json", at_most=MAX_LOCK_BYTES + 1), self._kept(release)
         where = f"the lock of {release} in {self.store.url}"
@@ -114,17 +113,17 @@ class Documents:
             return About()
 
     def keep_about(self, release: str, *, who: str, note: str, at: datetime) -> None:
-        """Write down who built a release, unless somebody did before."""
+        """Record who built a release, unless that is recorded."""
         if self.store.read(f"{BUILDS}/{release}.json") is None:
             said = {"created_at": at.isoformat(), "who": who, "note": note}
             self.store.write(f"{BUILDS}/{release}.json", canonical(said))
 
     def revocations(self) -> tuple[Revocations, Signed | None]:
-        """Which releases must not run any more; remembered from then on.
+        """Which releases must not run any more; this computer remembers them.
 
         Raises:
-            StaleStoreError: They are older than those that this computer remembers, or gone.
-            RefusedError: They do not hold.
+            StaleStoreError: They are older than those that this computer remembers, or missing.
+            RefusedError: They are not valid.
         """
         (revocations, signed), (known, _) = self._read_revocations(), self.remembered()
         where = f"the revocations in {self.store.url}"
@@ -144,10 +143,10 @@ class Documents:
         return revocations, signed
 
     def newest_revocations(self) -> Revocations:
-        """The newest that the store or this computer knows: the next ones count on from these.
+        """The newest that the store or this computer knows; the next ones get the next number.
 
         Raises:
-            RefusedError: Those of the store do not hold.
+            RefusedError: Those of the store are not valid.
         """
         try:
             return self.revocations()[0]
@@ -169,7 +168,7 @@ class Documents:
             ) from error
 
     def are_behind(self) -> bool:
-        """Whether the store has lost, put back or damaged the revocations that this computer remembers."""
+        """Whether the store lost, rolled back or damaged the revocations that this computer remembers."""
         try:
             self.revocations()
         except RefusedError:
@@ -180,8 +179,8 @@ class Documents:
         """Sign revocations and keep them in place of those before.
 
         Raises:
-            UsageError: They say something that none can say.
-            RefusedError: The key at hand does not count.
+            UsageError: They have a version or reason that is not allowed.
+            RefusedError: The key at hand is not of an allowed signer.
         """
         data = revocations.to_json()
         try:
@@ -229,24 +228,3 @@ def _parsed(kept: bytes | None) -> tuple[Revocations, Signed | None]:
         return Revocations(), None
     signed = Signed.parse(strict_json.parse(kept, largest=2 * MAX_BYTES), REVOCATIONS)
     return Revocations.from_json(signed.text.encode()), signed
-
-
-def place(blob: Blob) -> str:
-    """What a file of a release is called in a store."""
-    return f"{BLOBS}/{blob.sha256}"
-
-
-def read_blob(store: Store, blob: Blob) -> bytes | None:
-    """What a store has of a file, and of one that is too long a byte more than was signed for."""
-    return store.read(place(blob), at_most=blob.size + 1)
-
-
-def damage_of(blob: Blob, data: bytes | None) -> str:
-    """What is wrong with a file's content, as the end of a sentence about it; empty for nothing."""
-    if data is None:
-        return "is missing"
-    if len(data) > blob.size:
-        return f"has more than {blob.size} bytes"
-    if len(data) != blob.size:
-        return f"has {len(data)} bytes instead of {blob.size}"
-    return "" if hashlib.sha256(data).hexdigest() == blob.sha256 else "is something else than was signed"

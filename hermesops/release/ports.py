@@ -1,4 +1,4 @@
-"""What releases need from others: a place to keep files, a key that signs, and somebody who checks signatures."""
+"""What releases need of other packages: a place for files, a key that signs, a check of signatures, downloads."""
 
 from pathlib import Path
 from typing import Protocol
@@ -21,24 +21,14 @@ class Store(Protocol):
         """Names of the files directly in a folder."""
 
     def link(self, name: str, *, life_s: int) -> str:
-        """Where it can be downloaded from for a while by whoever knows that; empty where there is no such place."""
-
-
-class Memory(Protocol):
-    """What this computer knows of a store from before, by the name of the store's file."""
-
-    def read(self, name: str) -> bytes | None:
-        """What it knows; ``None`` for nothing."""
-
-    def write(self, name: str, content: bytes) -> None:
-        """Know something from now on."""
+        """A URL from which anybody can download it for a while; empty where the store has none."""
 
 
 class Signs(Protocol):
     """Signs; see ``identity.signatures``."""
 
     def sign(self, data: bytes, *, namespace: str) -> str:
-        """Sign some bytes; the signature, armored."""
+        """The armored signature of some bytes."""
 
 
 class Checks(Protocol):
@@ -48,7 +38,7 @@ class Checks(Protocol):
         """The identity that the allowed signers give to the key.
 
         Raises:
-            RefusedError: It is no signature of this, or by nobody of them.
+            RefusedError: It is malformed, of other data, or not by one of them.
         """
 
 
@@ -60,10 +50,3 @@ class Downloads(Protocol):
 
     def source(self, requirements: Path, folder: Path) -> None:
         """Put source archives into a folder."""
-
-
-class Resolves(Protocol):
-    """Finds the whole set of packages that an agent needs; see ``release.builder.resolver``."""
-
-    def resolve(self, wanted: str, python: str, *, wheels: Path | None = None) -> str:
-        """The set, as ``uv pip compile --generate-hashes`` prints it."""

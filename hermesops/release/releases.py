@@ -1,16 +1,20 @@
-"""The releases in a store: found, checked, handed out and taken back."""
+"""The releases in a store: listed, verified, handed out to machines, revoked."""
 
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from pathlib import Path
 
 from hermesops.errors import RefusedError, UsageError
+from hermesops.model.release import ReleaseId
 from hermesops.model.unknown_name import unknown_name
 from hermesops.node.errors import NodeError
 from hermesops.node.release.documents.handout import Handout
 from hermesops.node.release.documents.lock import Blob, Lock, release_id
 from hermesops.node.release.documents.revocations import Revocations
-from hermesops.release.index import LIST, About, Documents, damage_of, place, read_blob
+from hermesops.release.blobs import damage_of, place, read_blob
+from hermesops.release.index import LIST, About, Documents
 from hermesops.release.ports import Signs, Store
 from hermesops.release.trust import Trust
 
@@ -49,8 +53,8 @@ class Releases:
 
     Attributes:
         store: Where they are.
-        trust: Whose signatures count.
-        signs: Signs what is changed here.
+        trust: The allowed signers.
+        signs: Signs changes.
     """
 
     store: Store
@@ -62,10 +66,10 @@ class Releases:
         return Documents(self.store, self.trust, self.signs)
 
     def list(self) -> tuple[Kept, ...]:
-        """All of them, newest first; a lock that does not hold is left out, ``verify`` says why.
+        """All of them, newest first, without those whose lock is not valid; ``verify`` says why.
 
         Raises:
-            RefusedError: The store's signers or revocations do not hold.
+            RefusedError: The store's signers or revocations are not valid.
         """
         documents, kept = self._documents, []
         revocations = documents.revocations()[0] if documents.signers else Revocations()
@@ -76,11 +80,11 @@ class Releases:
         return tuple(sorted(kept, key=_age, reverse=True))
 
     def ids(self) -> frozenset[str]:
-        """Which are kept, whether they hold or not."""
+        """Which are kept, valid or not."""
         return frozenset(self._documents.ids())
 
     def find(self, text: str) -> Lock:
-        """The release that somebody means.
+        """The release that a text names.
 
         Args:
             text: Its id, its beginning with some of the hash, or the agent's version where one release of it may run.
@@ -120,7 +124,7 @@ class Releases:
         return self._documents.revocations()[0]
 
     def refuse_revoked(self, lock: Lock) -> None:
-        """Go on when a release may be brought to instances.
+        """Refuse a release that must not run on instances.
 
         Raises:
             RefusedError: It was revoked, or its agent is below the floor.
@@ -164,7 +168,7 @@ class Releases:
         return data
 
     def verify(self, release: str) -> tuple[Damage, ...]:
-        """What is wrong with a release's files; nothing is good news. Asks nobody but the store.
+        """What is wrong with a release's files; empty when all is right. Reads only the store.
 
         Raises:
             RefusedError: Its lock does not hold, so there is nothing to compare with.
@@ -174,10 +178,10 @@ class Releases:
         return tuple(Damage(name, what) for name, what in found if what)
 
     def revoke(self, release: str, why: str) -> Revocations:
-        """Let no machine take in a release any more; it need not be in the store.
+        """Revoke a release, so that no machine installs it; it need not be in the store.
 
         Raises:
-            UsageError: It can be no release's id, or there is no reason.
+            UsageError: It is not the id of a release, or there is no reason.
             RefusedError: The key at hand may not sign.
         """
         try:
@@ -187,7 +191,7 @@ class Releases:
         return self._documents.keep_revocations(self._documents.newest_revocations().with_revoked(name, why))
 
     def set_floor(self, version: str) -> Revocations:
-        """Let no machine take in an agent older than a version; empty for no such floor.
+        """Let no machine install an agent older than a version; empty removes that floor.
 
         Raises:
             UsageError: It is no version.
@@ -196,24 +200,24 @@ class Releases:
         return self._documents.keep_revocations(self._documents.newest_revocations().with_floor(version))
 
     def replace_signers(self, signers: str, *, sign_again: bool) -> tuple[str, ...]:
-        """Let others sign from now on; the key at hand has to be one of them before and after.
+        """Change the allowed signers; the key at hand has to be one of them before and after.
 
         Args:
-            signers: Who, in OpenSSH's format.
-            sign_again: Vouch with the key at hand for releases that were signed by somebody who signs no more.
+            signers: In OpenSSH's format.
+            sign_again: Sign releases of removed signers again, with the key at hand.
 
         Returns:
-            Releases that no remaining signer vouches for: machines refuse them from now on.
+            Releases that no remaining signer has signed: machines refuse them from now on.
 
         Raises:
-            RefusedError: The key at hand does not count, or something in the store does not hold.
+            RefusedError: The key at hand is not of an allowed signer, or something in the store is not valid.
         """
         documents = self._documents
         signed = self.trust.refuse_lockout(signers, self.signs)
         locks = [documents.lock(release)[0] for release in documents.ids()]
         left = [lock for lock in locks if not documents.counts(lock, signers)]
         revocations, were_there = documents.revocations()
-        # Everything is signed before the signers change, since the key counts on both sides of that.
+        # Sign everything before the signers change: the key is allowed before and after.
         if were_there:
             documents.keep_revocations(revocations)
         for lock in left if sign_again else ():
@@ -222,13 +226,13 @@ class Releases:
         return () if sign_again else tuple(lock.id for lock in left)
 
     def restore(self) -> tuple[str, ...]:
-        """Write into the store what this computer remembers and the store has lost, put back or damaged.
+        """Write into the store what this computer remembers and the store lost, rolled back or damaged.
 
         Returns:
-            What was written; nothing where the store knows all of it.
+            What was written; nothing where the store has all of it.
 
         Raises:
-            RefusedError: The key at hand may not sign, which revocations need anew.
+            RefusedError: The key at hand may not sign the revocations again.
         """
         written = []
         if self.trust.is_behind():
@@ -240,7 +244,7 @@ class Releases:
         return tuple(written)
 
     def holds(self, lock: Lock) -> bool:
-        """Whether a release is there, signed by somebody whose signature counts."""
+        """Whether a release is there, signed by an allowed signer."""
         try:
             return self.read(lock.id) == lock
         except RefusedError:
@@ -273,3 +277,27 @@ def _is_meant(kept: Kept, text: str) -> bool:
 def _age(kept: Kept) -> tuple[float, str]:
     at = kept.about.created_at
     return at.timestamp() if at else 0.0, kept.id
+
+
+@dataclass(frozen=True)
+class HandedOut:
+    """One release as machines get it.
+
+    Attributes:
+        releases: Where it is kept.
+    """
+
+    id: ReleaseId
+    releases: Releases
+
+    def handout(self, python: str) -> bytes:
+        """The handout for a machine with that Python."""
+        return self.releases.handout(self.id, python).to_json()
+
+    def blob(self, sha256: str) -> bytes | Path:
+        """One file of it."""
+        return self.releases.blob(self._blobs[sha256])
+
+    @cached_property
+    def _blobs(self) -> dict[str, Blob]:
+        return {blob.sha256: blob for blob in self.releases.read(self.id).all_blobs()}

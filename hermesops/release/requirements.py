@@ -1,4 +1,4 @@
-"""The set of packages that a Python installs: as the resolver says it, and as a machine is told it. Pure."""
+"""The set of packages that a Python installs: as the resolver prints it, and as a machine gets it. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence

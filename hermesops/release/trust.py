@@ -1,11 +1,13 @@
-"""Whose signatures count for releases, and how that changes: a chain of allowed signers, each signed by the one before.
+"""The allowed signers of releases: a chain of files, each signed by a signer of the one before.
 
-The rule is the machines' own (``hermesops.node.release.fetch``): who knows one file of the chain goes on from there,
-and takes no lower number. What a store has forgotten or put back, this computer remembers.
+The rule is the machines' own (``hermesops.node.release.fetch``): whoever knows one file of the chain goes on from there
+and accepts no lower number. This computer remembers what a store lost or rolled back.
 """
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.node.errors import NodeError
@@ -14,9 +16,10 @@ from hermesops.node.release.documents.lock import canonical
 from hermesops.node.release.documents.signers import MAX_CHAIN, MAX_LINES, AllowedSigners, Kind, checked_lines
 from hermesops.node.untrusted import strict_json
 from hermesops.node.untrusted.strict_json import listed
-from hermesops.release.ports import Checks, Memory, Signs, Store
+from hermesops.private_file import replace_secret
+from hermesops.release.ports import Checks, Signs, Store
 
-NAME = "signers.json"
+NAME, REVOCATIONS = "signers.json", "revocations.json"
 LARGEST = 8 << 20
 """Bytes of a store's file of signers: far more than a handout has room for."""
 
@@ -25,12 +28,12 @@ _WHO = "ask who changed them; hermesops release signers show"
 
 
 class StaleStoreError(RefusedError):
-    """A store says less than it did before: it was restored to an older state, or lost something."""
+    """A store has less than before: it was restored to an older state, or lost something."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """All files of allowed signers that ever counted, oldest first."""
+    """All files of allowed signers there ever were, oldest first."""
 
     signed: tuple[Signed, ...] = ()
 
@@ -41,7 +44,7 @@ class Chain:
 
     @property
     def lines(self) -> str:
-        """Whose signatures count now, in OpenSSH's format; empty for none."""
+        """The current allowed signers in OpenSSH's format; empty for none."""
         return self.documents[-1].lines if self.signed else ""
 
     def begins_with(self, other: "Chain") -> bool:
@@ -67,6 +70,26 @@ class Chain:
         return chain
 
 
+class StoreMemory:
+    """What this computer knows of a store from before, in a folder of keys."""
+
+    _FILES: ClassVar = {NAME: "release-signers", REVOCATIONS: "release-revocations"}
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str) -> bytes | None:
+        """What it knows of a file of the store; ``None`` for nothing."""
+        try:
+            return (self._folder / self._FILES[name]).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Remember a file of the store."""
+        replace_secret(self._folder / self._FILES[name], content.decode())
+
+
 @dataclass(frozen=True)
 class Trust:
     """The signers of a store's releases.
@@ -75,14 +98,14 @@ class Trust:
         store: Where the chain is kept.
         checks: Checks signatures.
         memory: What this computer knows from before.
-        vouchers: Allowed signers that an operator trusts for such files, where nothing is known from before; empty
-            for nobody, and then the first of the chain is believed …
-        needs_vouchers: … except where somebody has to be named.
+        vouchers: Allowed signers that the environment names, for where this computer remembers nothing; where it names
+            none, the first file of the chain is believed …
+        needs_vouchers: … unless signers have to be named.
     """
 
     store: Store
     checks: Checks
-    memory: Memory
+    memory: StoreMemory
     vouchers: str = ""
     needs_vouchers: bool = field(default=False, kw_only=True)
 
@@ -90,12 +113,12 @@ class Trust:
         """All files of allowed signers, oldest first; empty where nothing was ever signed.
 
         Raises:
-            RefusedError: It is damaged, was put back, or does not lead on from what is known here.
+            RefusedError: It is damaged, rolled back, or does not continue the chain that this computer remembers.
         """
         return self._followed().signed
 
     def current(self) -> str:
-        """Whose signatures count now, in OpenSSH's format; empty where nothing was ever signed."""
+        """The current allowed signers in OpenSSH's format; empty where nothing was ever signed."""
         return self._followed().lines
 
     def remembered(self) -> Chain:
@@ -114,7 +137,7 @@ class Trust:
             ) from error
 
     def is_behind(self) -> bool:
-        """Whether the store has lost, put back or damaged what this computer remembers of the signers."""
+        """Whether the store lost, rolled back or damaged the signers that this computer remembers."""
         known = self.remembered()
         if not known.signed:
             return False
@@ -128,7 +151,7 @@ class Trust:
         self.store.write(NAME, self.remembered().to_json())
 
     def refuse_lockout(self, signers: str, signs: Signs) -> Signed:
-        """Go on when the key at hand counts now and would count among other signers, or nobody could mend a mistake.
+        """Require that the key at hand is of an allowed signer before and after the change: else nobody could undo it.
 
         Returns:
             Those signers, signed.
@@ -149,7 +172,7 @@ class Trust:
         return Signed(data.decode(), signatures[Kind.SIGNERS])
 
     def replace(self, signed: Signed) -> None:
-        """Let others sign from now on; see ``refuse_lockout``."""
+        """Change the allowed signers; see ``refuse_lockout``."""
         chain, wanted = self._followed(), AllowedSigners.from_json(signed.text.encode())
         if chain.lines != wanted.lines:
             changed = Chain((*chain.signed, signed))
@@ -166,7 +189,7 @@ class Trust:
             ) from error
 
     def _followed(self) -> Chain:
-        """The store's chain, once it leads on from what is known here; remembered from then on."""
+        """The store's chain, if it continues the one that this computer remembers; it is remembered in turn."""
         known, chain = self.remembered(), self._read()
         if self.needs_vouchers and not self.vouchers and not known.signed:
             raise RefusedError(
@@ -213,7 +236,7 @@ class Trust:
                 )
 
     def _start(self, chain: Chain) -> int:
-        """Which file of the chain is believed without another one's word."""
+        """Which file of the chain is believed without the one before it."""
         links = zip(chain.signed, chain.documents, strict=True)
         found = (number for number, (one, said) in enumerate(links) if self._is_by(one, self.vouchers or said.lines))
         start = next(found, None)

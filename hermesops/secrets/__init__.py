@@ -1,1 +1,1 @@
-"""The secrets that hermesops itself needs: which there are, where each is kept, and how it is read."""
+"""The secrets that hermesops itself needs: which there are, and where each is kept."""

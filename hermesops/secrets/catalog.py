@@ -10,11 +10,11 @@ class SecretSpec:
     """A secret that hermesops needs.
 
     Attributes:
-        name: What it is called in every home; the file's name in ``keys/``.
+        name: In every backend; the file's name in ``keys/``.
         purpose: What it opens, for people.
-        setting: The setting that names a file of it, which wins over any home.
-        rotation: What a person does to rotate it, a sentence each; empty where ``secrets rotate`` does all of it.
-            ``{env}`` stands for the words that name the environment on the command line.
+        setting: The setting that names a file of it, which takes precedence over the backend.
+        rotation: How a person rotates it, a sentence each; empty where ``secrets rotate`` does all of it.
+            ``{env}`` is replaced by the option that names the environment.
     """
 
     name: str

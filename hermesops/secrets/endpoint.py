@@ -1,6 +1,6 @@
-"""Where JustAVPS's API and the model router are, and the keys that open them: as set, or as the local world says.
+"""Where JustAVPS's API and the model router are, and the keys that open them: from settings, or of the local world.
 
-The local world writes down where it is (``world.json``); nothing else in the code knows that it is a local one.
+The local world writes its addresses to ``world.json``.
 """
 
 import json
@@ -13,17 +13,17 @@ from hermesops.private_file import read_secret
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What it takes to reach the vendor and to tell machines where models are.
+    """Addresses and keys of the vendor and of the model router.
 
     Attributes:
         api_url: Base URL of the API, with ``/api/v1``.
         api_key: Its bearer.
-        api_key_file: The file it came from; what other programs are given. ``None`` when it came from a variable.
+        api_key_file: The file it came from, for other programs; ``None`` when it came from a variable.
         router_url: The model router as machines reach it, with ``/v1``.
         router_key_file: The key that signs router tokens.
-        broker_addresses: From where the vendor's broker speaks to machines; their firewall lets it in.
-        daemon_port: To which port of a machine it speaks.
-        platform_url: The service that machines prove themselves to; empty where there is none.
+        broker_addresses: Of the vendor's broker, which machines' firewalls accept.
+        daemon_port: Port of machines to which the broker connects.
+        platform_url: The platform's service for machines; empty where there is none.
     """
 
     api_url: str

@@ -1,4 +1,4 @@
-"""What one instance's machine is given to hold: its API key, and its own token for the model router."""
+"""The secrets of one instance's machine: its API key, and its token for the model router."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -35,12 +35,11 @@ def parse_router_key(text: str, where: str) -> bytes:
 
 
 class InstanceKeys:
-    """Puts together an instance's secrets. The token is computed anew each time and stored nowhere.
+    """Makes an instance's secrets. The token is computed each time and stored nowhere.
 
     Args:
-        registry: The registry.
         router_key: Shared with the model router.
-        life: For how long a token for the model router counts.
+        life: Of a token for the model router.
     """
 
     def __init__(self, registry: Registry, router_key: bytes, *, life: timedelta) -> None:
@@ -51,7 +50,7 @@ class InstanceKeys:
     def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
         """What the instance's machine should have; the same until something is renewed or revoked.
 
-        Where no token was made since the last revocation, its place holds one that opens nothing.
+        Without a token since the last revocation it has one that opens nothing.
         """
         row = self._registry.model_tokens.get(instance_id)
         expires_at = int(row.expires_at.timestamp()) if row.expires_at else 0
@@ -61,7 +60,7 @@ class InstanceKeys:
         )
 
     def renew(self, instance_id: InstanceId) -> PresentToken:
-        """Have the present token be one that is worth handing out; for ``note_handed``."""
+        """Renew the present token if less than half of its life is left; for ``note_handed``."""
         return self._registry.model_tokens.renew(instance_id, life=self._life)
 
     def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:

@@ -1,4 +1,4 @@
-"""Where each secret of an environment is, and what it says: the file that a setting names, else the environment's home.
+"""The secrets of an environment: each in the file that a setting names, else in the environment's backend.
 
 It must not know what any of them opens.
 """
@@ -9,21 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops.errors import RefusedError
-from hermesops.private_file import read_secret
+from hermesops.private_file import read_secret, replace_secret
 from hermesops.secrets.backends.folder import FolderBackend, SecretBackend
 from hermesops.secrets.catalog import SecretSpec
-from hermesops.secrets.files import replace_secret
 from hermesops.secrets.temp_files import TempFiles
 
 
 @dataclass(frozen=True)
 class SecretState:
-    """A secret, seen from outside.
+    """A secret without its text.
 
     Attributes:
-        where: Its home, or the file that a setting names.
+        where: Its backend, or the file that a setting names.
         is_there: Whether there is one.
-        changed_at: When it was written; ``None`` where nobody knows, or there is none.
+        changed_at: When it was written; ``None`` when that is not known, or there is none.
     """
 
     needed: SecretSpec
@@ -37,8 +36,7 @@ class Secrets:
 
     Args:
         files: The files that settings name, by the secret's name.
-        home: Where all others are.
-        lent: Takes those that a program wants as a file.
+        home: The backend of all others.
     """
 
     def __init__(self, files: Mapping[str, Path], home: SecretBackend, lent: TempFiles | None = None) -> None:
@@ -47,11 +45,11 @@ class Secrets:
         self._lent = lent or TempFiles()
 
     def held(self, needed: SecretSpec) -> SecretState:
-        """What there is of it, without its text.
+        """Its state, without its text.
 
         Raises:
-            RefusedError: Its home does not let us in.
-            UnavailableError: Its home does not answer.
+            RefusedError: Its backend denies access.
+            UnavailableError: Its backend does not answer.
         """
         file = self._files.get(needed.name)
         if file is None:
@@ -62,12 +60,12 @@ class Secrets:
         return SecretState(needed, str(file), file.exists(), changed_at)
 
     def where(self, needed: SecretSpec) -> str:
-        """Its home, or the file that a setting names; for people."""
+        """Its backend, or the file that a setting names; for people."""
         file = self._files.get(needed.name) or self.home.path(needed.name)
         return str(file or self.home.title)
 
     def find(self, needed: SecretSpec) -> str | None:
-        """Its text; ``None`` when its home has none.
+        """Its text; ``None`` when its backend has none.
 
         Raises:
             RefusedError: The file that a setting names is missing, or either may not be read.
@@ -90,14 +88,14 @@ class Secrets:
         return text
 
     def made(self, needed: SecretSpec, text: str) -> str:
-        """Its text, which is ``text`` when there was none: of two that make it at once, one wins."""
+        """Its text, which is ``text`` when there was none; of two processes that make it at once, one wins."""
         return self.home.make(needed.name, text) if needed.name not in self._files else self.read(needed)
 
     def write(self, needed: SecretSpec, text: str) -> None:
-        """Keep a new text where the old one is.
+        """Replace it where it is.
 
         Raises:
-            RefusedError: That place takes none.
+            RefusedError: Its backend is read-only.
         """
         file = self._files.get(needed.name)
         if file is None:
@@ -106,23 +104,23 @@ class Secrets:
             replace_secret(file, text)
 
     def file(self, needed: SecretSpec) -> Path:
-        """A file with its text, for programs that take nothing else: its own, or one lent while this process lives."""
+        """A file with its text, for programs that need one: its own, or a temporary one while this process lives."""
         file = self._files.get(needed.name) or self.home.path(needed.name)
         return file or self.lend(needed, self.read(needed))
 
     def lend(self, needed: SecretSpec, text: str) -> Path:
-        """A file with this text, until this process ends."""
+        """A temporary file with this text, until this process ends."""
         return self._lent.lend(needed.name, text)
 
 
 def home_of(setting: str, *, keys: Path, identity: Path | None, variables: SecretBackend) -> SecretBackend:
-    """The home that a setting names.
+    """The backend that a setting names.
 
     Args:
         setting: ``age:FILE``, ``aws:PREFIX``, ``environment``, or empty for the folder ``keys``.
         keys: Folder of keys.
         identity: What opens an age file.
-        variables: The home of that name.
+        variables: The backend ``environment``.
 
     Raises:
         RefusedError: It names none.
@@ -133,7 +131,7 @@ def home_of(setting: str, *, keys: Path, identity: Path | None, variables: Secre
     if setting == "environment":
         return variables
     if kind == "age" and rest:
-        from hermesops.secrets.backends.age import AgeBackend  # noqa: PLC0415 - one home is needed of all
+        from hermesops.secrets.backends.age import AgeBackend  # noqa: PLC0415 - only one backend is needed
 
         return AgeBackend(Path(rest).expanduser(), identity)
     if kind == "aws" and rest:

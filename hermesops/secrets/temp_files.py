@@ -1,6 +1,6 @@
-"""Secrets as files, for programs that take nothing else: in memory, for this process's time, readable by nobody else.
+"""Secrets as temporary files, for programs that need files: in memory, while this process lives, for this user only.
 
-A process that was killed leaves its folder behind; the next one that lends a file removes it.
+A killed process leaves its folder; the next one that makes a file deletes it.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import weakref
 from functools import cached_property
 from pathlib import Path
 
-from hermesops.secrets.files import replace_secret
+from hermesops.private_file import replace_secret
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a tmpfs; what is ours in it is checked for owner and mode
 _LOCK = ".lock"
@@ -30,7 +30,7 @@ class TempFiles:
         self._within = within
 
     def lend(self, name: str, text: str) -> Path:
-        """Put a secret into a file; lending the name again replaces it."""
+        """Write a secret into a file; the same name again replaces it."""
         file = self._folder / name
         replace_secret(file, text)
         return file
@@ -42,13 +42,13 @@ class TempFiles:
         _sweep(within)
         folder = Path(tempfile.mkdtemp(prefix="lent-", dir=within))
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(lock, fcntl.LOCK_EX)  # held while we live: how others know
+        fcntl.flock(lock, fcntl.LOCK_EX)  # held while this process lives: so others know
         weakref.finalize(self, _end, folder, lock)
         return folder
 
 
 def _ours() -> Path:
-    """A folder of this user's alone, in memory where there is such a place."""
+    """A folder that only this user can read, in memory where possible."""
     if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK):
         folder = _MEMORY / f"hermesops-{os.getuid()}"
         with contextlib.suppress(FileExistsError):
@@ -60,7 +60,7 @@ def _ours() -> Path:
 
 
 def _sweep(within: Path) -> None:
-    """Remove folders whose processes ended without doing so."""
+    """Delete folders of processes that were killed."""
     for folder in within.glob("lent-*"):
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
@@ -70,7 +70,7 @@ def _sweep(within: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)
         except OSError:
-            pass  # somebody lives
+            pass  # its process lives
         finally:
             os.close(lock)
 

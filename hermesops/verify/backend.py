@@ -1,13 +1,25 @@
-"""How testinfra reaches a machine: by answers fetched in one batch, and by the channel for what was not foreseen."""
+"""How testinfra reaches a machine: commands that are known beforehand run in one batch, others one by one.
 
-from collections.abc import Callable, Mapping
+The commands are learned from a rehearsal that answers as a healthy machine might. An answer that does not fit only ends
+a look early; its further commands then run one by one, so a bad guess costs a round trip and never a verdict.
+"""
+
+import base64
+import contextlib
+import json
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from testinfra.backend.base import BaseBackend, CommandResult
 from testinfra.host import Host
 
-from hermesops.channel import Completed
+from hermesops.channel import Completed, last_words
+from hermesops.errors import UnavailableError
+from hermesops.node.untrusted import strict_json
+from hermesops.verify.checks.promise import Expected, Promise
+from hermesops.verify.on_machine import BATCH, PYTHON
 
 
 @dataclass(frozen=True)
@@ -30,7 +42,7 @@ class ChannelBackend(BaseBackend):  # type: ignore[misc]  # testinfra has no typ
     Args:
         machine_id: Which machine, for testinfra's own messages.
         run: Runs a command there; called from testinfra's thread.
-        answers: What commands answered that were run already.
+        answers: Answers of commands that were run already.
     """
 
     NAME = "hermesops"
@@ -42,7 +54,7 @@ class ChannelBackend(BaseBackend):  # type: ignore[misc]  # testinfra has no typ
         # Otherwise testinfra would ask the machine, by running Python there.
         self._encoding = "utf-8"
         self.direct: list[str] = []
-        """The commands that had to be run one by one, in their order."""
+        """The commands that were run one by one, in order."""
 
     def run(self, command: str, *args: str, **_kwargs: Any) -> CommandResult:  # noqa: ANN401 - testinfra's signature
         """Answer a command, from the batch if it is there."""
@@ -60,3 +72,78 @@ class ChannelBackend(BaseBackend):  # type: ignore[misc]  # testinfra has no typ
         host = Host(self)
         self.set_host(host)
         return host
+
+
+_LARGEST = 16 << 20
+"""Bytes of all answers of one machine."""
+
+
+def command_of(commands: Sequence[str], *, limit_s: float) -> str:
+    """The one command that runs all of them side by side.
+
+    Args:
+        commands: For ``/bin/sh``; they must not depend on each other.
+        limit_s: Seconds all of them have together.
+    """
+    return shlex.join(
+        [*PYTHON, BATCH, f"{limit_s:g}", json.dumps([_program(command) or command for command in commands])]
+    )
+
+
+def _program(command: str) -> list[str] | None:
+    """Source and arguments of a command that only runs a Python program, as the batch itself is run."""
+    beginning = f"{shlex.join(PYTHON)} "
+    return shlex.split(command)[len(PYTHON) :] if command.startswith(beginning) else None
+
+
+def answers_of(commands: Sequence[str], completed: Completed) -> dict[str, Answer]:
+    """What each command answered.
+
+    Raises:
+        UnavailableError: The batch itself did not run.
+    """
+    try:
+        answers = strict_json.parse(completed.stdout, largest=_LARGEST)
+        return {command: _answer(answer) for command, answer in zip(commands, answers, strict=True)}
+    except (ValueError, TypeError, AttributeError):
+        raise UnavailableError(
+            f"the checks did not run on the machine: exit {completed.exit_code}: {last_words(completed)}"
+        ) from None
+
+
+def _answer(answer: list[str] | None) -> Answer:
+    if answer is None:
+        return Expired()
+    code, out, err = answer
+    return Completed(int(code), base64.b64decode(out), base64.b64decode(err))
+
+
+_HEALTHY = (
+    ("uname -s", "Linux"),
+    ("uname -m", "x86_64"),
+    ("cat /etc/os-release", "ID=debian"),
+    ("systemctl is-active ", "active"),
+    ("systemctl is-enabled ", "enabled"),
+    ("nft ", '{"nftables": [{"chain": {"hook": "input", "policy": "drop"}}]}'),
+    ("df ", "1% 1%"),
+    ("python3 ", "{}"),
+)
+
+
+def commands_of(promises: Iterable[Promise], expected: Expected) -> tuple[str, ...]:
+    """Every command that the promises run, once each, in order."""
+    rehearsal = ChannelBackend("nowhere", _healthy_answer)
+    host = rehearsal.host()
+    for promise in promises:
+        # Whatever a look makes of an invented answer: only its commands are needed.
+        with contextlib.suppress(Exception):
+            promise.look(host, expected)
+    return tuple(dict.fromkeys(rehearsal.direct))
+
+
+def _healthy_answer(command: str) -> Completed:
+    if command.startswith("systemctl show "):
+        units = command.removeprefix("systemctl show ").partition(" --")[0].split()
+        return Completed(0, "\n\n".join(f"Id={unit}" for unit in units).encode(), b"")
+    fitting = (text for beginning, text in _HEALTHY if command.startswith(beginning))
+    return Completed(0, next(fitting, "").encode(), b"")

@@ -1,4 +1,4 @@
-"""Names the failures we know by what was observed. Pure.
+"""Recognises known failures by what was observed. Pure.
 
 The six are those that operators of hermes-agent meet first (the table of failure modes in the architecture notes of
 the workspace template); each has one cause to look for and one command that repairs it.
@@ -17,7 +17,7 @@ _BAD_REQUEST = 400
 
 
 class Failure(StrEnum):
-    """A known failure; the value is what runbooks and programs call it."""
+    """A known failure; runbooks and programs use the value."""
 
     BOOT_PROBE = "gateway-never-healthy"
     KEY_MISMATCH = "api-key-mismatch"
@@ -73,7 +73,7 @@ def _is_starting(seen: Observations) -> bool:
 
 
 def _was_ready(seen: Observations) -> bool:
-    """Whether the last start of the gateway got so far that systemd was told "ready"."""
+    """Whether the gateway told systemd "ready" after its last start."""
     ready, began = (
         int(seen.unit.get(name) or 0) for name in ("ActiveEnterTimestampMonotonic", "ExecMainStartTimestampMonotonic")
     )
@@ -84,7 +84,7 @@ def _refusal(seen: Observations, expected: Expected) -> Iterator[Finding]:
     if expected.key_digest and seen.key_digest != expected.key_digest:
         yield Finding(
             Failure.KEY_MISMATCH,
-            "the machine holds another API key than the registry: whoever asks with ours gets 401",
+            "the machine holds another API key than the registry: requests with ours get 401",
             "hermesops provision USER hands the key over again",
         )
     elif seen.detailed_status in _UNAUTHORISED:

@@ -1,4 +1,4 @@
-"""What the probe on a machine saw, as plain data; parsing is lenient, a machine may run an older probe's world."""
+"""What the probe on a machine saw, as plain data; missing fields are tolerated, as machines differ."""
 
 import shlex
 from collections.abc import Mapping
@@ -19,27 +19,27 @@ _FORGETFUL = frozenset({"tmpfs", "ramfs"})
 
 @dataclass(frozen=True)
 class Observations:
-    """One look at the agent of a machine.
+    """What the probe saw of the agent of a machine.
 
     Attributes:
         unit: systemd's properties of the gateway.
-        identity: Whose the machine is by its own account; ``None`` when none is known.
+        identity: The instance that the machine reports; ``None`` for none.
         release: The running slot's record.
-        alive_status: What ``/health`` answered; 0 when nobody did, and then ``alive_reason`` says why.
+        alive_status: HTTP status of ``/health``; 0 without an answer, and then ``alive_reason`` says why.
         version: The running agent's.
         key_digest: SHA-256 of the API key in the managed environment.
-        detailed_status: What ``/health/detailed`` answered to that key.
-        verdict: The agent's own word about its health.
+        detailed_status: HTTP status of ``/health/detailed`` with that key.
+        verdict: The agent's own report of its health.
         gateway_state: ``running`` or ``draining``.
         failing: Readiness checks that are not ok.
         model: The configured model.
-        key_variable: Which variable the configuration takes the router's token from.
-        router_status: What the model router answered to that token; 0 when nobody did.
+        key_variable: The variable from which the configuration takes the router's token.
+        router_status: HTTP status of the model router with that token; 0 without an answer.
         offered: Models the router has.
         home: Where the running gateway keeps its state; ``promised_home`` is where it should.
-        filesystem: What that lies on, as the gateway sees it; empty when it does not run.
-        skills: How many skills are there; -1 without the folder.
-        chat: What one turn came to; empty when none was tried.
+        filesystem: Of ``home``, as the gateway sees it; empty when it does not run.
+        skills: How many are there; -1 without the folder.
+        chat: The result of one turn; empty when none was tried.
     """
 
     unit: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Looks at a machine, in one round trip or one by one as testinfra would, and names the failures it recognises."""
+"""Verifies a machine, in one round trip or one by one as testinfra would, and recognises known failures."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -9,13 +9,21 @@ from testinfra.host import Host
 from hermesops.channel import Channel, Completed
 from hermesops.errors import HermesError
 from hermesops.model.check import Check, Verdict
-from hermesops.verify.backend import ChannelBackend, CommandTooSlowError
-from hermesops.verify.batch import answers_of, command_of
-from hermesops.verify.checks.catalog import PROMISES
+from hermesops.verify.backend import ChannelBackend, CommandTooSlowError, answers_of, command_of, commands_of
+from hermesops.verify.checks.agent import AGENT_PROMISES
+from hermesops.verify.checks.machine import MACHINE_PROMISES
 from hermesops.verify.checks.promise import BrokenPromiseError, Expected, Promise, UnseenError
 from hermesops.verify.failure_catalog import Finding, diagnose
 from hermesops.verify.observations import look_command, observed
-from hermesops.verify.prefetch import commands_of
+
+WITHOUT_USER = MACHINE_PROMISES
+"""Checks of a machine without an instance, as one from a new image."""
+
+PROMISES = (*WITHOUT_USER, *AGENT_PROMISES)
+
+QUICK = tuple(promise for promise in PROMISES if not promise.slow)
+"""Without the turn that asks the model."""
+
 
 _QUICK_S = 20.0
 _SLOW_S = 75.0
@@ -26,11 +34,11 @@ _UNREADABLE = (AssertionError, AttributeError, LookupError, RuntimeError, StopIt
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found on one machine.
+    """The result for one machine.
 
     Attributes:
         checks: One for each promise, in their order.
-        findings: The known failures that explain what does not hold.
+        findings: The known failures that explain failed checks.
         round_trips: How often the machine was asked.
     """
 
@@ -53,7 +61,7 @@ class Verification:
 
 
 async def verify(channel: Channel, expected: Expected, promises: Sequence[Promise] = PROMISES) -> Verification:
-    """Check all promises of a machine in one round trip, plus one for each command that nobody foresaw.
+    """Check all promises of a machine in one round trip, plus one for each command that was not foreseen.
 
     A machine that does not answer makes every check ``unknown``; nothing is raised.
 
@@ -62,14 +70,15 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
         expected: What the registry says about it.
         promises: What to check.
     """
-    # The look is asked for in any case: it is what failures are recognised by.
+    # The probe runs in any case: known failures are recognised by it.
     commands = tuple(dict.fromkeys((*commands_of(promises, expected), look_command())))
     limit_s = _SLOW_S if any(promise.slow for promise in promises) else _QUICK_S
     try:
         completed = await channel.run(command_of(commands, limit_s=limit_s), timeout_s=limit_s + 10)
         answers = answers_of(commands, completed)
     except HermesError as error:
-        return Verification(_all_unknown(promises, error), (), 1)
+        unknown = (Check(promise.name, Verdict.UNKNOWN, error.message, error.hint) for promise in promises)
+        return Verification(tuple(unknown), (), 1)
     backend = ChannelBackend(channel.machine_id, _from_thread(channel), answers)
     checks, findings = await asyncio.to_thread(_judge, backend, expected, promises)
     return Verification(checks, findings, 1 + len(backend.direct))
@@ -78,7 +87,7 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
 async def verify_one_by_one(
     channel: Channel, expected: Expected, promises: Sequence[Promise] = PROMISES
 ) -> Verification:
-    """The same verdicts the way testinfra gets them: one round trip for each command."""
+    """The same verdicts with one round trip for each command, as testinfra does it."""
     backend = ChannelBackend(channel.machine_id, _from_thread(channel))
     checks, findings = await asyncio.to_thread(_judge, backend, expected, promises)
     return Verification(checks, findings, len(backend.direct))
@@ -129,10 +138,6 @@ def _check(promise: Promise, host: Host, expected: Expected) -> Check:
 
 
 def _short(error: Exception) -> str:
-    # testinfra's own assertions go on with everything it knows of the command, its output included.
+    # testinfra's assertions end with all that it knows of the command, its output included.
     said = str(error).partition(" for CommandResult(")[0].strip().splitlines()
     return f"could not look: {said[0][:200] if said else type(error).__name__}"
-
-
-def _all_unknown(promises: Iterable[Promise], error: HermesError) -> tuple[Check, ...]:
-    return tuple(Check(promise.name, Verdict.UNKNOWN, error.message, error.hint) for promise in promises)

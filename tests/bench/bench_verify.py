@@ -10,9 +10,8 @@ from hermesops.app import Container
 from hermesops.channel import Channel
 from hermesops.model.check import Verdict
 from hermesops.model.instance import InstanceStatus
-from hermesops.verify.checks.catalog import QUICK
 from hermesops.verify.checks.promise import Expected
-from hermesops.verify.verification import Verification, verify, verify_one_by_one
+from hermesops.verify.verification import QUICK, Verification, verify, verify_one_by_one
 from tests.bench.figures import Board, tell
 
 CHECKS = 20

@@ -139,7 +139,7 @@ async def test_the_platform_takes_away_what_a_machine_cannot(
 ) -> None:
     first = await copy("one")
     second = await copy("two")
-    repository, password = await keys.observe(ada.id)
+    repository, password = await keys.for_platform(ada.id)
     assert {one.id for one in await restic.snapshots(repository, password)} == {first.id, second.id}
     await restic.forget(repository, password, [first.id])
     assert [one.id for one in await restic.snapshots(repository, password)] == [second.id]

@@ -9,7 +9,7 @@ from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose
-from hermesops.pki.volume_keys import DataKeys
+from hermesops.pki.service import DataKeys
 from hermesops.registry import Registry
 from hermesops.registry.schema import tables
 from tests.support.registries import placed

@@ -145,6 +145,6 @@ async def test_cut_short_the_next_run_finishes_it(
 
 async def test_who_lives_keeps_everything(ended: Ended, registry: Registry, root: "S3Client") -> None:
     ada = await _filled(ended, registry, root, "ada")
-    with pytest.raises(RefusedError, match="has not ended"):
+    with pytest.raises(RefusedError, match="is not terminated"):
         await ended.backups.erase(ada)
     assert _left(root, ada) == 5

@@ -26,9 +26,8 @@ from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import https, openssl
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
 from hermesops.pki.certificates import Certificates
-from hermesops.pki.server import Bounds, MutualTlsServer, context_of, host_of
-from hermesops.pki.service import PlatformService
-from hermesops.pki.service_certificate import OwnCertificate
+from hermesops.pki.server import Bounds, MutualTlsServer, OwnCertificate, context_of, host_of
+from hermesops.pki.service import DataKeys, PlatformService
 from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
@@ -41,8 +40,10 @@ LIFE = timedelta(days=7)
 HOST = "127.0.0.1"
 
 
-class Keys:
+class Keys(DataKeys):
     """One volume, of one machine."""
+
+    def __init__(self) -> None: ...
 
     def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None) -> bytes:
         assert instance_id is None

@@ -22,7 +22,7 @@ from hermesops.node.system import openssl
 from hermesops.pki.callers import Callers
 from hermesops.pki.certificates import Certificates
 from hermesops.pki.server import Bounds
-from hermesops.pki.service import PlatformService
+from hermesops.pki.service import DataKeys, PlatformService
 from hermesops.relay.places import Most, Places
 from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in
@@ -177,14 +177,10 @@ async def test_a_machine_another_environments_service_and_a_revoked_one_are_refu
 
 
 async def test_a_services_certificate_opens_nothing_that_is_machines(world: RelayWorld, caller: Caller) -> None:
-    class NoKeys:
-        def release(self, *_which: object) -> bytes:
-            raise AssertionError
-
     certificates = Certificates(
         world.registry, lambda: world.authority, environment="local", url="https://x", life=LIFE
     )
-    service = PlatformService(world.registry, certificates, NoKeys(), environment="local")
+    service = PlatformService(world.registry, certificates, DataKeys(world.registry), environment="local")
     der = ssl.PEM_cert_to_DER_cert(caller.admitted.certificate)
     for method, path in (("GET", "/v1/standing"), ("GET", "/v1/data-key/v-1"), ("POST", "/v1/certificate")):
         answer = service.answer(der, method, path, caller.request.encode())

@@ -8,8 +8,7 @@ import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.keyring.key_ring import KeyRing
-from hermesops.private_file import read_secret
-from hermesops.secrets.files import make_secret
+from hermesops.private_file import make_secret, read_secret
 from hermesops.secrets.instance_keys import read_router_key
 
 

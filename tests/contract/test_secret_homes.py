@@ -9,10 +9,10 @@ import pytest
 from moto import mock_aws
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.private_file import make_secret
 from hermesops.secrets.backends.age import AgeBackend
 from hermesops.secrets.backends.aws import AwsBackend
 from hermesops.secrets.backends.folder import EnvironmentBackend, FolderBackend, SecretBackend
-from hermesops.secrets.files import make_secret
 from hermesops.secrets.store import home_of
 
 CANARY = "canary-5510"

@@ -10,9 +10,9 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.keyring.ring import Ring
 from hermesops.model.check import Verdict
 from hermesops.model.operation import LeaseHeldError
+from hermesops.private_file import make_secret
 from hermesops.registry.open import migrate_registry
 from hermesops.secrets.catalog import API_KEY, CATALOG, PULUMI_PASSPHRASE
-from hermesops.secrets.files import make_secret
 from hermesops.settings import Environment
 
 CANARY = "canary-7731"

@@ -8,12 +8,10 @@ from pathlib import Path
 from hermesops import processes
 from hermesops.channel import Channel, Completed
 from hermesops.model.check import Verdict
-from hermesops.verify.backend import Expired
-from hermesops.verify.batch import answers_of, command_of
-from hermesops.verify.checks.catalog import PROMISES
+from hermesops.verify.backend import Expired, answers_of, command_of
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.observations import Observations, look_command
-from hermesops.verify.verification import verify, verify_one_by_one
+from hermesops.verify.verification import PROMISES, verify, verify_one_by_one
 
 COMMANDS = ("echo out; echo err >&2", "exit 3", "kill -9 $$", "cat", r"printf '\377\0'", "echo ü")
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.identity.signatures import Signers
-from hermesops.secrets.release_key import fresh_key
+from hermesops.identity.signatures import Signers, fresh_key
 from tests.support.command import Command
 
 AGENT = "0.19.0"

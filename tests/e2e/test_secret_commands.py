@@ -5,7 +5,7 @@ from pathlib import Path
 import pyrage
 import pytest
 
-from hermesops.secrets.files import make_secret
+from hermesops.private_file import make_secret
 from tests.support.command import Command
 
 CANARY = "canary-8842"

@@ -331,7 +331,7 @@ async def test_nothing_is_read_where_it_cannot_be_kept_apart(
 
     monkeypatch.setattr(restored_state, "command", without)
     backup = proofs.archive(*_packed(home))
-    with pytest.raises(UnavailableError, match="cannot keep what reads a backup apart") as refused:
+    with pytest.raises(UnavailableError, match="cannot confine the process that reads a backup") as refused:
         await proofs.prove(backup)
     assert "root" in refused.value.hint
 

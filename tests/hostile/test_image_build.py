@@ -14,8 +14,7 @@ import pytest
 from hermesops.channel import Channel, Completed
 from hermesops.errors import HaltedError, HermesError, UnavailableError, UnknownOutcomeError
 from hermesops.image import build, machine_facts, machines
-from hermesops.image.machines import borrowed, sweep
-from hermesops.image.names import names_of
+from hermesops.image.machines import borrowed, names_of, sweep
 from hermesops.justavps import Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError
 from hermesops.model.ids import MachineId
@@ -179,7 +178,7 @@ async def test_an_index_that_never_answers_ends_and_so_does_the_machine(
 
 
 async def test_a_look_that_is_never_answered_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_facts, "_LOOKED_S", LIMIT_S)
+    monkeypatch.setattr(machine_facts, "_ASKED_S", LIMIT_S)
     monkeypatch.setattr("hermesops.waiting._LAST_CHECK_S", LIMIT_S)
 
     async def hang() -> Completed:
@@ -187,7 +186,7 @@ async def test_a_look_that_is_never_answered_ends(monkeypatch: pytest.MonkeyPatc
         raise AssertionError
 
     async with asyncio.timeout(10):
-        with pytest.raises(UnavailableError, match="a look at machine m"):
+        with pytest.raises(UnavailableError, match="facts of machine m"):
             await machine_facts.survey(cast("Channel", Shell(hang)))
 
 

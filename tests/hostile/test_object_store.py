@@ -10,8 +10,8 @@ import pytest
 
 from hermesops import blocking
 from hermesops.backup.repository import Bucket
-from hermesops.backup.store import calls
-from hermesops.backup.store.calls import call
+from hermesops.backup.store import aws_client
+from hermesops.backup.store.aws_client import call
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.backup.store.restic import Restic
 from hermesops.errors import HermesError, RefusedError, UnavailableError
@@ -48,7 +48,7 @@ def _store(url: str, folder: Path) -> ObjectStore:
 async def test_every_question_to_a_store_ends_within_its_limits(
     mood: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "_LARGEST", 1 << 20)
+    monkeypatch.setattr(aws_client, "_LARGEST", 1 << 20)
     monkeypatch.setattr(blocking, "_MOST_ABANDONED", 10_000)
 
     async def tried(question: Callable[[ObjectStore], object], store: ObjectStore) -> None:

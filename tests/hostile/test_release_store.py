@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from hermesops.cells.changes import saved_preview
+from hermesops.cells.changes import preview
 from hermesops.engine.embedded.state import bucket as bucket_storage
 from hermesops.engine.embedded.state.storage import open_storage
 from hermesops.errors import HermesError
@@ -24,7 +24,7 @@ from hermesops.node.release.documents.lock import canonical
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.documents.signers import AllowedSigners, Kind
 from hermesops.node.system.https import download
-from hermesops.release.index import place
+from hermesops.release.blobs import place
 from hermesops.release.trust import Chain
 from tests.support.bucket import use_credentials
 from tests.support.hostile_moods import MOODS
@@ -47,7 +47,7 @@ KINDS = {
     LOCK: Kind.LOCK,
     SIGNERS: Kind.SIGNERS,
     REVOCATIONS: Kind.REVOCATIONS,
-    PREVIEWED: saved_preview.FILE.kind,
+    PREVIEWED: preview.FILE.kind,
     APPROVED: approval.FILE.kind,
 }
 PLACES = (LOCK, SIGNERS, REVOCATIONS)

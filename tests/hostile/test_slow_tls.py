@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.backup.repository import Bucket
-from hermesops.backup.store.calls import call
+from hermesops.backup.store.aws_client import call
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.channel.agent import AgentApi
 from hermesops.errors import HermesError

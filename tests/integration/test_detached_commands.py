@@ -146,6 +146,6 @@ async def test_a_command_that_the_machines_reboot_cut_has_an_unknown_outcome(ben
     waiting = asyncio.create_task(bench.channel.run("touch /run/begun-2; sleep 6789"))
     await _runs(bench, "/run/begun-2")
     await bench.cloud.http.post(f"/api/v1/machines/{bench.machine_id}/reboot")
-    with pytest.raises(AnswerLostError, match="started anew while the command ran"):
+    with pytest.raises(AnswerLostError, match="rebooted while the command ran"):
         await waiting
     await _runs(bench, "/run")

@@ -11,8 +11,7 @@ import pytest
 
 from hermesops.errors import HaltedError
 from hermesops.image.definition import load
-from hermesops.image.names import is_build_machine
-from hermesops.image.ports import Tell
+from hermesops.image.machines import is_build_machine
 from hermesops.model.ids import MachineId
 from tests.support.agents import role_variables
 from tests.support.image_workshop import CANARY, Made, Workshop
@@ -120,8 +119,6 @@ class _With:
     workshop: Workshop
     playbook: Path
 
-    async def __call__(
-        self, machine_id: MachineId, playbook: str, variables: Mapping[str, object], *, tell: Tell
-    ) -> None:
+    async def __call__(self, machine_id: MachineId, playbook: str, variables: Mapping[str, object]) -> None:
         assert playbook == self.playbook.name
-        await self.workshop.converge(machine_id, str(self.playbook), variables, tell=tell)
+        await self.workshop.converge(machine_id, str(self.playbook), variables)

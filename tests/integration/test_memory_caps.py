@@ -12,8 +12,8 @@ import pytest
 
 from hermesops.localcloud.fleet.catalog import SERVER_TYPES
 from hermesops.verify.backend import ChannelBackend
-from hermesops.verify.checks.catalog import PROMISES
 from hermesops.verify.checks.promise import Expected
+from hermesops.verify.verification import PROMISES
 from hermesops.waiting import Pending, until
 from tests.support import stand_in_gateway
 from tests.support.qemu_guest import Guest, booted_guest

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hermesops.model.check import Verdict
-from hermesops.verify.checks.catalog import QUICK
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.failure_catalog import Failure, Finding
-from hermesops.verify.verification import Verification, verify, verify_one_by_one
+from hermesops.verify.verification import QUICK, Verification, verify, verify_one_by_one
 from hermesops.waiting import Pending, until
 from tests.support.agents import Agent, living_agent
 from tests.support.image_workshop import Made

@@ -10,8 +10,9 @@ from typing import cast
 from hermesops.channel import Channel, Completed
 from hermesops.image.build import Builder, Recipe
 from hermesops.image.definition import Definition, load
-from hermesops.image.ports import Tell
-from hermesops.justavps import Image, ImageStatus, Machine, MachineOrder, MachineStatus
+from hermesops.image.download import Pip
+from hermesops.image.machines import Tell
+from hermesops.justavps import Client, Image, ImageStatus, Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError, NotFoundError
 from hermesops.model.ids import MachineId
 
@@ -23,7 +24,7 @@ class KilledError(BaseException):
 
 
 @dataclass
-class World:
+class World(Client):
     """What exists at the vendor, and what was done to machines.
 
     Attributes:
@@ -32,6 +33,7 @@ class World:
         lose_save: Answer the next save with a lost answer, although it is done.
         broken: Lines that prove.sh prints.
         cleaned: Machines that clean.sh ran on.
+        converged: Machines that roles were applied to, with the variables.
     """
 
     machines: dict[str, Machine] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class World:
     broken: tuple[str, ...] = ()
     shared_machine_id: bool = False
     cleaned: set[str] = field(default_factory=set)
+    converged: list[str] = field(default_factory=list)
     _dead: bool = False
 
     def revive(self) -> None:
@@ -116,16 +119,14 @@ class World:
             raise LostChangeError("POST /machines/image", "no answer")
         return image
 
-    async def converge(
-        self, machine_id: MachineId, playbook: str, variables: Mapping[str, object], *, tell: Tell
-    ) -> None:
-        tell(f"{machine_id} {variables}")
+    async def converge(self, machine_id: MachineId, playbook: str, variables: Mapping[str, object]) -> None:
+        self.converged.append(f"{machine_id} {variables}")
         self._change(f"converge {playbook}")
         self._after()
 
-    async def verify(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+    async def verify(self, machine_id: MachineId) -> tuple[str, ...]:
         self._alive()
-        tell(machine_id)
+        assert machine_id in self.machines
         return ()
 
     def channel_to(self, machine_id: MachineId) -> Channel:
@@ -169,7 +170,7 @@ class _Shell:
         return self.world.run_script(self.machine_id, script) if script in SCRIPTS else self.world.look(self.machine_id)
 
 
-class StandInDownloads:
+class StandInDownloads(Pip):
     """Puts the smallest files there that a bundle can be made from."""
 
     def __init__(self) -> None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from hermesops.identity import signatures
 from hermesops.keyring.ring import Ring
 from hermesops.pki import authority
-from hermesops.secrets import release_key
 from tests.support.command import HERMESOPS, Ran
 
 _EVERY_S = 0.03
@@ -65,7 +65,7 @@ class Canaries:
             "HERMESOPS_SECRET_BACKUP_KEY": _AWS.format(plain["HERMESOPS_SECRET_BACKUP_KEY"]),
             "HERMESOPS_SECRET_REGISTRY_KEY": Ring.fresh().to_text(),
             "HERMESOPS_SECRET_AUTHORITY_KEY": authority.fresh_key(),
-            "HERMESOPS_SECRET_RELEASE_KEY": release_key.fresh_key(),
+            "HERMESOPS_SECRET_RELEASE_KEY": signatures.fresh_key(),
         }
         marks = {name: plain.get(name, "") or _mark(text) for name, text in texts.items()}
         return cls(texts, {name: mark.encode() for name, mark in marks.items()})
@@ -77,7 +77,7 @@ class Canaries:
 
 def _mark(key: str) -> str:
     """A part of a key's text that no other key has: none of the lines that name its format, or hold its public part."""
-    usual = {*release_key.fresh_key().splitlines(), *authority.fresh_key().splitlines()}
+    usual = {*signatures.fresh_key().splitlines(), *authority.fresh_key().splitlines()}
     own = [line for line in key.splitlines() if line not in usual]
     return max(max(own[-3:], key=len).split('"'), key=len)  # a ring of keys is JSON
 

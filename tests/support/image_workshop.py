@@ -9,7 +9,6 @@ from hermesops import assets
 from hermesops.image.build import Builder, Built, Recipe
 from hermesops.image.definition import Definition, inputs_of, load
 from hermesops.image.download import Pip
-from hermesops.image.ports import Tell
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.node import build as node
 from tests.support.converged_world import ConvergedWorld, shared_cache
@@ -30,15 +29,13 @@ class Workshop:
     world: ConvergedWorld
     said: list[str] = field(default_factory=list)
 
-    async def converge(
-        self, machine_id: MachineId, playbook: str, variables: Mapping[str, object], *, tell: Tell
-    ) -> None:
-        await self.world.converger.apply(machine_id, playbook, variables, tell=tell)
+    async def converge(self, machine_id: MachineId, playbook: str, variables: Mapping[str, object]) -> None:
+        await self.world.converger.apply(machine_id, playbook, variables, tell=self.said.append)
         planted = await self.world.channel(machine_id).run(PLANT)
         assert planted.exit_code == 0, planted.stderr
 
-    async def verify(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
-        tell(machine_id)
+    async def verify(self, machine_id: MachineId) -> tuple[str, ...]:
+        self.said.append(machine_id)
         return ()
 
     @property

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from hermesops.backup.store.restic import snapshots_in
-from hermesops.cells.changes import saved_preview
+from hermesops.cells.changes import preview
 from hermesops.cells.stack.state import machines_in
 from hermesops.channel import Completed, last_words, object_in, understood
 from hermesops.channel.agent import health_of, piece_of, refusal_of
@@ -74,7 +74,7 @@ from hermesops.pki.service import PlatformService
 from hermesops.release.index import Documents
 from hermesops.release.trust import Trust
 from hermesops.settings import Environment
-from hermesops.verify.batch import answers_of
+from hermesops.verify.backend import answers_of
 from hermesops.verify.observations import observations_in
 from tests.support.credentials import LIFE, NAMES, authority_in, credential_of
 from tests.support.fake_registry import FakeRegistry
@@ -777,7 +777,7 @@ def _users_file(data: bytes) -> object:
 
 
 APPROVAL = approval.Approval(approval.Asked("preview of cell1", "local", SHA, "ada"), datetime.now(UTC))
-PREVIEW = saved_preview.SavedPreview(
+PREVIEW = preview.SavedPreview(
     "local", CellName("cell1"), SHA, SHA, (), {"hermesops": "1"}, (), "5 USD", datetime.now(UTC)
 )
 
@@ -795,9 +795,9 @@ def _list_of_agents(data: bytes) -> object:
     return mass_change.FILE.parse(_text(data))
 
 
-@_parser(lambda: saved_preview.FILE.to_text(PREVIEW, "x").encode())
+@_parser(lambda: preview.FILE.to_text(PREVIEW, "x").encode())
 def _preview_file(data: bytes) -> object:
-    return saved_preview.FILE.parse(_text(data))
+    return preview.FILE.parse(_text(data))
 
 
 def fuzz_all(cases: int, *, number: int, tell: Callable[[str], None]) -> Mapping[str, Outcomes]:

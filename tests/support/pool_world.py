@@ -8,7 +8,7 @@ from typing import Any
 
 from hermesops import waiting
 from hermesops.errors import HermesError
-from hermesops.justavps.wire import MachineStatus
+from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
@@ -63,12 +63,9 @@ class Computer:
             raise DiedError
 
 
-@dataclass
-class Listed:
+def rented(machine_id: str, status: MachineStatus = MachineStatus.READY) -> Machine:
     """A machine at the vendor."""
-
-    id: str
-    status: MachineStatus = MachineStatus.READY
+    return Machine(id=machine_id, name=machine_id, status=status)
 
 
 @dataclass
@@ -91,7 +88,7 @@ class Cloud:
 
     registry: Registry
     dice: random.Random
-    machines: dict[MachineName, Listed] = field(default_factory=dict)
+    machines: dict[MachineName, Machine] = field(default_factory=dict)
     stack: set[MachineName] = field(default_factory=set)
     owners: dict[str, InstanceId] = field(default_factory=dict)
     gone: set[MachineName] = field(default_factory=set)
@@ -118,7 +115,7 @@ class Site:
     cloud: Cloud
     computer: Computer
 
-    async def listed(self) -> Mapping[MachineName, Listed]:
+    async def listed(self) -> Mapping[MachineName, Machine]:
         await self.cloud.pause()
         return dict(self.cloud.machines)
 
@@ -162,7 +159,7 @@ class Site:
                 self.computer.change(self.cloud.destroy, name)
                 self.cloud.stack.discard(name)
             for name in sorted(wanted - self.cloud.stack):
-                self.computer.change(self.cloud.machines.setdefault, name, Listed(f"m-{name}"))
+                self.computer.change(self.cloud.machines.setdefault, name, rented(f"m-{name}"))
                 self.cloud.stack.add(name)
 
     async def is_up(self, spare: Spare) -> bool:

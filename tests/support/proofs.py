@@ -49,7 +49,7 @@ class KnownKeys(Keys):
         self._where = where
         self._password = password
 
-    async def observe(self, instance_id: InstanceId) -> tuple[Repository, str]:
+    async def for_platform(self, instance_id: InstanceId) -> tuple[Repository, str]:
         return _Folder(Bucket("", ""), str(instance_id), self._where), self._password
 
 

@@ -21,8 +21,7 @@ from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.node.system import openssl
 from hermesops.pki.authority import Authority, fresh_key
 from hermesops.pki.callers import Admitted, Callers
-from hermesops.pki.server import Bounds, MutualTlsListener
-from hermesops.pki.service_certificate import OwnCertificate
+from hermesops.pki.server import Bounds, MutualTlsListener, OwnCertificate
 from hermesops.registry import Registry
 from hermesops.relay.places import Places
 from hermesops.relay.service import Relay
@@ -266,7 +265,7 @@ async def relaying(
     listener.setblocking(False)
     port = listener.getsockname()[1]
     async with ProxyClient(f"http://{HOST}:9", alone=True) as proxy:
-        relay = Relay(registry, callers, proxy, places)
+        relay = Relay(registry, callers.caller_of, lambda *held: callers.renew(*held).to_json(), proxy, places)
         server = MutualTlsListener(
             lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds or _patient(0)
         )

@@ -3,13 +3,11 @@
 from pathlib import Path
 
 from hermesops.engine.embedded.state.storage import open_storage
-from hermesops.identity.signatures import Signers, check
+from hermesops.identity.signatures import Signers, check, fresh_key
 from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.documents.signers import NAMESPACES, AllowedSigners, Kind
 from hermesops.release import Releases
-from hermesops.release.ports import Memory
-from hermesops.release.trust import Trust
-from hermesops.secrets.release_key import fresh_key
+from hermesops.release.trust import StoreMemory, Trust
 
 
 class Operator:
@@ -35,14 +33,14 @@ class Operator:
         """The first file of a chain of signers: they alone, signed by them."""
         return self.signed(AllowedSigners(1, self.line).to_json().decode(), Kind.SIGNERS)
 
-    def releases(self, where: str, memory: Memory | None = None) -> Releases:
+    def releases(self, where: str, memory: StoreMemory | None = None) -> Releases:
         """The releases of a place, as their computer sees them: for the first time, unless it remembers something."""
         store = open_storage(where, setting="releases")
         return Releases(store, Trust(store, check, memory or Remembered()), self.signers)
 
 
-class Remembered:
-    """What a computer remembers of a store."""
+class Remembered(StoreMemory):
+    """What a computer remembers of a store, in a dictionary."""
 
     def __init__(self) -> None:
         self.held: dict[str, bytes] = {}

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.release import Releases, requirements
-from hermesops.release.builder.agent import PACKAGE
+from hermesops.release.blobs import blob_of
 from hermesops.release.builder.build import Builder, BuildRequest
-from hermesops.release.builder.gather import blob_of
-from hermesops.release.builder.parts import Parts, Unit
-from hermesops.release.ports import Memory, Store
-from hermesops.release.trust import Trust
+from hermesops.release.builder.parts import PACKAGE, Parts, Unit
+from hermesops.release.builder.resolver import Resolver
+from hermesops.release.ports import Store
+from hermesops.release.trust import StoreMemory, Trust
 from tests.support.release_operator import Remembered
 from tests.support.signer_lines import names_in
 
@@ -46,7 +46,7 @@ def file_of(version: str) -> str:
 
 
 @dataclass
-class Index:
+class Index(Resolver):
     """Resolves, and downloads what it resolved; ``asked`` says how often it was asked for files."""
 
     asked: list[str] = field(default_factory=list)
@@ -137,7 +137,7 @@ def _digest(data: bytes, namespace: str) -> str:
     return hashlib.sha256(namespace.encode() + b"\0" + data).hexdigest()
 
 
-def releases_in(store: Store, name: str = "ada", *, memory: Memory | None = None, vouchers: str = "") -> Releases:
+def releases_in(store: Store, name: str = "ada", *, memory: StoreMemory | None = None, vouchers: str = "") -> Releases:
     """The releases of a store as the computer of somebody sees them."""
     return Releases(store, Trust(store, check_name, memory or Remembered(), vouchers), Name(name))
 

@@ -9,7 +9,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.registry import Registry
 from hermesops.release import Releases
-from hermesops.release.handed_out import HandedOut
+from hermesops.release.releases import HandedOut
 
 
 class ReleaseTransfer:

@@ -12,7 +12,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult
 from hermesops.model.spare import spare_subject
 from hermesops.operations.db_thread import in_db_thread
-from hermesops.release.handed_out import HandedOut
+from hermesops.release.releases import HandedOut
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.connected import Connected

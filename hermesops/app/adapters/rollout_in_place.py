@@ -11,7 +11,7 @@ from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, ReleaseStatus, Target
 from hermesops.operations.db_thread import in_db_thread
-from hermesops.release.handed_out import HandedOut
+from hermesops.release.releases import HandedOut
 from hermesops.waiting import WaitExpiredError
 
 if TYPE_CHECKING:

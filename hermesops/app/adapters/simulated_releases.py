@@ -5,9 +5,9 @@ from pathlib import Path
 
 from hermesops.errors import UsageError
 from hermesops.node.release.documents.lock import Lock
-from hermesops.release.builder.agent import Agent
+from hermesops.release.blobs import BlobStore
 from hermesops.release.builder.build import SKILLS, Builder, BuildRequest
-from hermesops.release.builder.gather import BlobStore
+from hermesops.release.builder.parts import Agent
 
 CONFIG_SCHEMA = 33
 _NOTHING = b"simulated\n"

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from hermesops.app.services.proxy_tokens import ProxyTokens
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.snapshots import Snapshots
-    from hermesops.backup.restore_check import ProvedCopies
+    from hermesops.backup.copies import Copies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
-    from hermesops.identity.audited_access import AuditedAccess
+    from hermesops.identity.operators import AuditedAccess
     from hermesops.image.build import Builder, Recipe
     from hermesops.instances.expiry import Upkeep
     from hermesops.instances.remote.certificates import Certifying
@@ -251,8 +251,8 @@ class Connected(ABC):
         return self.app.adapters.image_builder(
             vendor=self.client,
             channel_to=self.instance_client.channel,
-            converge=self.converger.apply,
-            verify=self.verify_nobodys,
+            converge=partial(self.converger.apply, tell=self.app.tell),
+            verify=partial(self.verify_nobodys, tell=self.app.tell),
             downloads=Pip(env.for_child(child_environment.PACKAGES)),
             cache=env.cache,
             manifests=env.folder / "manifests",
@@ -354,14 +354,14 @@ class Connected(ABC):
 
         return Upkeep(self.app.registry, self.app.cells, end, timedelta(days=settings.former_days))
 
-    def copies(self, reach: "PowerControl") -> "ProvedCopies":
+    def copies(self, reach: "PowerControl") -> "Copies":
         """Backups, made and restored by hermes-node under that client's lease."""
         return self.backups.copies(reach)
 
     @cached_property
     def audited_access(self) -> "AuditedAccess":
         """Records why an operator enters a machine."""
-        from hermesops.identity.audited_access import AuditedAccess
+        from hermesops.identity.operators import AuditedAccess
 
         return AuditedAccess(self.app.registry)
 
@@ -376,9 +376,8 @@ class Connected(ABC):
     async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
         """Run the checks of a machine without an instance; the failed ones."""
         from hermesops.model.check import Verdict
-        from hermesops.verify.checks.catalog import WITHOUT_USER
         from hermesops.verify.checks.promise import Expected
-        from hermesops.verify.verification import verify
+        from hermesops.verify.verification import WITHOUT_USER, verify
 
         verification = await verify(self.instance_client.channel(machine_id), Expected(""), WITHOUT_USER)
         tell(f"made {len(verification.checks)} checks")

@@ -7,7 +7,7 @@ from hermesops.cells.coalescing import StillWanted
 from hermesops.model.ids import CellName, MachineName
 
 if TYPE_CHECKING:
-    from hermesops.cells.stack.apply import CellStacks
+    from hermesops.cells.stack.stacks import CellStacks
 
 
 class LazyCells:

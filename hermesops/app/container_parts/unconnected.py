@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from hermesops.app.services.mass_changes import MassChanges
     from hermesops.app.services.release_signing import ReleaseKey
     from hermesops.app.services.stack_runs import StackUps
-    from hermesops.cells.stack.apply import CellStacks
-    from hermesops.cells.stack.imports import CellImports
-    from hermesops.cells.stack.state_repair import CellStates
+    from hermesops.cells.stack.stacks import CellStacks
+    from hermesops.cells.stack.state_repair import CellImports, CellStates
     from hermesops.engine.interface import Engine
     from hermesops.justavps import Client
     from hermesops.model.contradiction import Contradiction
@@ -181,7 +180,7 @@ class Unconnected:
         return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))
 
     def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
-        from hermesops.cells.naming import lease_of
+        from hermesops.cells.stack.state import lease_of
 
         subject = lease_of(CellName(stack.stack))
         held = (lease for lease in self.registry.leases.list() if lease.subject == subject)
@@ -195,7 +194,7 @@ class Unconnected:
     @cached_property
     def cell_stacks(self) -> "CellStacks":
         """Cells' Pulumi stacks."""
-        from hermesops.cells.stack.apply import CellStacks
+        from hermesops.cells.stack.stacks import CellStacks
         from hermesops.operations.lease import LeaseKeeper
 
         return CellStacks(
@@ -249,7 +248,7 @@ class Unconnected:
 
     def cell_imports(self, client: "Client") -> "CellImports":
         """Machines taken into cells' stacks by their ids."""
-        from hermesops.cells.stack.imports import CellImports
+        from hermesops.cells.stack.state_repair import CellImports
         from hermesops.operations.lease import LeaseKeeper
 
         alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)

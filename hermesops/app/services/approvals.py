@@ -17,7 +17,7 @@ from hermesops.identity.approval import (
 )
 
 if TYPE_CHECKING:
-    from hermesops.cells.changes.saved_preview import SavedPreview
+    from hermesops.cells.changes.preview import SavedPreview
     from hermesops.settings import Environment
 
 

@@ -8,11 +8,11 @@ from hermesops import child_environment
 from hermesops.app.container_parts.world_adapters import WorldAdapters
 from hermesops.app.operation_rows import instance_of
 from hermesops.app.services.backup_store import BackupStore
-from hermesops.backup.copies import Nodes
+from hermesops.backup.copies import Copies, Nodes
 from hermesops.backup.nightly import Nightly
 from hermesops.backup.pruning import EndedBackups, Pruning
 from hermesops.backup.repository import Repository
-from hermesops.backup.restore_check import Proof, ProvedCopies
+from hermesops.backup.restore_check import Proof
 from hermesops.backup.retention import Keep
 from hermesops.backup.store.repository_contents import RepositoryContents
 from hermesops.backup.store.repository_keys import Keys
@@ -62,9 +62,9 @@ class Backups:
         self._run = run
         self._tell = tell
 
-    def copies(self, nodes: Nodes) -> ProvedCopies:
+    def copies(self, nodes: Nodes) -> Copies:
         """Backups, made and restored by hermes-node under the lease of ``nodes``."""
-        return ProvedCopies(self._registry, self.keys, nodes, self._registry.now, self.proof)
+        return Copies(self._registry, self.keys, nodes, self._registry.now, self.proof)
 
     @cached_property
     def keys(self) -> Keys:

@@ -10,7 +10,7 @@ from hermesops.app.services.stack_runs import StackUps
 from hermesops.cells.bulk import CellRun, run_cells
 from hermesops.cells.changes.guard import Cost, Overrides
 from hermesops.cells.selection import select_cells
-from hermesops.cells.stack.apply import CellStacks
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.workflow import UpRequest
 from hermesops.errors import UsageError
 from hermesops.model.cell import Cell

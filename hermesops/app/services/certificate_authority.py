@@ -11,14 +11,11 @@ from urllib.parse import urlsplit
 from hermesops.errors import UsageError
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
 from hermesops.pki.certificates import Certificates
-from hermesops.pki.server import MutualTlsServer
-from hermesops.pki.service import PlatformService
-from hermesops.pki.service_certificate import OwnCertificate
-from hermesops.pki.volume_keys import DataKeys
-from hermesops.private_file import read_secret
+from hermesops.pki.server import MutualTlsServer, OwnCertificate
+from hermesops.pki.service import DataKeys, PlatformService
+from hermesops.private_file import make_secret, read_secret
 from hermesops.registry import Registry
 from hermesops.secrets.catalog import AUTHORITY_KEY
-from hermesops.secrets.files import make_secret
 from hermesops.secrets.store import Secrets
 from hermesops.settings import Environment
 

@@ -9,17 +9,10 @@ from pathlib import Path
 
 import hermesops
 from hermesops.app.services.operators import signers_of
+from hermesops.cells.bill import PriceList, Rentable, bill_of
 from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge, refuse_over_budget
-from hermesops.cells.changes.preview import ChangePreview
-from hermesops.cells.changes.saved_preview import (
-    FILE,
-    SavedPreview,
-    refuse_moved,
-    refuse_stale,
-    saved,
-)
-from hermesops.cells.pricing.bill import PriceList, Rentable, bill_of
-from hermesops.cells.pricing.lookup import prices_of
+from hermesops.cells.changes.preview import FILE, ChangePreview, SavedPreview, refuse_moved, refuse_stale, saved
+from hermesops.cells.prices import prices_of
 from hermesops.errors import UnavailableError
 from hermesops.justavps import Client
 from hermesops.model.cell import CellMachine

@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from decimal import Decimal
 
-from hermesops.cells.pricing.bill import Bill, Rentable, bill_of
-from hermesops.cells.pricing.lookup import prices_of
+from hermesops.cells.bill import Bill, Rentable, bill_of
+from hermesops.cells.prices import prices_of
 from hermesops.justavps import Client
 from hermesops.registry import Registry
 

@@ -10,8 +10,7 @@ from functools import partial
 from hermesops import child_environment
 from hermesops.app.container_parts.lazy_cells import LazyCells
 from hermesops.app.services.selection import refuse_unknown
-from hermesops.cells.naming import PROJECT, stack_of
-from hermesops.cells.stack.state import machines_in
+from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
 from hermesops.converge import Converged, Converger, hosts_of
 from hermesops.drift import changes
 from hermesops.drift.collect import Survey, listing
@@ -25,7 +24,7 @@ from hermesops.errors import HermesError, UnavailableError
 from hermesops.image import agent_bundle, machine_facts
 from hermesops.image.build import Recipe
 from hermesops.image.download import Pip
-from hermesops.image.names import is_build_under_way
+from hermesops.image.machines import is_build_under_way
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps import Client, Machine
 from hermesops.model.check import Check
@@ -116,7 +115,7 @@ class Drift:
         return str((await asyncio.to_thread(make)).folder)
 
     def _survey(self) -> Survey:
-        return Survey(self.env.name, self.registry, self.client, self.cells, machines_in, self._is_passing)
+        return Survey(self.env.name, self.registry, self.client, self.cells.state, machines_in, self._is_passing)
 
     def _is_passing(self, machine: Machine) -> bool:
         return is_build_under_way(machine, self.env.name, datetime.now(UTC))

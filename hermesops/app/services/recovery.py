@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from hermesops.app.container_parts.registry import RegistryPlace
-from hermesops.cells.naming import PROJECT
-from hermesops.cells.stack.state import machines_in
+from hermesops.cells.stack.state import PROJECT, machines_in
 from hermesops.channel import ToolboxChannel
 from hermesops.drift.fleet_snapshot import Rented
 from hermesops.drift.machine_identity import Forgotten, Generation, read_identity
@@ -17,7 +16,7 @@ from hermesops.drift.rebuild import Rebuild, plan_rebuild
 from hermesops.engine.interface import Engine
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError
 from hermesops.fan_out import Limits, fan_out
-from hermesops.image.names import is_build_machine
+from hermesops.image.machines import is_build_machine
 from hermesops.justavps import Client, Machine
 from hermesops.model.ids import CellName, MachineId, MachineName, instance_subject, is_machine_name
 from hermesops.model.recovery import Recovered

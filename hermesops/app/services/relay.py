@@ -42,7 +42,8 @@ class RelayService:
         """
         own = await self.authority.service_certificate(hosts)
         async with ProxyClient(self.api_url, domain=self.proxy_domain, alone=True) as proxy:
-            relay = Relay(self.registry, callers_of(self.registry, self.authority, self.environment), proxy)
+            callers = callers_of(self.registry, self.authority, self.environment)
+            relay = Relay(self.registry, callers.caller_of, lambda *held: callers.renew(*held).to_json(), proxy)
             server = MutualTlsListener(
                 lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)
             )

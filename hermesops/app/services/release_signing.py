@@ -3,17 +3,13 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from hermesops.errors import RefusedError
-from hermesops.identity.signatures import Signers, check
+from hermesops.identity.signatures import Signers, as_file, check, fresh_key
 from hermesops.node.release.documents.signers import NAMESPACES
-from hermesops.release.index import REVOCATIONS
 from hermesops.release.ports import Store
-from hermesops.release.trust import NAME, Trust
+from hermesops.release.trust import StoreMemory, Trust
 from hermesops.secrets.catalog import RELEASE_KEY
-from hermesops.secrets.files import replace_secret
-from hermesops.secrets.release_key import as_file, fresh_key
 from hermesops.secrets.store import Secrets
 from hermesops.settings import Environment
 
@@ -24,34 +20,10 @@ def trust_of(env: Environment, store: Store) -> Trust:
     return Trust(
         store,
         partial(check, revoked=env.settings.revoked_signers),
-        KeptMemory(env.keys),
+        StoreMemory(env.keys),
         vouchers=_text(allowed) if allowed else "",
         needs_vouchers=env.is_production,
     )
-
-
-class KeptMemory:
-    """What this computer remembers of the store of releases, in the environment's folder of keys.
-
-    Args:
-        folder: Which.
-    """
-
-    _NAMES: ClassVar = {NAME: "release-signers", REVOCATIONS: "release-revocations"}
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def read(self, name: str) -> bytes | None:
-        """The remembered document; ``None`` for none."""
-        try:
-            return (self._folder / self._NAMES[name]).read_bytes()
-        except FileNotFoundError:
-            return None
-
-    def write(self, name: str, content: bytes) -> None:
-        """Remember a document."""
-        replace_secret(self._folder / self._NAMES[name], content.decode())
 
 
 @dataclass(frozen=True)

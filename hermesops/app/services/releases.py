@@ -17,8 +17,7 @@ from hermesops.node.release.documents.revocations import Revocations
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
 from hermesops.release import Releases
-from hermesops.release.builder.build import Builder, BuildRequest, Built
-from hermesops.release.builder.rebuild import Rebuilder
+from hermesops.release.builder.build import Builder, BuildRequest, Built, Rebuilder
 
 _SUBJECT = "releases"
 

@@ -9,7 +9,7 @@ from hermesops.app.container_parts.lazy_cells import LazyCells
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.pools import Pools
-from hermesops.backup.drills import is_due, next_of
+from hermesops.backup.schedule import drill_is_due, drill_of
 from hermesops.errors import RefusedError
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.requests.placement import MachinePlacement
@@ -50,13 +50,13 @@ class Drills:
         days = self.settings.drill_days
         drills = self.registry.operations.list(kind=OperationKind.DRILL)
         first = self.registry.backups.first_at()
-        if not days or not is_due(drills, first, timedelta(days=days), self.registry.now()):
+        if not days or not drill_is_due(drills, first, timedelta(days=days), self.registry.now()):
             return None
         return self.candidate()
 
     def candidate(self) -> Instance | None:
         """The instance whose last proof is oldest."""
-        chosen = next_of(self.registry.backups.newest_checks())
+        chosen = drill_of(self.registry.backups.newest_checks())
         return self.registry.instances.get(chosen) if chosen else None
 
     async def open(self, instance: Instance | None, *, why: str) -> Operation:

@@ -6,7 +6,7 @@ from functools import partial
 from hermesops.app.services.approvals import Approvals, asked_by_preview
 from hermesops.app.services.change_guard import Guards
 from hermesops.cells.changes.guard import NO_OVERRIDES
-from hermesops.cells.stack.apply import CellStacks
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.workflow import StackUp, UpRequest
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.model.operation import Lease, Operation, OperationKind

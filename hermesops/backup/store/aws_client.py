@@ -1,13 +1,16 @@
-"""How AWS's API, or what speaks like it, is asked; and its refusals in hermesops's own classes."""
+"""Clients of AWS's API, or of what speaks like it: calls bounded in time and size, and its errors as ours."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from hermesops import blocking
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
+    from botocore.awsrequest import AWSPreparedRequest
     from botocore.exceptions import ClientError
 
 _CONNECT_S, _READ_S, _TRIES = 5, 15, 2
@@ -40,16 +43,16 @@ def client_options(*, is_local: bool) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def asking(what: str) -> Iterator[None]:
-    """Ask within; errors come out as ours.
+    """Turn the API's errors in the block into ours.
 
     Args:
         what: What is asked for, to begin the message with.
 
     Raises:
         AbsentError: It is not there.
-        RefusedError: Whoever asks may not.
+        RefusedError: The credential may not do that.
         UnavailableError: No answer.
-        UsageError: Settings lead nowhere.
+        UsageError: The settings lead to no object store.
     """
     from botocore.exceptions import (  # noqa: PLC0415 - as above
         BotoCoreError,
@@ -86,3 +89,53 @@ def _refusal(what: str, error: "ClientError") -> HermesError:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {0, HTTPStatus.TOO_MANY_REQUESTS}:
         return UnavailableError(words, hint="no agent is touched by that; run the same command again")
     return RefusedError(words, hint=_SETTINGS)
+
+
+T = TypeVar("T")
+
+CALL_S = 60.0
+"""Seconds for a call of a few requests."""
+
+_LARGEST = 16 << 20
+"""Bytes of an answer: a page of a thousand keys, the largest that S3 gives, has less than one megabyte."""
+
+_STORE = "the object store"
+
+
+async def call(work: Callable[..., T], *args: Any, within_s: float = CALL_S, **named: Any) -> T:  # noqa: ANN401 - handed on
+    """Call a store in a thread of its own, through a client that ``bound_answers`` bounded.
+
+    Args:
+        work: Asks it.
+        *args: Of ``work``.
+        within_s: Seconds until it is abandoned.
+        **named: Of ``work``.
+
+    Raises:
+        UnavailableError: It was abandoned, or too many others wait for an answer.
+    """
+    return await blocking.call(partial(work, *args, **named), whom=_STORE, within_s=within_s)
+
+
+def bound_answers(client: Any) -> None:  # noqa: ANN401 - the stubs of boto3's clients lack what is used here
+    """Make a client of boto3's keep to the deadline of a ``call`` and to a largest answer.
+
+    Its requests go out as before, except those of a call that was abandoned.
+    """
+    session: Any = client._endpoint.http_session  # noqa: SLF001 - the client's own, with its proxies and certificates
+
+    def send(request: "AWSPreparedRequest", **_: object) -> Any:  # noqa: ANN401 - as above
+        from botocore.exceptions import ResponseStreamingError  # noqa: PLC0415 - loads for half a second
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415 - as above
+
+        blocking.refuse_late(_STORE)
+        request.stream_output = True  # the answer is read here, not by the session
+        answer = session.send(request)
+        try:
+            # The body is read once here; botocore.awsrequest then finds it there.
+            answer._content = blocking.read(answer.raw, whom=_STORE, largest=_LARGEST)  # noqa: SLF001
+        except HTTPError as error:
+            raise ResponseStreamingError(error=error) from error
+        return answer
+
+    client.meta.events.register("before-send", send)

@@ -1,4 +1,4 @@
-"""The bucket and the accounts in it, asked as the platform: what makes both, and gives each instance a key of its own.
+"""The bucket and its IAM users, with the platform's credential: makes both, and gives each instance a key of its own.
 
 Any S3 with any IAM: Amazon's, or the local world's. It must not know what is in a repository.
 """
@@ -9,10 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.backup.repository import Bucket, Repository
-from hermesops.backup.store.aws_client import AbsentError, asking, client_options
-from hermesops.backup.store.calls import bound_answers
-from hermesops.backup.store.iam_policy import policy_of
+from hermesops.backup.repository import Bucket, Repository, policy_of
+from hermesops.backup.store.aws_client import AbsentError, asking, bound_answers, client_options
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.backup import Credential
 from hermesops.private_file import refuse_readable_by_others
@@ -26,13 +24,12 @@ _POLICY = "repository"
 
 
 class ObjectStore:
-    """A bucket, asked with the platform's own credential.
+    """A bucket, used with the platform's credential.
 
     Args:
-        bucket: Which.
         key_file: That credential, in the form of ``~/.aws/credentials``; ``None`` finds one as every AWS program does.
-        is_local: Whether it is this computer's own: no proxy leads there, and a missing bucket is made; elsewhere
-            whoever answers for its price makes it.
+        is_local: Whether it is this computer's own: no proxy is used, and a missing bucket is made; elsewhere whoever
+            pays for it makes it.
     """
 
     def __init__(self, bucket: Bucket, key_file: Path | None, *, is_local: bool = False) -> None:
@@ -90,7 +87,7 @@ class ObjectStore:
         return Credential(str(now.access_key), str(now.secret_key), now.token or "")
 
     def issue(self, user: str, repository: Repository, *, keep: str = "") -> Credential:
-        """Give the user of a repository a new key; the user and what it may do are made on the way.
+        """Give the user of a repository a new key; makes the user and its policy where they are missing.
 
         Args:
             user: Its name.

@@ -1,41 +1,18 @@
-"""What opens an instance's repository: a password made once, a credential issued with it and changed when asked.
+"""What opens an instance's repository: a password, made once, and a credential, replaced when asked.
 
-A repository is begun by the platform, whose credential may look at the bucket as a whole; a machine's may not.
+The platform creates a repository: its credential may list the whole bucket, a machine's may not.
 """
 
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hermesops.backup.repository import Bucket, Repository
-from hermesops.backup.store.calls import call
+from hermesops.backup.store.aws_client import call
+from hermesops.backup.store.object_store import ObjectStore
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
 from hermesops.registry import Registry
-
-
-class Store(Protocol):
-    """The object store."""
-
-    @property
-    def bucket(self) -> Bucket:
-        """Which bucket."""
-
-    def prepare(self) -> None:
-        """Make sure that it is there and keeps versions; asked once."""
-
-    def answers(self) -> None:
-        """Make sure that it is there now."""
-
-    def issue(self, user: str, repository: Repository, *, keep: str = "") -> Credential:
-        """Give a user a new key."""
-
-    def retire(self, user: str, *, keep: str = "") -> None:
-        """End every key of a user but one."""
-
-    def revoke(self, user: str) -> None:
-        """End a user."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +28,6 @@ class Keys:
     """Keys of repositories, made when first asked for.
 
     Args:
-        registry: The registry.
         store: Finds the object store, which may have to be started.
         environment: Its name begins every repository's.
         begin: Begins a repository that has none of restic's files yet; safe to call twice.
@@ -60,7 +36,7 @@ class Keys:
     def __init__(
         self,
         registry: Registry,
-        store: Callable[[], Awaitable[Store]],
+        store: Callable[[], Awaitable[ObjectStore]],
         environment: str,
         begin: Callable[[Repository, str], Awaitable[None]],
     ) -> None:
@@ -81,7 +57,7 @@ class Keys:
         await call(store.answers)  # a worker prepared it days ago
         return store.bucket
 
-    async def observe(self, instance_id: InstanceId) -> tuple[Repository, str]:
+    async def for_platform(self, instance_id: InstanceId) -> tuple[Repository, str]:
         """An instance's repository and its password, for the platform itself."""
         store = await self._store()
         await call(store.prepare)
@@ -97,7 +73,7 @@ class Keys:
         Raises:
             UnavailableError: The object store does not answer.
         """
-        repository, password = await self.observe(instance_id)
+        repository, password = await self.for_platform(instance_id)
         held = self._registry.backups.repository_keys(instance_id)
         if held and held.credential:
             return Opened(repository, password, held.credential)

@@ -1,4 +1,4 @@
-"""restic on this computer, with the platform's own credential: what a machine's may not do to its repository.
+"""restic on this computer, with the platform's credential: it may do to a repository what a machine's may not.
 
 Secrets reach it in its environment. It keeps nothing here.
 Source: restic 0.14 (Debian 12).
@@ -57,25 +57,26 @@ class Restic:
             return
         code, _, said = await self._run(repository, password, "init")
         if code and "already" not in said:
-            raise _failure(said)
+            raise failure_of(said)
 
     async def snapshots(self, repository: Repository, password: str) -> list[Snapshot]:
         """What is in a repository, oldest first."""
-        told = await self._told(repository, password, "snapshots", "--json", "--no-lock")
-        return snapshots_in(told)
+        return snapshots_in(await self._output(repository, password, "snapshots", "--json", "--no-lock"))
 
     async def check(self, repository: Repository, password: str) -> None:
-        """Look whether a repository is whole.
+        """Check that a repository is undamaged.
 
         Raises:
             RefusedError: It is damaged; the message says where.
         """
-        await self._done(repository, password, "check")
+        await self._output(repository, password, "check")
 
     async def forget(self, repository: Repository, password: str, ids: Sequence[str]) -> None:
-        """Take snapshots away, with all that is in no other one."""
-        await self._done(repository, password, "unlock")  # what killed machines left; never a living one's
-        await self._done(repository, password, "forget", "--prune", *ids)
+        """Delete snapshots, and the data that no other snapshot has."""
+        await self._output(
+            repository, password, "unlock"
+        )  # locks that killed processes left; restic keeps those of running ones
+        await self._output(repository, password, "forget", "--prune", *ids)
 
     @asynccontextmanager
     async def dumping(
@@ -89,15 +90,10 @@ class Restic:
         finally:
             await _end(process)
 
-    async def _done(self, repository: Repository, password: str, *words: str) -> None:
-        code, _, said = await self._run(repository, password, *words)
-        if code:
-            raise _failure(said)
-
-    async def _told(self, repository: Repository, password: str, *words: str) -> str:
+    async def _output(self, repository: Repository, password: str, *words: str) -> str:
         code, out, said = await self._run(repository, password, *words)
         if code:
-            raise _failure(said)
+            raise failure_of(said)
         return out
 
     async def _run(self, repository: Repository, password: str, *words: str) -> tuple[int, str, str]:
@@ -160,10 +156,6 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 def failure_of(said: str) -> HermesError:
     """Why restic ended, from what it wrote on stderr."""
-    return _failure(said)
-
-
-def _failure(said: str) -> HermesError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     last = lines[-1][:300] if lines else "ended without a word"
     if "wrong password" in said:
@@ -176,7 +168,7 @@ def _failure(said: str) -> HermesError:
 
 
 async def _said(process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None) -> bytes:
-    """What comes, to the end; who says more than is taken is killed, and read no further."""
+    """Everything that a process writes; one that writes more than the limit is killed."""
     said = bytearray()
     while stream and (piece := await stream.read(_PIECE)):
         if len(said) > _LARGEST:

@@ -1,23 +1,22 @@
-"""Whether a cell's run may begin: what would hurt, cost too much or touch too many has to be named. Pure."""
+"""Whether a cell's run may begin: an operator has to name what destroys, costs or touches too much. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from hermesops.cells.changes.preview import ChangePreview
-from hermesops.cells.pricing.bill import Bill
+from hermesops.cells.bill import Bill
+from hermesops.cells.changes.preview import DESTRUCTIVE, ChangePreview
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import MachineName
 from hermesops.model.stack import ChangeKind
 
-DESTRUCTIVE = frozenset({ChangeKind.DELETE, ChangeKind.REPLACE})
 _TOUCHING = DESTRUCTIVE | {ChangeKind.UPDATE}
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may do without being asked.
+    """What a run may do without an override.
 
     Attributes:
         share: Part of a cell's machines that one run may touch, 0 to 1; a single machine always may be.
@@ -30,7 +29,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Overrides:
-    """What an operator named as wanted, beyond the limits.
+    """What an operator allows beyond the limits.
 
     Attributes:
         machines: Machines that may be deleted or replaced.
@@ -57,23 +56,22 @@ class Cost:
 def judge(
     change_preview: ChangePreview, *, limits: Limits, named: Overrides, cost: Cost | None, began: bool = False
 ) -> None:
-    """Let a run begin, or say everything that speaks against it.
+    """Let a run begin, or say everything that forbids it.
 
     Args:
         change_preview: The cell and what would change.
         limits: What settings allow.
-        named: What the operator named.
+        named: What the operator allows beyond them.
         cost: ``None`` when no budget is set.
-        began: Whether a run with the same words was cut short: what they name may be done by now.
+        began: Whether a run with the same overrides was cut short: it may have done what they name.
 
     Raises:
-        UsageError: A machine was named that the run would not destroy: somebody means another one.
-        RefusedError: Something was not named; the message holds all of it, the hint the words that name it.
+        UsageError: A machine was named that the run would not destroy.
+        RefusedError: An override is missing; the message says what for, the hint has the options.
     """
+    machines = {machine.name for machine in (*change_preview.held, *change_preview.wanted.machines)}
     ending = {
-        MachineName(c.name)
-        for c in change_preview.preview.changes
-        if c.kind in DESTRUCTIVE and c.name in _names(change_preview)
+        MachineName(c.name) for c in change_preview.preview.changes if c.kind in DESTRUCTIVE and c.name in machines
     }
     if not began and (unknown := sorted(named.machines - ending)):
         raise UsageError(
@@ -114,10 +112,6 @@ def refuse_over_budget(rented: Sequence[tuple[str, str]], bill: Bill, budget: De
     )
 
 
-def _names(change_preview: ChangePreview) -> set[MachineName]:
-    return {machine.name for machine in (*change_preview.held, *change_preview.wanted.machines)}
-
-
 def _destruction(change_preview: ChangePreview, unnamed: list[MachineName]) -> list[tuple[str, str]]:
     owners = {machine.name: machine.owner for machine in change_preview.wanted.machines}
     return [
@@ -131,7 +125,7 @@ def _destruction(change_preview: ChangePreview, unnamed: list[MachineName]) -> l
 
 def _share(change_preview: ChangePreview, limits: Limits, named: Overrides) -> list[tuple[str, str]]:
     held = {machine.name for machine in change_preview.held}
-    meant = change_preview.machines_to_delete | named.machines  # each of them was named by itself
+    meant = change_preview.machines_to_delete | named.machines  # each is allowed on its own
     touched = {
         c.name
         for c in change_preview.preview.changes
@@ -155,7 +149,7 @@ def _budget(limits: Limits, named: Overrides, cost: Cost | None) -> list[tuple[s
     if limits.budget is None or cost is None:
         return []
     allowed = max(limits.budget, named.budget or limits.budget)
-    # A run that saves money is never held up, however dear the rest is.
+    # A run that saves money is never refused, whatever the rest costs.
     dearer = cost.after.monthly > cost.before.monthly or len(cost.after.unpriced) > len(cost.before.unpriced)
     if not dearer:
         return []

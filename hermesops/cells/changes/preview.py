@@ -1,33 +1,38 @@
-"""Everything a guard looks at before a cell is changed: what would change, in what, and by which rows. Pure."""
+"""What a run would change in a cell, with the rows and the state it follows from; also saved and signed. Pure."""
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from hermesops.cells.stack.state import machines_in
+from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.stack import Change, Preview
+from hermesops.model.signed_file import SignedContent, SignedFile, why_outdated
+from hermesops.model.stack import Change, ChangeKind, Preview
+
+DESTRUCTIVE = frozenset({ChangeKind.DELETE, ChangeKind.REPLACE})
 
 _TIMES = frozenset({"created", "modified", "sourcePosition", "stackTrace"})
-"""What Pulumi writes beside a resource and what says nothing of the world."""
+"""What Pulumi writes beside a resource and what says nothing about the resource."""
 
 
 @dataclass(frozen=True)
 class ChangePreview:
-    """A cell just before a run.
+    """A cell before a run.
 
     Attributes:
         preview: What the run would change.
         wanted: What the rows say.
         held: What the state holds.
-        machines_to_delete: Machines that recorded operations want gone.
-        rows: Digest of what the rows say.
-        state: Digest of what the state says.
-        drift: What a refresh would write, where that was asked.
-        resized: Machines that recorded operations give another size.
+        machines_to_delete: Machines that recorded operations delete.
+        rows: Digest of the rows.
+        state: Digest of the state.
+        drift: What a refresh would write, if that was asked for.
+        resized: Machines that recorded operations resize.
     """
 
     cell: CellName
@@ -64,7 +69,7 @@ def _held(state: Mapping[str, Any]) -> tuple[CellMachine, ...]:
 
 
 def _lasting(state: Mapping[str, Any]) -> object:
-    """The state without what every run writes anew: times, and secrets, whose ciphertext never is the same twice."""
+    """The state without what each run rewrites: times, and the ciphertext of secrets."""
     resources = state.get("deployment", {}).get("resources", [])
     pending = state.get("deployment", {}).get("pending_operations", [])
     kept = ({key: value for key, value in resource.items() if key not in _TIMES} for resource in resources)
@@ -83,3 +88,107 @@ def _without_ciphertext(value: object) -> object:
 
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":"), default=str).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class SavedPreview(SignedContent):
+    """A preview of one cell that an operator saved and signed: applied exactly as signed, or not at all.
+
+    It has digests of all that it was made from. Applying it makes the preview again and compares.
+
+    Attributes:
+        rows: Digest of the cell's rows.
+        state: Digest of the cell's state.
+        world: What a refresh would have found, by resource.
+        versions: Of hermesops and the engine.
+        changes: Without those that change nothing.
+        cost: What the environment would cost afterwards, in words, for the signer.
+        made_at: UTC.
+    """
+
+    environment: str
+    cell: CellName
+    rows: str
+    state: str
+    world: tuple[Change, ...]
+    versions: Mapping[str, str]
+    changes: tuple[Change, ...]
+    cost: str
+    made_at: datetime
+
+    @property
+    def named(self) -> frozenset[MachineName]:
+        """The machines that it would destroy; signing it allows that."""
+        return frozenset(MachineName(change.name) for change in self.changes if change.kind in DESTRUCTIVE)
+
+
+FILE = SignedFile(
+    "hermesops-preview",
+    SavedPreview,
+    field="preview",
+    title="a saved preview",
+    hint="hermesops stack preview CELL --save FILE",
+)
+
+
+def saved(
+    change_preview: ChangePreview, *, environment: str, versions: Mapping[str, str], cost: str, now: datetime
+) -> SavedPreview:
+    """The saved preview of a cell as it is now."""
+    return SavedPreview(
+        environment=environment,
+        cell=change_preview.cell,
+        rows=change_preview.rows,
+        state=change_preview.state,
+        world=_sorted(change_preview.drift),
+        versions=versions,
+        changes=_sorted(change_preview.preview.changes),
+        cost=cost,
+        made_at=now,
+    )
+
+
+def refuse_stale(preview: SavedPreview, *, environment: str, now: datetime, life: timedelta) -> None:
+    """Refuse a preview that is not of this environment, or too old.
+
+    Raises:
+        RefusedError: It is another environment's, of the future, or too old.
+    """
+    again = f"hermesops stack preview {preview.cell} --save FILE"
+    if preview.environment != environment:
+        raise RefusedError(f"the preview is of environment {preview.environment}, this is {environment}", hint=again)
+    if outdated := why_outdated("the preview was made at", preview.made_at, now=now, life=life):
+        raise RefusedError(outdated, hint=again)
+
+
+def refuse_moved(preview: SavedPreview, change_preview: ChangePreview, versions: Mapping[str, str]) -> None:
+    """Refuse a run that would not do exactly what was signed.
+
+    Raises:
+        RefusedError: Something changed since; the message says what.
+    """
+    moved = [
+        what
+        for what, differs in (
+            ("the rows", preview.rows != change_preview.rows),
+            ("the state", preview.state != change_preview.state),
+            ("what would change", preview.changes != _sorted(change_preview.preview.changes)),
+            ("the world", preview.world != _sorted(change_preview.drift)),
+            *((f"the version of {name}", preview.versions.get(name) != version) for name, version in versions.items()),
+        )
+        if differs
+    ]
+    if moved:
+        raise RefusedError(
+            f"{preview.cell} is not what it was when the preview was signed: {', '.join(moved)} moved since",
+            hint=f"hermesops stack preview {preview.cell} --save FILE, look at it, and use that",
+        )
+
+
+def _sorted(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Those that change something, in an order that does not depend on which came first."""
+    real = (change for change in changes if change.kind is not ChangeKind.SAME)
+    return tuple(
+        replace(change, properties=tuple(sorted(change.properties)))
+        for change in sorted(real, key=lambda change: (change.urn, change.kind))
+    )

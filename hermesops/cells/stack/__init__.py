@@ -1,1 +1,1 @@
-"""Cells' Pulumi stacks: run, observed, repaired by hand."""
+"""Cells' Pulumi stacks: observed, run, repaired by hand."""

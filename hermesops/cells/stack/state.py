@@ -1,11 +1,26 @@
-"""The machines in a cell's state. Pure: reads what Pulumi exports."""
+"""A cell's stack: its name, its lease, and the machines in its state as Pulumi exports it. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from hermesops.model.cell import CellMachine, CellSpec
-from hermesops.model.ids import MachineName
+from hermesops.model.ids import CellName, MachineName
+from hermesops.model.stack import StackRef
+
+PROJECT = "fleet"
+"""Pulumi project of all cells; its folder is ``pulumi/fleet``."""
+
+
+def stack_of(cell: CellName) -> StackRef:
+    """The stack that holds a cell."""
+    return StackRef(PROJECT, cell)
+
+
+def lease_of(cell: CellName) -> str:
+    """The subject of the lease under which a cell's stack is changed."""
+    return f"stack/{PROJECT}/{cell}"
+
 
 MACHINE_TYPE = "justavps:index:Machine"
 """Pulumi's type of a rented machine."""
@@ -22,7 +37,7 @@ def machines_in(state: Mapping[str, Any]) -> Mapping[MachineName, Mapping[str, A
 
 
 def protected_machines(state: Mapping[str, Any], names: Collection[MachineName]) -> tuple[CellMachine, ...]:
-    """Those of the named machines that the state still protects, as they were ordered."""
+    """Those of the named machines that are still protected in the state, as they were ordered."""
     return tuple(
         CellMachine(
             name=name,
@@ -44,7 +59,7 @@ def kept(spec: CellSpec, machines: Collection[CellMachine]) -> CellSpec:
 
 
 def made_anew(spec: CellSpec, state: Mapping[str, Any]) -> frozenset[MachineName]:
-    """The machines that cannot become what the rows say unless they are destroyed and made anew.
+    """The machines that become what the rows say only by being destroyed and made again.
 
     Source: ``MachineArgs`` of ``hermesops.stacks.resources``: another region or image replaces, another size does not.
     """

@@ -1,45 +1,40 @@
-"""The state of cells' stacks when it has to be mended by hand: copies, putting one back, importing one.
+"""Repairs cells' stacks by hand: restores a copy of the state, imports a state, imports machines by their ids.
 
-Whoever mends holds the cell's lease, so that no run is under way, and it is written down.
+Each holds the cell's lease, so that no run goes on meanwhile, and is recorded in the audit log.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any
+from uuid import UUID
 
-from hermesops.cells.naming import lease_of, stack_of
-from hermesops.model.ids import CellName
-from hermesops.model.stack import StackRef, StateVersion
+from hermesops.cells.ports import Engine, HeldLease, Programs, StateCopies
+from hermesops.cells.stack.stacks import CellState
+from hermesops.cells.stack.state import lease_of, machines_in, stack_of
+from hermesops.errors import RefusedError, UsageError
+from hermesops.justavps.client import Client
+from hermesops.justavps.errors import NotFoundError
+from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet import Ordered
+from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
+from hermesops.model.stack import StateVersion, UpResult
+from hermesops.model.unknown_name import unknown_name
 from hermesops.registry import Registry
 
 
-class States(Protocol):
-    """Keeps states; see ``hermesops.engine``."""
-
-    async def state_versions(self, stack: StackRef, *, limit: int) -> Sequence[StateVersion]:
-        """The newest copies of a stack's state, newest first."""
-
-    async def rollback_state(self, stack: StackRef, version: str = "") -> StateVersion:
-        """Put a copy in the state's place; empty: the newest sound one that differs."""
-
-    async def import_state(self, stack: StackRef, document: Mapping[str, Any]) -> None:
-        """Replace the state by an exported one."""
-
-
 class CellStates:
-    """Mends the states of cells.
+    """Repairs the states of cells.
 
     Args:
-        states: The engine.
-        audit: The registry.
-        hold_lease: Waits for and holds the lease of a subject for as long as its context lasts.
+        hold_lease: Waits for the lease of a subject and holds it while its context lasts.
     """
 
     def __init__(
-        self, states: States, audit: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[Any]]
+        self, states: StateCopies, registry: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[Any]]
     ) -> None:
         self._states = states
-        self._audit = audit
+        self._registry = registry
         self._hold_lease = hold_lease
 
     async def versions(self, cell: CellName, *, limit: int) -> Sequence[StateVersion]:
@@ -47,16 +42,16 @@ class CellStates:
         return await self._states.state_versions(stack_of(cell), limit=limit)
 
     async def restore(self, cell: CellName, version: str, *, why: str) -> StateVersion:
-        """Put a copy of a cell's state in its place; machines stay as they are.
+        """Replace a cell's state by a copy; machines stay as they are.
 
         Raises:
             UsageError: There is no such copy.
-            RefusedError: It is damaged, or there is no sound one.
+            RefusedError: It is damaged, or there is no undamaged one.
         """
         async with self._hold_lease(lease_of(cell)):
             put = await self._states.rollback_state(stack_of(cell), version)
             after = {"version": put.version, "resources": put.resources}
-            self._audit.audit.append("state_rolled_back", f"cell/{cell}", why=why, after=after)
+            self._registry.audit.append("state_rolled_back", f"cell/{cell}", why=why, after=after)
             return put
 
     async def take(self, cell: CellName, document: Mapping[str, Any], *, why: str) -> None:
@@ -68,4 +63,139 @@ class CellStates:
         """
         async with self._hold_lease(lease_of(cell)):
             await self._states.import_state(stack_of(cell), document)
-            self._audit.audit.append("state_imported", f"cell/{cell}", why=why)
+            self._registry.audit.append("state_imported", f"cell/{cell}", why=why)
+
+
+def parse_imports(texts: Sequence[str], environment: str) -> dict[MachineName, MachineId]:
+    """Machines as typed, ``NAME=ID`` each.
+
+    Raises:
+        UsageError: One is typed otherwise, or twice.
+        RefusedError: A name is not of our scheme in this environment.
+    """
+    wanted: dict[MachineName, MachineId] = {}
+    for text in texts:
+        name, _, id_ = text.partition("=")
+        if not _is_uuid(id_) or name in wanted:
+            raise UsageError(f"{text!r} does not name one machine: NAME=ID, each once", hint="hermesops fleet drift")
+        if not is_machine_name(name, environment):
+            raise RefusedError(
+                f"{name!r} is no name of a machine of environment {environment}", hint="hermesops cell show CELL"
+            )
+        wanted[MachineName(name)] = MachineId(id_)
+    return wanted
+
+
+def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | None, found: Machine) -> None:
+    """Refuse a machine that is not exactly what a row of the cell orders: an import must change no machine. Pure.
+
+    Args:
+        cell: Which.
+        ordered: What the rows of the cell order by that name; ``None`` for nothing.
+        row: The instance whose machine it is; ``None`` for a machine without an instance.
+        found: The machine that the vendor has by the id.
+
+    Raises:
+        RefusedError: It is another machine, of another instance, or not as ordered.
+    """
+    drift = "hermesops fleet drift"
+    if ordered is None:
+        raise RefusedError(
+            f"no row of {cell} orders a machine {found.name}: the next up would destroy it",
+            hint=f"hermesops fleet adopt {found.name} gives it to its instance; hermesops fleet drift shows more",
+        )
+    if found.name != ordered.name:
+        raise RefusedError(f"machine {found.id} is called {found.name or 'nothing'}, not {ordered.name}", hint=drift)
+    if row is not None and row.instance.machine_id not in {None, found.id}:
+        raise RefusedError(f"{row.instance.title} is on machine {row.instance.machine_id}, not {found.id}", hint=drift)
+    has = (found.server_type, found.region, found.image_id or "")
+    wanted = (ordered.server_type, ordered.region, ordered.image_id or "")
+    for what, is_so, should in zip(("server type", "region", "image"), has, wanted, strict=True):
+        if is_so and is_so != should:
+            raise RefusedError(f"{found.name} has {what} {is_so}, its row orders {should or 'none'}", hint=drift)
+
+
+class CellImports:
+    """Imports machines into the stacks of cells, by the cell's own program: with its URNs, parent and protection.
+
+    For machines that a stack lost or never had. The rows say whose a machine is; ``fleet adopt`` changes them.
+
+    Args:
+        hold_lease: Waits for the lease of a subject and holds it while its context lasts.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        engine: Engine,
+        states: CellState,
+        programs: Programs,
+        vendor: Client,
+        hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
+    ) -> None:
+        self._registry = registry
+        self._engine = engine
+        self._states = states
+        self._programs = programs
+        self._vendor = vendor
+        self._hold_lease = hold_lease
+
+    async def take(
+        self, cell: CellName, wanted: Mapping[MachineName, MachineId], *, why: str
+    ) -> tuple[MachineName, ...]:
+        """Import machines into a cell's stack; returns those that were not in it. Changes no machine; safe to repeat.
+
+        Raises:
+            UsageError: There is no such cell, or no such machine at JustAVPS.
+            RefusedError: A machine is not what a row of the cell orders, or the stack holds another one of its name.
+        """
+        async with self._hold_lease(lease_of(cell)) as turn:
+            spec = self._registry.cells.spec(cell)
+            held = {name: one.get("id") for name, one in machines_in(await self._states.state(cell)).items()}
+            for name, id_ in wanted.items():
+                await self._refuse(spec, name, id_, held.get(name) or id_)
+            missing = {name: id_ for name, id_ in wanted.items() if name not in held}
+            if missing:
+                await turn.guard(self._import(spec, missing))
+                self._registry.audit.append(
+                    "machines_imported",
+                    f"cell/{cell}",
+                    why=why,
+                    after={str(name): id_ for name, id_ in missing.items()},
+                )
+        return tuple(missing)
+
+    async def _refuse(self, spec: CellSpec, name: MachineName, id_: MachineId, held: str) -> None:
+        ordered = next((machine for machine in spec.machines if machine.name == name), None)
+        row = next(
+            (row for row in self._registry.fleet.list_ordered(spec.name) if row.instance.machine_name == name), None
+        )
+        try:
+            found = await self._vendor.get_machine(id_)
+        except NotFoundError:
+            found = None
+        if found is None or found.status is MachineStatus.DELETED:
+            raise unknown_name("machine", id_, of=spec.name, where=" at JustAVPS")
+        refuse_unfit(spec.name, ordered, row, found)
+        if held != id_:
+            raise RefusedError(
+                f"the stack of {spec.name} holds machine {held} by the name {name}",
+                hint=f"hermesops stack refresh {spec.name} forgets it if it is gone; then the same command again",
+            )
+
+    async def _import(self, spec: CellSpec, ids: Mapping[MachineName, MachineId]) -> UpResult:
+        stack = stack_of(spec.name)
+        return await self._engine.up(
+            stack,
+            self._programs.importing(spec, ids),
+            targets=self._programs.urns(stack, ids.keys()),
+            may_destroy=lambda _: False,
+        )
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hermesops.cells.pricing.bill import Bill
+    from hermesops.cells.bill import Bill
     from hermesops.instances.observation import Observation
     from hermesops.instances.requests.bulk import ProvisionResult
     from hermesops.model.check import Check

@@ -1,26 +1,26 @@
-"""Builds a release: resolve once, read the agent's wheel, gather every file, lock, sign.
+"""Builds a release: resolve once, read the agent's wheel, fetch every file, lock, sign. Builds one again from its lock.
 
-Killed anywhere it is started again: files are kept by their hash, and a release is there once its lock is.
+A killed build is started again: files are kept by their hash, and a release exists once its lock does.
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.node.errors import NodeError
 from hermesops.node.instance.render import merged
 from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Origin, Wheels
 from hermesops.release import requirements
-from hermesops.release.builder.agent import PACKAGE, Agent, read_agent
-from hermesops.release.builder.gather import BlobStore, Gather, blob_of
-from hermesops.release.builder.parts import Parts
-from hermesops.release.ports import Downloads, Resolves
+from hermesops.release.blobs import BlobStore, blob_of
+from hermesops.release.builder.parts import PACKAGE, Agent, Parts, read_agent
+from hermesops.release.builder.resolver import Resolver
+from hermesops.release.ports import Downloads
 from hermesops.release.releases import Releases
-from hermesops.release.requirements import Pin, pin_of
+from hermesops.release.requirements import Pin, known_wheels, pin_of
 
 SKILLS = "skills.tar.gz"
 
@@ -34,9 +34,9 @@ class BuildRequest:
     Attributes:
         agent: The agent's version on the package index; empty where a wheel is given.
         wheel: A wheel of an agent that the index lacks.
-        source: The source archive that goes with it and has the bundled skills; without it they are an older agent's.
-        pythons: For machines of which Pythons.
-        managed: Laid over what the agent's version asks for.
+        source: Its source archive, which has the bundled skills; without it an older agent's skills are used.
+        pythons: Versions of Python on machines, as ``3.11``.
+        managed: Overrides the settings that the agent's version asks for.
     """
 
     agent: str = ""
@@ -51,7 +51,7 @@ class Built:
     """A release that is in the store.
 
     Attributes:
-        made: Whether it came there now.
+        made: Whether this build put it there.
     """
 
     lock: Lock
@@ -59,28 +59,70 @@ class Built:
 
 
 @dataclass(frozen=True)
+class WheelFetcher:
+    """Fetches wheels.
+
+    Attributes:
+        blob_store: Takes them.
+        downloads: Fetches what is not there.
+        scratch: An empty folder to work in.
+    """
+
+    blob_store: BlobStore
+    downloads: Downloads
+    scratch: Path
+
+    def wheels(self, pins: Sequence[Pin], python: str, *, known: Iterable[Blob] = ()) -> tuple[Blob, ...]:
+        """A wheel for each pin, by name.
+
+        Args:
+            pins: The whole set.
+            python: Which Python they are for.
+            known: Wheels of that Python in releases of this store.
+
+        Raises:
+            RefusedError: The index offers a file with another hash.
+            UnavailableError: It does not answer, or lacks a wheel.
+        """
+        found = {name: blob for name, blob in known_wheels(pins, known).items() if self.blob_store.has(blob)}
+        missing = [pin for pin in pins if pin.name not in found]
+        if missing:
+            found |= self._fetched(missing, python)
+        if absent := [pin.name for pin in pins if pin.name not in found]:
+            raise UnavailableError(f"no wheel for Python {python} of {', '.join(absent)}")
+        return tuple(sorted((found[pin.name] for pin in pins), key=lambda blob: blob.name))
+
+    def _fetched(self, pins: Sequence[Pin], python: str) -> Mapping[str, Blob]:
+        wanted, folder = self.scratch / f"wheels-{python}.txt", self.scratch / f"wheels-{python}"
+        wanted.write_text("".join(pin.to_line() for pin in pins), encoding="utf-8")
+        self.downloads.wheels(wanted, folder, python=python)
+        blobs = [self.blob_store.keep(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
+        return {pin_of(blob).name: blob for blob in blobs}
+
+
+@dataclass(frozen=True)
 class Builder:
     """Builds releases with what it is given.
 
     Attributes:
-        releases: The store they go to, and those that are there.
-        scratch: Folder for what is thrown away again.
-        tell: Called with a line of progress.
+        releases: The store that they go to.
+        scratch: Folder for temporary files.
+        tell: Gets lines of progress.
     """
 
     releases: Releases
-    resolver: Resolves
+    resolver: Resolver
     downloads: Downloads
     parts: Parts
     scratch: Path
     tell: Tell
 
     def build(self, order: BuildRequest, *, who: str, note: str, at: datetime) -> Built:
-        """Have a release of an agent in the store; blocks, a minute for each Python when nothing is cached.
+        """Put a release of an agent into the store; blocks for a minute for each Python when nothing is cached.
 
         Raises:
-            UsageError: The order names no agent, or no Python.
-            RefusedError: There is no such agent or no set of packages for it, or what was given is damaged.
+            UsageError: The request names no agent, or no Python.
+            RefusedError: There is no such agent, no set of packages for it, or a given file is damaged.
             UnavailableError: The package index does not answer.
         """
         if bool(order.agent) == (order.wheel is not None) or not order.pythons:
@@ -90,7 +132,7 @@ class Builder:
         return self.put(lock, who=who, note=note, at=at)
 
     def workplace(self) -> "tempfile.TemporaryDirectory[str]":
-        """An empty folder for a while."""
+        """A temporary folder."""
         self.scratch.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(dir=self.scratch, prefix="release-")
 
@@ -107,7 +149,7 @@ class Builder:
 
     def _lock(self, order: BuildRequest, scratch: Path) -> Lock:
         blob_store, known = BlobStore(self.releases.store), [kept.lock for kept in self.releases.list()]
-        gather = Gather(blob_store, self.downloads, scratch)
+        fetcher = WheelFetcher(blob_store, self.downloads, scratch)
         own = self._own(order, blob_store)
         version = read_agent(own.name, blob_store.content(own)).version if own else order.agent
         pythons: dict[str, Wheels] = {}
@@ -119,10 +161,11 @@ class Builder:
             pins = tuple(pin_of(own) if own and pin.name == PACKAGE else pin for pin in requirements.parse(text))
             kept = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
             self.tell(f"gathering {len(pins)} wheels for Python {python}")
-            wheels = gather.wheels(pins, python, known=[*kept, *([own] if own else [])])
+            wheels = fetcher.wheels(pins, python, known=[*kept, *([own] if own else [])])
             listed = blob_store.keep("requirements.txt", requirements.render(python, wheels))
             pythons[python] = Wheels(listed, wheels)
-        agent = self._agent(blob_store, pythons)
+        wheel = next(blob for blob in next(iter(pythons.values())).wheels if pin_of(blob).name == PACKAGE)
+        agent = read_agent(wheel.name, blob_store.content(wheel))
         origin: Origin = "wheel" if own else "index"
         parts = self.parts
         return self._written(
@@ -173,11 +216,6 @@ class Builder:
         read_agent(order.wheel.name, content)  # before it is kept
         return blob_store.keep(order.wheel.name, content)
 
-    def _agent(self, blob_store: BlobStore, pythons: dict[str, Wheels]) -> Agent:
-        wheels = next(iter(pythons.values())).wheels
-        wheel = next(blob for blob in wheels if pin_of(blob).name == PACKAGE)
-        return read_agent(wheel.name, blob_store.content(wheel))
-
     def _skills(
         self, order: BuildRequest, pins: tuple[Pin, ...], known: Sequence[Lock], blob_store: BlobStore, scratch: Path
     ) -> Blob:
@@ -213,7 +251,7 @@ class Builder:
 
 
 def read_file(file: Path) -> bytes:
-    """What an operator named.
+    """The content of a file that an operator named.
 
     Raises:
         RefusedError: It cannot be read.
@@ -229,3 +267,81 @@ def workplace_in(scratch: Path, name: str) -> Path:
     folder = scratch / name
     folder.mkdir()
     return folder
+
+
+CONFIG_SCHEMA = 33
+_NOTHING = b"simulated\n"
+
+
+@dataclass(frozen=True)
+class Rebuilder:
+    """Builds releases again from their locks: what is missing or damaged in the store is fetched or made again.
+
+    The result is the release that the lock names, byte for byte, or nothing.
+
+    Attributes:
+        builder: What built them.
+        given: Files that may be parts of it: the agent's wheel or source archive, where no index has them.
+    """
+
+    builder: Builder
+    given: Sequence[Path] = ()
+
+    def build(self, lock: Lock, *, who: str, note: str, at: datetime) -> Built:
+        """Put exactly this release into the store, complete and signed.
+
+        Raises:
+            RefusedError: A part of it is no longer available.
+            UnavailableError: The package index does not answer.
+        """
+        blob_store = BlobStore(self.builder.releases.store, distrusts=True)
+        with self.builder.workplace() as folder:
+            scratch = Path(folder)
+            missing = {blob.sha256: blob for blob in lock.all_blobs() if not blob_store.has(blob)}
+            for name, content in self._made(lock, missing, scratch):
+                if missing.pop(blob_of(name, content).sha256, None):
+                    blob_store.keep(name, content)
+            for python, wheels in lock.pythons.items():
+                wanted = [pin_of(wheel) for wheel in wheels.wheels if wheel.sha256 in missing]
+                if lock.origin == "wheel" and any(pin.name == PACKAGE for pin in wanted):
+                    raise RefusedError(
+                        f"the agent of release {lock.id} is on no package index",
+                        hint="hermesops release build --lock FILE --from WHEEL names its wheel",
+                    )
+                if wanted:
+                    self.builder.tell(f"gathering {len(wanted)} wheels for Python {python}")
+                    for blob in WheelFetcher(blob_store, self.builder.downloads, scratch).wheels(wanted, python):
+                        missing.pop(blob.sha256, None)
+        if missing:
+            names = ", ".join(sorted(blob.name for blob in missing.values()))
+            raise RefusedError(
+                f"release {lock.id} cannot be made again here: {names} would be something else now",
+                hint="put its blobs back from a copy of the store, or build a new release",
+            )
+        return self.builder.put(lock, who=who, note=note, at=at)
+
+    def _made(self, lock: Lock, missing: Mapping[str, Blob], scratch: Path) -> Iterator[tuple[str, bytes]]:
+        """Candidates for its parts, made anew where one is missing; the hash says whether they match."""
+        parts = self.builder.parts
+        for file in self.given:
+            yield file.name, read_file(file)
+        for python, wheels in lock.pythons.items():
+            yield wheels.requirements.name, requirements.render(python, wheels.wheels)
+        yield from parts.site.items()
+        for notifies in (True, False):
+            yield lock.unit.name, parts.unit.render(notifies=notifies)
+        if lock.node.program.sha256 in missing:
+            yield lock.node.program.name, parts.program()
+        if lock.uv.sha256 in missing:
+            yield lock.uv.name, parts.uv(workplace_in(scratch, "uv"))
+        if lock.skills.sha256 in missing:
+            yield lock.skills.name, parts.skills(self._source(lock, scratch))
+
+    def _source(self, lock: Lock, scratch: Path) -> Path:
+        builder = self.builder
+        given = next((file for file in self.given if file.name.endswith(".tar.gz")), None)
+        if given or lock.origin == "wheel":
+            return given or builder.source(None, scratch)
+        python = min(lock.pythons)
+        text = builder.resolver.resolve(f"{PACKAGE}=={lock.agent_version}", python)
+        return builder.source(next(pin for pin in requirements.parse(text) if pin.name == PACKAGE), scratch)

@@ -1,6 +1,6 @@
-"""An age-encrypted file as home of secrets: one file for several readers, fit to be committed beside other settings.
+"""An age-encrypted file as a backend of secrets: one file for several readers, which may be committed.
 
-Who may read it stands in ``<file>.recipients``, a line each, as ``age -R`` takes them: ``age1…`` or an SSH public key.
+``<file>.recipients`` lists who can read it, a line each, as ``age -R`` takes them: ``age1…`` or an SSH public key.
 The file holds JSON, encrypted as a whole and armored; ``age -d -i IDENTITY FILE`` shows it.
 
 Source: https://age-encryption.org/v1 (format), age(1) (recipients files), pyrage 1.4 (the library).
@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.errors import RefusedError
-from hermesops.private_file import read_secret
-from hermesops.secrets.files import replace_secret
+from hermesops.private_file import read_secret, replace_secret
 
 _VERSION = 1
 _SSH = "ssh-"
@@ -34,7 +33,7 @@ class _Kept:
 
 
 class AgeBackend:
-    """Secrets in one age-encrypted file, which is written anew as a whole at every change.
+    """Secrets in one age-encrypted file, which is rewritten at every change.
 
     Args:
         file: Which; made with the first secret.
@@ -64,7 +63,7 @@ class AgeBackend:
         """Write the file with this secret in it, for all recipients.
 
         Raises:
-            RefusedError: There are no recipients, or we would not be one of them.
+            RefusedError: There are no recipients, or our identity is none of them.
         """
         with self._alone():
             self._save({**self._open(), name: _Kept(text, _now())})
@@ -83,12 +82,12 @@ class AgeBackend:
         held = self._open().get(name)
         return datetime.fromisoformat(held.changed_at) if held else None
 
-    def path(self, name: str) -> Path | None:  # noqa: ARG002 - a home's signature
+    def path(self, name: str) -> Path | None:  # noqa: ARG002 - the Protocol's signature
         """No file holds one of them alone."""
         return None
 
     def _open(self) -> dict[str, _Kept]:
-        import pyrage  # noqa: PLC0415 - only where an age file is the home
+        import pyrage  # noqa: PLC0415 - only where an age file is the backend
 
         try:
             sealed = self._file.read_bytes()
@@ -107,7 +106,7 @@ class AgeBackend:
             content = json.loads(plain)
             return {name: _Kept(kept["text"], kept["changed_at"]) for name, kept in content["secrets"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
-            # The cause would carry the file's text, that is, the secrets.
+            # The cause would carry the file's text, which is secret.
             raise RefusedError(
                 f"what is in {self._file} is not secrets of hermesops", hint=f"git log -- {self._file}"
             ) from None

@@ -1,4 +1,4 @@
-"""AWS Secrets Manager as home of secrets: ``PREFIX/name``, in the account and region that AWS programs find.
+"""AWS Secrets Manager as a backend of secrets: ``PREFIX/name``, in the account and region that AWS programs find.
 
 Source: Secrets Manager's API reference, "CreateSecret", "PutSecretValue", "ListSecrets", 2026-11.
 """
@@ -40,7 +40,7 @@ class AwsBackend:
 
     def read(self, name: str) -> str | None:
         """The current version's text."""
-        from botocore.exceptions import ClientError  # noqa: PLC0415 - loads for long, and only this home needs it
+        from botocore.exceptions import ClientError  # noqa: PLC0415 - slow to load, and only this backend needs it
 
         with _asking(self.title):
             try:
@@ -64,7 +64,7 @@ class AwsBackend:
         """When its current version was made."""
         return self._listed().get(name)
 
-    def path(self, name: str) -> Path | None:  # noqa: ARG002 - a home's signature
+    def path(self, name: str) -> Path | None:  # noqa: ARG002 - the Protocol's signature
         """It is no file."""
         return None
 

@@ -1,4 +1,4 @@
-"""Where an environment's secrets live: what each such home can do, and the two that are part of this computer."""
+"""Backends that keep an environment's secrets: their interface, and the two on this computer."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hermesops.errors import RefusedError
-from hermesops.private_file import read_secret
-from hermesops.secrets.files import make_secret, replace_secret
+from hermesops.private_file import make_secret, read_secret, replace_secret
 
 
 class SecretBackend(Protocol):
@@ -21,25 +20,25 @@ class SecretBackend(Protocol):
         """Which secrets it holds.
 
         Raises:
-            RefusedError: It does not let us in.
+            RefusedError: It denies access.
             UnavailableError: It does not answer.
         """
 
     def read(self, name: str) -> str | None:
-        """A secret's text without white space around it; ``None`` when it holds none of that name."""
+        """A secret's text without white space around it; ``None`` when there is none of that name."""
 
     def write(self, name: str, text: str) -> None:
-        """Keep a secret instead of the one before it, whole or not at all.
+        """Replace a secret, whole or not at all.
 
         Raises:
-            RefusedError: It takes none.
+            RefusedError: It is read-only.
         """
 
     def make(self, name: str, text: str) -> str:
-        """Keep a secret unless there is one; the one that counts, also when two do it at once."""
+        """Keep a secret unless there is one; the one that is kept, also when two processes do it at once."""
 
     def changed_at(self, name: str) -> datetime | None:
-        """When it was written; ``None`` where nobody knows."""
+        """When it was written; ``None`` when that is not known."""
 
     def path(self, name: str) -> Path | None:
         """The file that holds this secret and nothing else; ``None`` where there is no such file."""
@@ -62,9 +61,8 @@ class FolderBackend:
 
     def names(self) -> frozenset[str]:
         """The files."""
-        if not self._folder.is_dir():
-            return frozenset()
-        return frozenset(file.name for file in self._folder.iterdir() if _is_secret(file))
+        files = self._folder.iterdir() if self._folder.is_dir() else ()
+        return frozenset(file.name for file in files if file.is_file() and not file.name.startswith("."))
 
     def read(self, name: str) -> str | None:
         """The text of a file that others may not read."""
@@ -91,11 +89,11 @@ class FolderBackend:
 
 
 class EnvironmentBackend:
-    """The process's variables, filled by whoever starts it, as pipelines do. Nothing is written there.
+    """The process's environment variables, as pipelines set them; read-only.
 
     Args:
         variables: Texts by name as a variable spells it: ``API_KEY`` is ``api.key``.
-        prefix: What stands before these names in the variables, for hints.
+        prefix: Of these variables, for hints.
     """
 
     title = "environment"
@@ -112,8 +110,8 @@ class EnvironmentBackend:
         """The variable's text."""
         return self._variables.get(_spelled(name), "").strip() or None
 
-    def write(self, name: str, text: str) -> None:  # noqa: ARG002 - a home's signature
-        """Refuse: what is set for a process is gone with it.
+    def write(self, name: str, text: str) -> None:  # noqa: ARG002 - the Protocol's signature
+        """Refuse: a variable of this process would be gone with it.
 
         Raises:
             RefusedError: Always; nothing changed.
@@ -124,24 +122,20 @@ class EnvironmentBackend:
         )
 
     def make(self, name: str, text: str) -> str:
-        """What is set; as ``write`` when nothing is."""
+        """The variable's text; refused as in ``write`` when it is not set."""
         held = self.read(name)
         if held is None:
             self.write(name, text)
         return held or ""
 
-    def changed_at(self, name: str) -> datetime | None:  # noqa: ARG002 - a home's signature
-        """Nobody knows."""
+    def changed_at(self, name: str) -> datetime | None:  # noqa: ARG002 - the Protocol's signature
+        """Not known."""
         return None
 
-    def path(self, name: str) -> Path | None:  # noqa: ARG002 - a home's signature
+    def path(self, name: str) -> Path | None:  # noqa: ARG002 - the Protocol's signature
         """It is no file."""
         return None
 
 
 def _spelled(name: str) -> str:
     return name.upper().replace(".", "_").replace("-", "_")
-
-
-def _is_secret(file: Path) -> bool:
-    return file.is_file() and not file.name.startswith(".")

@@ -1,1 +1,1 @@
-"""Checks of machines: what a check is, and all of them, for the machine, the agent and its data."""
+"""Checks of machines: what a check is, and all of them, for machine and agent."""

@@ -1,13 +1,12 @@
-"""What the agent promises on a machine that is somebody's, and how to see whether it holds.
+"""Checks of the agent, on machines with an instance.
 
-Each look runs its commands first and judges afterwards; see ``Look``.
+Each check runs its commands first and judges afterwards; see ``Look``.
 """
 
 from testinfra.host import Host
 
 from hermesops.node.untrusted.foreign_text import quoted
-from hermesops.verify.checks.promise import CONVERGE, Expected, Promise, broken_unless, modes
-from hermesops.verify.checks.units import GATEWAY, running, unit
+from hermesops.verify.checks.promise import CONVERGE, GATEWAY, Expected, Promise, broken_unless, modes, running, unit
 from hermesops.verify.observations import observed
 
 _OK = 200
@@ -15,7 +14,7 @@ _OK = 200
 
 def _gateway(host: Host, _: Expected) -> str:
     seen = observed(host)
-    # systemd is told "ready" a second after the API answers; a verification may well come in between.
+    # systemd is told "ready" a second after the API answers; a verification may run in between.
     if unit(host, GATEWAY).get("ActiveState") == "activating" and seen.alive_status == _OK:
         return "answers, about to be called ready"
     return running(host, GATEWAY)
@@ -50,7 +49,7 @@ def _secrets(host: Host, _: Expected) -> str:
 
 def _identity(host: Host, expected: Expected) -> str:
     identity = observed(host).identity
-    broken_unless(identity is not None, "the machine belongs to nobody")
+    broken_unless(identity is not None, "the machine has no instance")
     here = f"instance {(identity or {}).get('instance')}, epoch {(identity or {}).get('epoch')}"
     there = f"instance {expected.instance_id}, epoch {expected.epoch}"
     broken_unless(here == there, f"{here}; the registry says {there}")

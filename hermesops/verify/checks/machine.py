@@ -1,6 +1,6 @@
-"""What a machine of ours promises whether it is somebody's or not, and how to see whether it holds.
+"""Checks that hold on every machine, with an instance or without: services, firewall, sandbox, disk.
 
-Each look runs its commands first and judges afterwards; see ``Look``.
+Each check runs its commands first and judges afterwards; see ``Look``.
 """
 
 import json
@@ -8,26 +8,37 @@ from typing import Any
 
 from testinfra.host import Host
 
-from hermesops.verify.checks.promise import CONVERGE, Expected, Promise, broken_unless, modes, output_of
-from hermesops.verify.checks.units import DAEMON, GATEWAY, SANDBOX, as_promised, running, unit
+from hermesops.node.protocol import DATA_PATH, DATA_VARIABLE, GB, VARIABLES
+from hermesops.verify.checks.promise import (
+    CONVERGE,
+    DAEMON,
+    GATEWAY,
+    SANDBOX,
+    Expected,
+    Look,
+    Promise,
+    as_promised,
+    broken_unless,
+    modes,
+    output_of,
+    running,
+    unit,
+)
 
 _SANDBOX_BYTES = str(512 << 20)
+_LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 _SOCKETS = "ss --no-header --listening --tcp --udp --numeric --processes"
 _NOT_ROOT = {"match": {"op": "!=", "left": {"meta": {"key": "skuid"}}, "right": 0}}
 _METADATA = ("169.254.0.0", "fe80::", "fd00:ec2::254")
 _AGAIN = "hermesops image build, and a machine from the new image"
+_ENCRYPTED = "/dev/mapper/hermes-data"
+_FULL = 80
+"""Per cent; the rest is for the copy that is kept while a backup is restored."""
 
 
-def _daemon(host: Host, _: Expected) -> str:
-    return running(host, DAEMON)
-
-
-def _sandbox_socket(host: Host, _: Expected) -> str:
-    return running(host, "hermes-sandbox.socket")
-
-
-def _firewall_service(host: Host, _: Expected) -> str:
-    return running(host, "hermes-firewall.service")
+def _runs(name: str) -> Look:
+    """The check that a unit runs, and starts at boot."""
+    return lambda host, _: running(host, name)
 
 
 def _firewall(host: Host, _: Expected) -> str:
@@ -52,7 +63,7 @@ def _egress(host: Host, _: Expected) -> str:
 
 
 def _refused_to_users(listed: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The rules of the chain of what leaves that refuse something to everybody but root."""
+    """The rules of the output chain that reject something for everybody but root."""
     hooks = [entry["chain"].get("hook") for entry in listed if "chain" in entry]
     rules = [entry["rule"]["expr"] for entry in listed if "rule" in entry]
     return [rule for rule in rules if _NOT_ROOT in rule and "reject" in rule[-1]] if hooks == ["output"] else []
@@ -65,7 +76,7 @@ def _ports_of_daemon(host: Host) -> set[str]:
 
 
 def _is_narrow(rule: list[dict[str, Any]]) -> bool:
-    """Whether an accepting rule is one of those that let in no stranger."""
+    """Whether an accepting rule accepts only known sources."""
     left = [json.dumps(part["match"]["left"]) + json.dumps(part["match"]["right"]) for part in rule if "match" in part]
     text = " ".join(left)
     return any(sign in text for sign in ('"iifname"', '"saddr"', '"established"', '"icmpv6"', '"hoplimit"'))
@@ -80,19 +91,15 @@ def _sshd(host: Host, _: Expected) -> str:
 def _ports(host: Host, _: Expected) -> str:
     lines = output_of(host, _SOCKETS).splitlines()
     daemon = unit(host, DAEMON).get("MainPID", "")
-    outside = [words for words in map(str.split, lines) if not _is_loopback(words[4])]
+    outside = [words for words in map(str.split, lines) if not words[4].startswith(_LOOPBACK)]
     strangers = [" ".join((words[0], words[4], *words[6:])) for words in outside if not _is_the_vendors(words, daemon)]
     broken_unless(not strangers, f"listening beyond loopback: {'; '.join(strangers)}")
     return f"{len(lines) - len(outside)} on loopback, {len(outside)} of the vendor"
 
 
-def _is_loopback(address: str) -> bool:
-    return address.startswith(("127.", "[::1]", "[::ffff:127."))
-
-
 def _is_the_vendors(words: list[str], daemon: str) -> bool:
     process = " ".join(words[6:])
-    # By its process, not by a name that anybody can take. A rented machine's DHCP client listens on the link, too.
+    # By its process id, as anybody can take its name. A rented machine's DHCP client listens on the link, too.
     return f"pid={daemon}," in process or '"systemd-network' in process
 
 
@@ -120,7 +127,7 @@ def _memory(host: Host, _: Expected) -> str:
     shown = unit(host, GATEWAY)
     unlimited = [name for name in ("MemoryMax", "TasksMax") if not shown.get(name, "").isdecimal()]
     broken_unless(not unlimited, f"without a limit: {', '.join(unlimited)}")
-    # The limits are only as good as the kernel's count, and a local machine's kernel has none.
+    # The limits need the kernel's count, which a local machine's kernel lacks.
     used = shown.get("MemoryCurrent", "")
     counted = f"{int(used) >> 20} MiB used" if used.isdecimal() else "not counted by this kernel"
     return f"{int(shown['MemoryMax']) >> 20} MiB ({counted}), {shown['TasksMax']} tasks"
@@ -132,7 +139,7 @@ def _sandbox(host: Host, _: Expected) -> str:
         "LimitAS": _SANDBOX_BYTES,
         "RestrictAddressFamilies": "AF_UNIX",
         "NoNewPrivileges": "yes",
-        # What serve.py is given to end a script after 30 s with a word about why.
+        # serve.py ends a script after 30 s and says why; this is its margin.
         "RuntimeMaxUSec": "32s",
     }
     shown = unit(host, SANDBOX)
@@ -183,10 +190,32 @@ def _machine_key(host: Host, _: Expected) -> str:
     return f"root's alone; renewal {running(host, 'hermes-certificate.timer')}"
 
 
+def _volume(host: Host, _: Expected) -> str:
+    ordered = host.run(f"grep -c '^{DATA_VARIABLE}=' {VARIABLES}").stdout.strip()
+    mounted = host.run(f"findmnt --noheadings --output SOURCE --mountpoint {DATA_PATH}").stdout.strip()
+    wanted = ordered.isdecimal() and int(ordered) > 0
+    broken_unless(mounted or not wanted, f"a volume was ordered, and {DATA_PATH} is a folder of the machine's disk")
+    if not mounted:
+        return "a folder of the machine's disk, as ordered"
+    return "encrypted" if mounted == _ENCRYPTED else f"mounted from {mounted}, not encrypted by the machine"
+
+
+def _room(host: Host, _: Expected) -> str:
+    shown = output_of(host, f"df --block-size=1 --output=pcent,ipcent,used,size {DATA_PATH}").split()[-4:]
+    # A file system that makes inodes as it goes says "-".
+    fullest = max(int(figure.rstrip("%")) for figure in shown[:2] if figure != "-")
+    used, size = (int(figure) / GB for figure in shown[2:])
+    seen = f"{used:.1f} of {size:.1f} GB used ({shown[0]}), inodes {shown[1]}"
+    broken_unless(fullest < _FULL, seen)
+    return seen
+
+
 MACHINE_PROMISES = (
-    Promise("vendor-daemon", "the vendor's daemon runs", _daemon, "the vendor's watchdog brings it back in 2 minutes"),
-    Promise("sandbox-socket", "the sandbox can be entered", _sandbox_socket, CONVERGE),
-    Promise("firewall-service", "the firewall is loaded at every boot", _firewall_service, CONVERGE),
+    Promise(
+        "vendor-daemon", "the vendor's daemon runs", _runs(DAEMON), "the vendor's watchdog brings it back in 2 minutes"
+    ),
+    Promise("sandbox-socket", "the sandbox can be entered", _runs("hermes-sandbox.socket"), CONVERGE),
+    Promise("firewall-service", "the firewall is loaded at every boot", _runs("hermes-firewall.service"), CONVERGE),
     Promise("firewall", "nothing comes in but the vendor's broker", _firewall, CONVERGE),
     Promise("egress", "the agent reaches neither the vendor's daemon nor its metadata", _egress, CONVERGE),
     Promise("sshd", "sshd is masked", _sshd, CONVERGE),
@@ -204,5 +233,12 @@ MACHINE_PROMISES = (
         "machine-key", "what the machine proves itself with is root's alone, and kept fresh", _machine_key, CONVERGE
     ),
     Promise("backup", "its state can be copied by a user that the agent cannot read", _backup, CONVERGE),
+    Promise("volume", "data have a volume of their own", _volume, "runbooks/data-volume.md"),
+    Promise(
+        "disk",
+        "the data have room",
+        _room,
+        "hermesops instance resize USER --plan heavy, or its user deletes some: runbooks/data-volume.md",
+    ),
 )
 """In the order in which a person wants to read them."""

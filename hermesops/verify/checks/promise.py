@@ -1,4 +1,4 @@
-"""What a promise is: a name, and a function that looks at a machine through testinfra and says what it saw."""
+"""What a promise is: a name, and a function that checks it on a machine through testinfra; helpers for these."""
 
 import hashlib
 from collections.abc import Callable
@@ -14,13 +14,13 @@ CONVERGE = "ansible-playbook ansible/playbooks/instance.yml repairs what has dri
 
 @dataclass(frozen=True)
 class Expected:
-    """What the registry says about the machine that is looked at.
+    """What the registry says about the machine.
 
     Attributes:
-        instance_id: Whose it should be; empty for a machine that belongs to nobody yet.
+        instance_id: Empty for a machine without an instance.
         epoch: The instance's.
-        key_digest: SHA-256 of the instance's API key; empty when not to be compared.
-        session: Name of the session in which the chat check speaks; made anew for each verification.
+        key_digest: SHA-256 of the instance's API key; empty when it is not compared.
+        session: Name of the session of the chat check, fresh for each verification.
     """
 
     instance_id: str
@@ -35,26 +35,26 @@ class Expected:
 
 
 class BrokenPromiseError(Exception):
-    """A promise does not hold; carries what was seen instead."""
+    """A promise does not hold; the message is what was seen."""
 
 
 Look = Callable[[Host, Expected], str]
-"""Looks at a machine; returns what it saw, or raises ``BrokenPromiseError``.
+"""Checks a machine; returns what it saw, or raises ``BrokenPromiseError``.
 
-It runs all its commands before it judges any answer, and which ones does not depend on answers: that is what lets them
-all be known, and run at once, before the first machine has said anything.
+It runs all its commands before it judges any answer, and the commands do not depend on answers: so all are known
+beforehand and run in one batch.
 """
 
 
 @dataclass(frozen=True)
 class Promise:
-    """One thing that holds on every machine of ours.
+    """One thing that holds on every machine.
 
     Attributes:
         name: Stable; programs tell checks apart by it.
         title: What is promised, for people.
         hint: What to do when it does not hold.
-        slow: Whether looking costs a second or more.
+        slow: Whether the check takes a second or more.
     """
 
     name: str
@@ -65,11 +65,11 @@ class Promise:
 
 
 class UnseenError(Exception):
-    """A command with which to look did not work, so nothing can be said about the promise."""
+    """A command of the check did not work, so the result is unknown."""
 
 
 def output_of(host: Host, command: str) -> str:
-    """What a command prints, for one that must work.
+    """The output of a command that must work.
 
     Raises:
         UnseenError: It did not.
@@ -82,7 +82,7 @@ def output_of(host: Host, command: str) -> str:
 
 
 def broken_unless(holds: object, seen: str) -> None:
-    """Go on if the promise holds.
+    """Fail the check unless something holds.
 
     Raises:
         BrokenPromiseError: It does not.
@@ -92,7 +92,7 @@ def broken_unless(holds: object, seen: str) -> None:
 
 
 def modes(host: Host, paths: dict[str, str]) -> str:
-    """What is seen of paths that should have these owners and modes, as ``root:root 600``.
+    """Check owners and modes of paths, as ``root:root 600``.
 
     Raises:
         BrokenPromiseError: They have others, or are absent.
@@ -104,3 +104,73 @@ def modes(host: Host, paths: dict[str, str]) -> str:
     ]
     broken_unless(not wrong, "; ".join(wrong))
     return f"{len(paths)} as specified"
+
+
+GATEWAY = "hermes-gateway.service"
+DAEMON = "justavps-daemon.service"
+SANDBOX = "hermes-sandbox@verify.service"
+
+_UNITS = (
+    DAEMON,
+    GATEWAY,
+    "hermes-sandbox.socket",
+    SANDBOX,
+    "hermes-firewall.service",
+    "hermes-identity.service",
+    "hermes-certificate.timer",
+    "ssh.service",
+    "ssh.socket",
+)
+_PROPERTIES = (
+    "Id",
+    "LoadState",
+    "ActiveState",
+    "UnitFileState",
+    "MainPID",
+    "User",
+    "MemoryCurrent",
+    "MemoryMax",
+    "TasksMax",
+    "LimitAS",
+    "RuntimeMaxUSec",
+    "RestrictAddressFamilies",
+    "NoNewPrivileges",
+    "ProtectSystem",
+    "ProtectHome",
+    "PrivateTmp",
+    "PrivateDevices",
+    "PrivateUsers",
+    "RestrictNamespaces",
+    "CapabilityBoundingSet",
+)
+
+
+def unit(host: Host, name: str) -> dict[str, str]:
+    """Properties of a systemd unit. One command asks for all units: one alone costs a machine as much."""
+    shown = output_of(host, f"systemctl show {' '.join(_UNITS)} --property={','.join(_PROPERTIES)}")
+    units = (dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in shown.split("\n\n"))
+    return next(found for found in units if found.get("Id") == name)
+
+
+def running(host: Host, name: str) -> str:
+    """Check that a unit runs, and starts at boot.
+
+    Raises:
+        BrokenPromiseError: It does not.
+    """
+    shown = unit(host, name)
+    broken_unless(shown.get("ActiveState") == "active", f"{name} is {shown.get('ActiveState')}")
+    broken_unless(shown.get("UnitFileState") == "enabled", f"{name} is {shown.get('UnitFileState') or 'not enabled'}")
+    return "running, enabled"
+
+
+def as_promised(shown: dict[str, str], promised: dict[str, str]) -> None:
+    """Check properties of a unit.
+
+    Raises:
+        BrokenPromiseError: They differ.
+    """
+    wrong = [
+        f"{name}={shown.get(name, '')}, not {value}" for name, value in promised.items() if shown.get(name) != value
+    ]
+    broken_unless(not wrong, "; ".join(wrong))

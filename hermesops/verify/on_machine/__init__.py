@@ -9,4 +9,4 @@ BATCH = Path(__file__).with_name("batch.py").read_text()
 """Runs many commands at once; see its docstring."""
 
 PROBE = Path(__file__).with_name("probe.py").read_text()
-"""Looks at the gateway; see its docstring."""
+"""Observes the gateway; see its docstring."""

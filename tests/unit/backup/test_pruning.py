@@ -131,7 +131,7 @@ async def test_what_an_ended_agent_left_is_erased_under_its_lease_and_its_rows_g
         f"took instance/{ADA.id}",
         f"erased {ADA.id}",
         f"revoked {ADA.id}",
-        f"forgot {ADA.id}: its end is more than 30 days ago",
+        f"forgot {ADA.id}: terminated more than 30 days ago",
         "gave it back",
     ]
 
@@ -146,6 +146,6 @@ async def test_while_somebody_works_on_an_ended_agent_nothing_of_it_is_erased() 
 
 async def test_an_agent_that_has_not_ended_keeps_its_backups() -> None:
     world = EndedWorld(InstanceStatus.SUSPENDED)
-    with pytest.raises(RefusedError, match="has not ended"):
+    with pytest.raises(RefusedError, match="is not terminated"):
         await world.ended().erase(ADA)
     assert [done for done in world.did if ADA.id in done] == [f"took instance/{ADA.id}"]

@@ -119,13 +119,13 @@ async def test_a_start_that_never_came_there_was_not_done() -> None:
 
 async def test_a_machine_that_was_booted_since_the_start_may_have_done_it() -> None:
     run = Run(LOST, said("never 0\n"))
-    with pytest.raises(AnswerLostError, match="was started anew while the command ran"):
+    with pytest.raises(AnswerLostError, match="rebooted while the command ran"):
         await run.done()
 
 
 async def test_a_command_that_ran_and_is_gone_has_an_unknown_outcome() -> None:
     run = Run(said("running\n"), said(LONG_AGO))
-    with pytest.raises(AnswerLostError, match="was started anew while the command ran"):
+    with pytest.raises(AnswerLostError, match="rebooted while the command ran"):
         await run.done()
     run = Run(said("running\n"), said("broken\n"))
     with pytest.raises(AnswerLostError, match="broken off from outside"):

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import HaltedError, UnavailableError
+from hermesops.image.machines import names_of
 from hermesops.image.manifest import find
-from hermesops.image.names import names_of
 from hermesops.justavps import Image, ImageStatus, Machine, MachineStatus
 from tests.support.build_world import KilledError, World, builder_of, image_folder, recipe_of
 
@@ -133,4 +133,4 @@ async def test_a_proof_that_was_cut_short_proves_nothing(tmp_path: Path, said: l
 async def test_the_roles_get_the_bundle_for_the_machines_python(tmp_path: Path, said: list[str]) -> None:
     world, recipe = World(), recipe_of(image_folder(tmp_path / "image"))
     await builder_of(world, tmp_path, said.append).build(recipe)
-    assert any("hermes_agent_bundle" in line and "hermes-agent-py3.11-" in line for line in said)
+    assert any("hermes_agent_bundle" in line and "hermes-agent-py3.11-" in line for line in world.converged)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.cells.changes import saved_preview
+from hermesops.cells.changes import preview
 from hermesops.errors import UsageError
 from hermesops.identity import approval, mass_change
 from hermesops.model.ids import CellName, InstanceId
@@ -17,9 +17,7 @@ NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 DAY = timedelta(hours=24)
 GONE = Change(ChangeKind.DELETE, "urn:b", "justavps:index:Machine", "b", "id-b", properties=("status",))
 ASKED = approval.Asked("preview of cell1", "production", approval.digest_of(b"all of it"), "ada@example.org")
-PREVIEW = saved_preview.SavedPreview(
-    "production", CellName("cell1"), "r", "s", (), {"hermesops": "1"}, (GONE,), "$1", NOW
-)
+PREVIEW = preview.SavedPreview("production", CellName("cell1"), "r", "s", (), {"hermesops": "1"}, (GONE,), "$1", NOW)
 
 Signed = tuple[SignedFile[Any], Any, str]
 KINDS = pytest.mark.parametrize(
@@ -31,7 +29,7 @@ KINDS = pytest.mark.parametrize(
             mass_change.MassChange("production", (InstanceId("i-1"), InstanceId("i-2")), "moving", NOW),
             "a list of agents",
         ),
-        (saved_preview.FILE, PREVIEW, "a saved preview"),
+        (preview.FILE, PREVIEW, "a saved preview"),
     ],
     ids=["approval", "mass-change", "preview"],
 )

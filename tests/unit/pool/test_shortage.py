@@ -9,8 +9,7 @@ from hermesops.model.ids import CellName, ImageId, MachineId, MachineName, Opera
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
-from hermesops.pool.decide import Target
-from hermesops.pool.shortage import is_at_rest, is_short
+from hermesops.pool.decide import Target, is_at_rest, is_short
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TARGET = Target(Plan.LIGHT, 1, "starter", ImageId("new"))

@@ -1,10 +1,11 @@
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.justavps.client import Client
+from hermesops.justavps.wire import ProxyToken as IssuedToken
 from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
 from hermesops.proxy_tokens.issue import ProxyTokens
@@ -14,14 +15,7 @@ MACHINE = MachineId("m-1")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Issued:
-    id: str
-    token: str
-    expires_at: datetime | None
-
-
-class Vendor:
+class Vendor(Client):
     """Issues numbered tokens that live as long as it likes."""
 
     def __init__(self) -> None:
@@ -31,13 +25,14 @@ class Vendor:
         self.revoked: list[str] = []
         self.failing: HermesError | None = None
 
-    async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> Issued:
+    async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> IssuedToken:
         await asyncio.sleep(0)  # noqa: TID251 - lets other tasks in between, as a network would
         if self.failing:
             raise self.failing
         self.asked.append((machine_id, label, lifetime_s))
         number = len(self.asked)
-        return Issued(f"id{number}", f"token{number}", self.now + self.life if self.life else None)
+        expires_at = self.now + self.life if self.life else None
+        return IssuedToken(id=f"id{number}", token=f"token{number}", expires_at=expires_at)
 
     async def revoke_proxy_token(self, token_id: str) -> None:
         if self.failing:

@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from hermesops.errors import UnavailableError
+from hermesops.justavps.wire import ProxyToken as IssuedToken
 from hermesops.model.ids import MachineId
 from hermesops.model.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
 from hermesops.proxy_tokens.renewal import TokenRenewal, due_of, renew_each
 from tests.support.fake_registry import FakeRegistry
+
+if TYPE_CHECKING:
+    from hermesops.justavps.client import Client
 
 MACHINE = MachineId("m-1")
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -19,13 +24,6 @@ HOUR = timedelta(hours=1)
 
 class Killed(BaseException):
     """The process is gone."""
-
-
-@dataclass(frozen=True)
-class Issued:
-    id: str
-    token: str
-    expires_at: datetime | None
 
 
 @dataclass
@@ -58,11 +56,11 @@ class World(FakeRegistry):
         """What the vendor would let in."""
         return {id_ for id_, until in self.issued.items() if until > self.at and id_ not in self.revoked}
 
-    async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> Issued:
+    async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> IssuedToken:
         assert (machine_id, label) == (MACHINE, "hermesops-platform")
         id_ = f"id{len(self.issued) + 1}"
         self.issued[id_] = self.at + timedelta(seconds=lifetime_s)
-        return Issued(id_, f"token of {id_}", self.issued[id_])
+        return IssuedToken(id=id_, token=f"token of {id_}", expires_at=self.issued[id_])
 
     async def revoke_proxy_token(self, token_id: str) -> None:
         self._burn()
@@ -112,7 +110,8 @@ class World(FakeRegistry):
         self._burn()
 
     def renewal(self) -> TokenRenewal:
-        return TokenRenewal(self, self, self.opens, self.address, now=lambda: self.at + self.skew, patience_s=0)
+        vendor = cast("Client", self)
+        return TokenRenewal(vendor, self, self.opens, self.address, now=lambda: self.at + self.skew, patience_s=0)
 
     def due(self) -> bool:
         kept = [KeptToken(one.id, MACHINE, purpose, one.expires_at) for purpose, one in self.rows.items()]

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from hermesops.relay.places import Most, Places
-from hermesops.relay.refusal import NotRelayedError
+from hermesops.relay.routes import NotRelayedError
 
 
 def test_an_agent_has_its_own_places_and_no_others() -> None:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.relay.refusal import NotRelayedError
-from hermesops.relay.routes import ROUTES, Route, headers_from_agent, headers_to_agent, wanted
+from hermesops.relay.routes import ROUTES, NotRelayedError, Route, headers_from_agent, headers_to_agent, wanted
 
 
 def line(route: Route, name: str = "x-1") -> str:

@@ -8,7 +8,7 @@ import pytest
 from hermesops.errors import RefusedError, UsageError
 from hermesops.node.release.documents.signers import AllowedSigners
 from hermesops.release import Releases
-from hermesops.release.index import place
+from hermesops.release.blobs import place
 from hermesops.release.trust import Chain, StaleStoreError, Trust
 from tests.support.release_operator import Remembered
 from tests.support.release_world import AT, MemoryStore, check_name, releases_in

@@ -7,12 +7,10 @@ from testinfra.host import Host
 
 from hermesops.channel import Channel, Completed, MachineUnreachableError
 from hermesops.model.check import Check, Verdict
-from hermesops.verify.batch import answers_of, command_of
-from hermesops.verify.checks.catalog import PROMISES, QUICK, WITHOUT_USER
+from hermesops.verify.backend import answers_of, command_of, commands_of
 from hermesops.verify.checks.promise import Expected, Promise, broken_unless
 from hermesops.verify.failure_catalog import Failure, Finding
-from hermesops.verify.prefetch import commands_of
-from hermesops.verify.verification import Verification, verify, verify_one_by_one
+from hermesops.verify.verification import PROMISES, QUICK, WITHOUT_USER, Verification, verify, verify_one_by_one
 from tests.support.promising_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST, "session-1")

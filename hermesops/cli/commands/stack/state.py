@@ -82,7 +82,7 @@ def import_(
 
 
 def _take_in(cell: CellName, machines: list[str], reason: str) -> None:
-    from hermesops.cells.stack.imports import parse_imports
+    from hermesops.cells.stack.state_repair import parse_imports
 
     composed = context.compose()
     wanted = parse_imports(machines, composed.env.name)

@@ -8,7 +8,7 @@ import pytest
 from hermesops.app.services.cells import Cells
 from hermesops.app.services.stack_runs import StackUps
 from hermesops.cells.changes.guard import Overrides
-from hermesops.cells.naming import stack_of
+from hermesops.cells.stack.state import stack_of
 from hermesops.cells.workflow import UpRequest
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import CellName, MachineName, OperationId

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
+from hermesops.cells.bill import Bill
 from hermesops.cells.changes.guard import refuse_over_budget
-from hermesops.cells.pricing.bill import Bill
 from hermesops.errors import RefusedError
 
 NEW = [("starter", "hel1"), ("starter", "hel1"), ("pro", "nbg1")]

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
+from hermesops.cells.bill import Bill
 from hermesops.cells.changes.guard import Cost, Limits, Overrides, judge
 from hermesops.cells.changes.preview import ChangePreview
-from hermesops.cells.pricing.bill import Bill
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName

@@ -5,8 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.cells.changes.preview import ChangePreview, change_preview_of
-from hermesops.cells.changes.saved_preview import SavedPreview, refuse_moved, refuse_stale, saved
+from hermesops.cells.changes.preview import (
+    ChangePreview,
+    SavedPreview,
+    change_preview_of,
+    refuse_moved,
+    refuse_stale,
+    saved,
+)
 from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName

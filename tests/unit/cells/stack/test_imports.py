@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.cells.stack.imports import parse_imports, refuse_unfit
+from hermesops.cells.stack.state_repair import parse_imports, refuse_unfit
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import CellName, MachineId

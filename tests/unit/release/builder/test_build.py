@@ -8,9 +8,8 @@ import pytest
 from hermesops.app.adapters.simulated_releases import SimulatedBuilder
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.node.release.documents.lock import Lock, Managed
-from hermesops.release.builder.build import BuildRequest, Built
-from hermesops.release.builder.rebuild import Rebuilder
-from hermesops.release.index import place
+from hermesops.release.blobs import place
+from hermesops.release.builder.build import BuildRequest, Built, Rebuilder
 from tests.support.release_world import (
     AT,
     Index,

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from hermesops.image.names import is_build_machine, is_build_under_way, names_of
+from hermesops.image.machines import is_build_machine, is_build_under_way, names_of
 from tests.support.fleets import AT, machine_for, ordered
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from hermesops.cells.changes.preview import ChangePreview
 from hermesops.cells.ports import Guard
-from hermesops.cells.stack.apply import CellStacks
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.cell import CellMachine, CellSpec
-from hermesops.model.ids import CellName, MachineName
+from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
 from tests.support.fake_registry import FakeRegistry
 
@@ -142,6 +142,9 @@ class Programs:
         self, spec: CellSpec, released: frozenset[MachineName]
     ) -> Callable[[], tuple[CellSpec, frozenset[MachineName]]]:
         return lambda: (spec, released)
+
+    def importing(self, spec: CellSpec, ids: Mapping[MachineName, MachineId]) -> Callable[[], Any]:
+        raise NotImplementedError
 
     def urns(self, stack: StackRef, machines: Collection[MachineName]) -> list[str]:
         return [f"{stack.stack}::{name}" for name in sorted(machines)]

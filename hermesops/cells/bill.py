@@ -1,4 +1,4 @@
-"""What machines cost a month. Pure; a price that nobody knows is said, never counted as nothing."""
+"""What machines cost a month. Pure; an unknown price is reported, never counted as zero."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ NOTHING = Decimal(0)
 
 
 class Rentable(Protocol):
-    """What a price is asked of: a machine that a row orders, or one that a state holds."""
+    """A machine with a price: one that a row orders, or one that a state holds."""
 
     @property
     def region(self) -> str:
@@ -38,7 +38,7 @@ class Bill:
     Attributes:
         monthly: US dollars a month, of those whose price is known.
         machines: How many are counted in it.
-        unpriced: ``region/server type`` of each one that is not.
+        unpriced: ``region/server type`` of each of unknown price.
     """
 
     monthly: Decimal = NOTHING
@@ -51,7 +51,8 @@ class Bill:
 
     def __str__(self) -> str:
         """For people: ``$27.50 a month for 2 machines, 1 more of unknown price (hel1/odd)``."""
-        words = f"${self.monthly:.2f} a month for {_machines(self.machines)}"
+        noun = "machine" if self.machines == 1 else "machines"
+        words = f"${self.monthly:.2f} a month for {self.machines} {noun}"
         if not self.unpriced:
             return words
         kinds = ", ".join(sorted(set(self.unpriced)))
@@ -68,7 +69,3 @@ def bill_of(machines: Iterable[Rentable], prices: PriceList) -> Bill:
         else:
             total, known = total + price, known + 1
     return Bill(total, known, tuple(unpriced))
-
-
-def _machines(count: int) -> str:
-    return f"{count} machine" if count == 1 else f"{count} machines"

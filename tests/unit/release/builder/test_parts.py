@@ -6,7 +6,7 @@ import zipfile
 import pytest
 
 from hermesops.errors import RefusedError
-from hermesops.release.builder.agent import Agent, read_agent
+from hermesops.release.builder.parts import Agent, read_agent
 from tests.support.release_world import agent_wheel
 
 

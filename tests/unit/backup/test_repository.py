@@ -2,8 +2,7 @@
 
 import json
 
-from hermesops.backup.repository import Bucket, payload_of
-from hermesops.backup.store.iam_policy import policy_of
+from hermesops.backup.repository import Bucket, payload_of, policy_of
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
 

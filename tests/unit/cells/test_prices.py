@@ -1,31 +1,26 @@
 """Prices come from the vendor, once a region; a vendor that is silent makes them unknown."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from hermesops.cells.pricing.lookup import prices_of
+from hermesops.cells.prices import prices_of
 from hermesops.errors import UnavailableError
+from hermesops.justavps import Client, ServerType
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import MachineName
 
 
 @dataclass
-class Sold:
-    name: str
-    price_monthly: float | None
-
-
-@dataclass
-class Vendor:
+class Vendor(Client):
     asked: list[str] = field(default_factory=list)
     silent: bool = False
 
-    async def list_server_types(self, *, region: str) -> Sequence[Sold]:
+    async def list_server_types(self, *, region: str, provider: str = "cloud") -> list[ServerType]:
+        assert provider == "cloud"
         self.asked.append(region)
         if self.silent:
             raise UnavailableError("away")
-        return [Sold("starter", 17.1), Sold("odd", None)]
+        return [ServerType(name="starter", price_monthly=17.1), ServerType(name="odd")]
 
 
 async def test_a_region_is_asked_once_and_cents_stay_cents() -> None:

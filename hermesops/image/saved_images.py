@@ -1,36 +1,36 @@
-"""Images at the vendor: a machine's disk saved under a known name, waited for, found again by that name."""
+"""Images at the vendor: saves a machine's disk under a known name, waits for it, finds it again by that name."""
 
 from dataclasses import dataclass
 
 from hermesops import justavps
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.image.ports import Tell, Vendor
+from hermesops.image.machines import Tell
 from hermesops.justavps.errors import NotFoundError
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
 
 _SAVED_S = 3600.0
-"""Saving was seen to take tens of minutes at the vendor."""
+"""Saving took tens of minutes at the vendor."""
 
 
 @dataclass(frozen=True)
 class SavedImages:
-    """The account's images, as far as builds make them."""
+    """The account's images that builds make."""
 
-    vendor: Vendor
+    vendor: justavps.Client
     tell: Tell
 
     async def save(self, machine_id: MachineId, name: str) -> justavps.Image:
         """Save a machine's disk and return once machines can boot from it.
 
         Raises:
-            RefusedError: The vendor could not.
+            RefusedError: The vendor could not save it.
             UnknownOutcomeError: The order's answer was lost, and no image of that name is listed.
         """
         try:
             image = await self.vendor.save_image(machine_id, name=name)
         except UnknownOutcomeError:
-            # Asking again could save it twice; names are ours alone, so one of that name is the one.
+            # Asking again could save it twice. Only we use such names, so an image of that name is the one.
             found = await self._named(name)
             if found is None:
                 raise
@@ -38,7 +38,7 @@ class SavedImages:
         return await self._awaited(image)
 
     async def find(self, name: str) -> justavps.Image | None:
-        """The image that a killed build had got to, once it boots; one that failed is removed."""
+        """The image that a killed build was saving, once machines can boot from it; one that failed is deleted."""
         image = await self._named(name)
         if image is None:
             return None

@@ -1,1 +1,0 @@
-"""What machines cost a month: asked of the vendor, and summed."""
