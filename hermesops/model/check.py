@@ -1,4 +1,4 @@
-"""One thing that was checked, and what was seen."""
+"""What was checked and what was seen; and records of ours that contradict one another."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,3 +26,18 @@ class Check:
     verdict: Verdict
     seen: str
     hint: str = ""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """One of them.
+
+    Attributes:
+        subject: What it is about, as ``instance/<id>``, ``operation/<id>``, ``lease/<subject>``, ``audit/<entry>``.
+        what: What contradicts what, in one line without secrets.
+        hint: What to do about it.
+    """
+
+    subject: str
+    what: str
+    hint: str

@@ -1,4 +1,4 @@
-"""One user's Hermes: the row that outlives its machines, and the settings its user chose."""
+"""One user's Hermes: the row that outlives its machines, the settings its user chose, the services it may use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -81,3 +81,23 @@ class InstanceSecrets:
 
     api_server_key: str = field(repr=False)
     model_token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ServiceConnection:
+    """A row of ``hermes_connections``.
+
+    Attributes:
+        service: ``google``, ``notion``, ``github`` …
+        refresh_token: Empty where the service gives none.
+        scopes: What was granted.
+        expires_at: When the access token ends; ``None`` when it does not.
+    """
+
+    instance_id: InstanceId
+    service: str
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    scopes: tuple[str, ...]
+    expires_at: datetime | None
+    connected_at: datetime

@@ -1,4 +1,4 @@
-"""Anything long: one row with intent, lease and outcome."""
+"""Operations (one row each with intent, lease and outcome), leases, and runs of jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -147,3 +147,25 @@ class Refused:
     """
 
     error: HermesError
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """The last time that a job was done.
+
+    Attributes:
+        began_at: When.
+        ended_at: When it ended, well or not; ``None`` while somebody is at it, or when they died of it.
+        done: What was done, in a line.
+        problem: What was not, and why; empty when all went well.
+    """
+
+    began_at: datetime
+    ended_at: datetime | None = None
+    done: str = ""
+    problem: str = ""
+
+
+def job_subject(name: str) -> str:
+    """What is leased while a job is done."""
+    return f"job/{name}"

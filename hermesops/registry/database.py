@@ -14,9 +14,13 @@ import sqlalchemy as sa
 
 from hermesops.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.registry.maintenance.damage import RESTORE
 from hermesops.sqlite_wal import enable_wal
 from hermesops.web_address import with_verified_tls
+
+RESTORE = (
+    "hermesops registry restore --latest puts its newest good copy in its place; hermesops registry copies lists all"
+)
+"""Hint for a registry that is damaged or gone. The damaged file is set aside, never overwritten."""
 
 _BUSY_MS = 20_000
 _ENDING = "hermesops_ending"

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.entries import AuditRepository
-from hermesops.registry.audit.log import AuditLog
+from hermesops.registry.audit.log import AuditLog, Warn, no_warning
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.encryption.reseal import PROOF, SealingRepository
 from hermesops.registry.encryption.sealing import Sealer, place
@@ -17,33 +17,26 @@ from hermesops.registry.maintenance.consistency import ConsistencyRepository
 from hermesops.registry.maintenance.epoch import EpochRepository
 from hermesops.registry.maintenance.recover import RecoveryTransactions
 from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss
-from hermesops.registry.ports import Warn, in_silence
-from hermesops.registry.repositories.backups.backup import BackupRepository
-from hermesops.registry.repositories.backups.ended import EndedBackupRepository
-from hermesops.registry.repositories.backups.storage_pressure import StoragePressureRepository
+from hermesops.registry.repositories.backups import BackupRepository, EndedBackupRepository, StoragePressureRepository
 from hermesops.registry.repositories.base import WriteContext, insert_if_absent
 from hermesops.registry.repositories.cells import CellRepository
-from hermesops.registry.repositories.credentials.certificates import CertificateRepository
+from hermesops.registry.repositories.credentials.certificates import CertificateRepository, RelayCallerRepository
 from hermesops.registry.repositories.credentials.connections import ConnectionRepository
 from hermesops.registry.repositories.credentials.model_tokens import ModelTokenRepository
 from hermesops.registry.repositories.credentials.proxy_tokens import ProxyTokenRepository
-from hermesops.registry.repositories.credentials.relay_callers import RelayCallerRepository
 from hermesops.registry.repositories.images import ImageRepository
 from hermesops.registry.repositories.instances.fleet import FleetRepository
-from hermesops.registry.repositories.instances.instance import InstanceRepository
+from hermesops.registry.repositories.instances.instance import InstanceRepository, InstanceSecretRepository
 from hermesops.registry.repositories.instances.policies import InstancePolicyRepository
-from hermesops.registry.repositories.instances.secrets import InstanceSecretRepository
 from hermesops.registry.repositories.jobs import JobRepository
 from hermesops.registry.repositories.leases import LeaseRepository
 from hermesops.registry.repositories.machines.data_keys import DataKeyRepository
-from hermesops.registry.repositories.machines.health_samples import HealthSampleRepository
-from hermesops.registry.repositories.machines.observations import MachineObservationRepository
+from hermesops.registry.repositories.machines.observations import HealthSampleRepository, MachineObservationRepository
 from hermesops.registry.repositories.machines.spares import SpareRepository
 from hermesops.registry.repositories.operations import OperationRepository
-from hermesops.registry.repositories.rollouts.events import RolloutEventRepository
 from hermesops.registry.repositories.rollouts.freezes import FreezeRepository
 from hermesops.registry.repositories.rollouts.releases import ReleaseRepository
-from hermesops.registry.repositories.rollouts.rollout import RolloutRepository
+from hermesops.registry.repositories.rollouts.rollout import RolloutEventRepository, RolloutRepository
 from hermesops.registry.repositories.rollouts.targets import RolloutTargetRepository
 from hermesops.registry.repositories.users import UserRepository
 from hermesops.registry.schema import schema_version
@@ -132,7 +125,7 @@ def open_registry(
     sealer: Callable[[bool], Sealer],
     anchor: Anchor | None = None,
     copies: Copies | None = None,
-    warn: Warn = in_silence,
+    warn: Warn = no_warning,
     clock: Clock | None = None,
 ) -> Registry:
     """Open a registry; an SQLite one is made, and brought to this code's revision, on the way.

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.cli.views import data
 from hermesops.model.backup import Backup
-from hermesops.model.crowding import LowOnDisk
+from hermesops.model.fleet import LowOnDisk
 from hermesops.model.ids import InstanceId
 from hermesops.model.plan import Plan
 from hermesops.model.state import State

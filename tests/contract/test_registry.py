@@ -31,7 +31,7 @@ from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.model.user import User
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.database import Database
-from hermesops.registry.encryption.sealed_columns import sealed_cells
+from hermesops.registry.encryption.sealing import sealed_cells
 from hermesops.registry.open import migrate_registry
 from hermesops.registry.repositories.credentials.model_tokens import FloorReader
 from hermesops.registry.schema import indexes, tables

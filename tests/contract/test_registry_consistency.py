@@ -5,11 +5,11 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from hermesops.keyring.key_ring import KeyRing
+from hermesops.model.fleet import Confirmation, MachineObservation
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.sighting import Confirmation, MachineObservation
 from hermesops.registry import Registry
 from hermesops.registry.schema import tables
 from tests.support.fleets import recovered

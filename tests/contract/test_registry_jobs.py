@@ -8,8 +8,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
-from hermesops.model.job import JobRun
-from hermesops.model.operation import LeaseLostError, OperationKind, OperationStatus
+from hermesops.model.operation import JobRun, LeaseLostError, OperationKind, OperationStatus
 from hermesops.model.state import Part, State
 from hermesops.model.token import PLATFORM, ProxyToken, former_of, next_of
 from hermesops.registry import Registry

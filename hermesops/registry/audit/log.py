@@ -15,12 +15,18 @@ from hermesops.model.audit import AuditEntry, AuditHead
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.hash_chain import link
 from hermesops.registry.database import Database, ending_of
-from hermesops.registry.maintenance.epoch_number import read_epoch
-from hermesops.registry.ports import Warn
+from hermesops.registry.meta import read_epoch
 from hermesops.registry.schema.tables import audit
+
+Warn = Callable[..., None]
+"""Takes a warning, an event's name and fields, where the registry itself goes on without a copy or an anchor."""
 
 _LOCK = 0x6865726D6574
 """Number of the advisory lock under which PostgreSQL appends once at a time."""
+
+
+def no_warning(event: str, **fields: object) -> None:
+    """Takes warnings and drops them: for callers without a log."""
 
 
 class AuditLog:
@@ -33,7 +39,9 @@ class AuditLog:
         warn: Takes why a head was not anchored.
     """
 
-    def __init__(self, database: Database, actor: Callable[[], str], anchor: Anchor | None, warn: Warn) -> None:
+    def __init__(
+        self, database: Database, actor: Callable[[], str], anchor: Anchor | None = None, warn: Warn = no_warning
+    ) -> None:
         self._database = database
         self._ask = actor
         self.anchor = anchor

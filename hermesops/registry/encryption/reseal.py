@@ -3,8 +3,7 @@
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
-from hermesops.registry.encryption.sealed_columns import sealed_cells
-from hermesops.registry.encryption.sealing import SEALING_KEY, place, read_key, stop_sealing
+from hermesops.registry.encryption.sealing import SEALING_KEY, place, read_key, sealed_cells, stop_sealing
 from hermesops.registry.repositories.base import Repository, insert_or_update
 from hermesops.registry.schema.tables import meta
 

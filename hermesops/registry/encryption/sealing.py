@@ -1,16 +1,19 @@
-"""What the registry needs in order to keep secrets: somebody who seals them. It holds no key itself.
+"""Secrets in rows: the interface of what seals them, the key that counts, and every sealed field.
 
-Which key seals is the registry's to say once it was changed, so that all computers change at one moment: a transaction
-that seals asks first, and the change itself waits for those that have asked and not committed yet.
+The registry holds no key itself. Once the key was changed, the registry says which one seals, so that all computers
+change at one moment: a transaction that seals asks first, and the change waits for those that have asked and not
+committed yet.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.registry.database import Database, ending_of
-from hermesops.registry.schema.tables import meta
+from hermesops.registry.schema.tables import SEALED, meta, metadata
 
 SEALING_KEY = "sealing_key"
 """The row of ``meta`` that says which key seals; none where it was never changed."""
@@ -87,3 +90,48 @@ def stop_sealing(database: Database, connection: sa.Connection) -> None:
     """Wait for every transaction that seals, and hold up those to come until this one ends."""
     if not database.is_sqlite:  # SQLite lets one write at a time anyway
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+
+
+@dataclass(frozen=True)
+class SealedCell:
+    """One field of one row.
+
+    Attributes:
+        column: Which.
+        is_row: Finds its row.
+        place: What its value is bound to.
+        sealed: Its value.
+    """
+
+    column: sa.Column[str]
+    is_row: sa.ColumnElement[bool]
+    place: str
+    sealed: str
+
+
+def sealed_columns() -> tuple[sa.Column[str], ...]:
+    """The columns that hold sealed values."""
+    return tuple(column for table in metadata.sorted_tables for column in table.c if column.info.get(SEALED))
+
+
+def sealed_cells(
+    connection: sa.Connection, *, but_with: str = "", limit: int | None = None, lock: bool = False
+) -> Iterator[SealedCell]:
+    """Sealed values.
+
+    Args:
+        connection: Of the transaction that looks.
+        but_with: Only those that this key did not seal.
+        limit: So many of each column at most.
+        lock: Keep others from writing these rows until the transaction ends.
+    """
+    for column in sealed_columns():
+        table = column.table
+        key = list(table.primary_key)
+        wanted = sa.and_(column.is_not(None), column != "")
+        if but_with:
+            wanted = sa.and_(wanted, sa.not_(column.startswith(f"hs1.{but_with}.", autoescape=True)))
+        query = sa.select(*key, column.label("sealed_value")).where(wanted).order_by(*key).limit(limit)
+        for *parts, sealed in connection.execute(query.with_for_update() if lock else query).all():
+            is_row = sa.and_(*(part == value for part, value in zip(key, parts, strict=True)))
+            yield SealedCell(column, is_row, place(table.name, column.name, "/".join(map(str, parts))), sealed)

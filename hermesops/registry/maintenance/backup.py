@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hermesops.disk import sync_file, sync_folder
 from hermesops.errors import BrokenInvariantError, UnavailableError
-from hermesops.registry.maintenance.damage import RESTORE
+from hermesops.registry.database import RESTORE
 
 DAILY = "daily"
 _NAME = re.compile(r"registry-(\d{8}T\d{6}\.\d{6})Z-([a-z0-9-]+)\.db")

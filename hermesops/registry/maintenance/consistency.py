@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
-from hermesops.model.contradiction import Contradiction
+from hermesops.model.check import Contradiction
 from hermesops.model.ids import instance_subject, is_machine_name
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S, OperationKind
 from hermesops.model.spare import Purpose, spare_subject
-from hermesops.registry.encryption.sealed_columns import sealed_cells
-from hermesops.registry.maintenance.epoch_number import read_epoch
+from hermesops.registry.encryption.sealing import sealed_cells
+from hermesops.registry.meta import read_epoch
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import (
     LIVING,

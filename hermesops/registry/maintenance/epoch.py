@@ -1,6 +1,6 @@
 """The registry's epoch: opened anew when the database is restored, so that numbers given out since are outranked."""
 
-from hermesops.registry.maintenance.epoch_number import EPOCH, read_epoch
+from hermesops.registry.meta import EPOCH, read_epoch
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import leases, meta
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
 from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent
-from hermesops.registry.repositories.instances.secrets import InstanceSecretRepository
+from hermesops.registry.repositories.instances.instance import InstanceSecretRepository
 from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, users
 
 

@@ -9,10 +9,9 @@ import sqlalchemy as sa
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.model.audit import AuditHead
 from hermesops.registry.audit.anchor import Anchor
-from hermesops.registry.database import Database
+from hermesops.registry.audit.log import Warn
+from hermesops.registry.database import RESTORE, Database
 from hermesops.registry.maintenance.backup import Copies
-from hermesops.registry.maintenance.damage import RESTORE
-from hermesops.registry.ports import Warn
 from hermesops.registry.schema.tables import audit
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.job import JobRun, job_subject
-from hermesops.model.operation import Lease
+from hermesops.model.operation import JobRun, Lease, job_subject
 from hermesops.registry.repositories.base import Repository, insert_or_update
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.schema.tables import meta

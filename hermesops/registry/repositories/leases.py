@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError, LeaseLostError
-from hermesops.registry.maintenance.epoch_number import read_epoch
+from hermesops.registry.meta import read_epoch
 from hermesops.registry.repositories.base import Repository, insert_if_absent
 from hermesops.registry.schema.tables import leases
 

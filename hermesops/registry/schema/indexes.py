@@ -5,8 +5,7 @@ Migrations and their tests need that, no command does. Whoever reads or writes r
 
 import sqlalchemy as sa
 
-from hermesops.registry.schema.rollout_tables import rollout_targets
-from hermesops.registry.schema.tables import hermes_instances, metadata, operations, spare_machines
+from hermesops.registry.schema.tables import hermes_instances, metadata, operations, rollout_targets, spare_machines
 
 __all__ = ["metadata"]
 

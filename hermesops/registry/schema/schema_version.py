@@ -7,8 +7,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, RefusedError
-from hermesops.registry.database import Database
-from hermesops.registry.maintenance.damage import RESTORE
+from hermesops.registry.database import RESTORE, Database
 
 REVISIONS = ("0001",)
 """Every revision this code knows, oldest first; the last one is what it works with."""

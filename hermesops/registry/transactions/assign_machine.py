@@ -10,8 +10,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, SpareStatus, spare_subject
 from hermesops.model.user import User
 from hermesops.registry.repositories.base import Repository, WriteContext
-from hermesops.registry.repositories.instances.instance import ALL, instance_of
-from hermesops.registry.repositories.instances.secrets import details_in
+from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.machines.spares import SpareRepository, locked_in
 from hermesops.registry.schema.tables import hermes_instances, instance_details, spare_machines

@@ -7,7 +7,7 @@ from hermesops.model.instance import InstanceSettings
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.registry.repositories.base import Repository, WriteContext
-from hermesops.registry.repositories.instances.secrets import InstanceSecretRepository
+from hermesops.registry.repositories.instances.instance import InstanceSecretRepository
 from hermesops.registry.repositories.operations import OperationRepository, last_in
 from hermesops.registry.schema.tables import instance_details
 

@@ -17,8 +17,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.user import User
 from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent, new_id
 from hermesops.registry.repositories.cells import CellRepository, cells_in
-from hermesops.registry.repositories.instances.instance import ALL, instance_of
-from hermesops.registry.repositories.instances.secrets import NO_SETTINGS, InstanceSecretRepository
+from hermesops.registry.repositories.instances.instance import ALL, NO_SETTINGS, InstanceSecretRepository, instance_of
 from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details
 
 ATTEMPTS = 100

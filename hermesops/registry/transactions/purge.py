@@ -9,9 +9,8 @@ from hermesops.model.operation import OperationStatus
 from hermesops.model.rollout import RolloutEvent, RolloutId, RolloutState, rollout_subject
 from hermesops.registry.repositories.base import Repository, WriteContext
 from hermesops.registry.repositories.operations import OperationRepository
-from hermesops.registry.repositories.rollouts.events import append_event
+from hermesops.registry.repositories.rollouts.rollout import append_event
 from hermesops.registry.repositories.rollouts.targets import let_go
-from hermesops.registry.schema.rollout_tables import exposures, instance_releases, readings, rollouts
 from hermesops.registry.schema.tables import (
     LIVING,
     UNFINISHED,
@@ -20,13 +19,17 @@ from hermesops.registry.schema.tables import (
     cells,
     certificates,
     data_keys,
+    exposures,
     hermes_instances,
     images,
+    instance_releases,
     leases,
     machine_sightings,
     meta,
     operations,
     proxy_tokens,
+    readings,
+    rollouts,
     spare_machines,
 )
 from hermesops.registry.transactions.terminate import TerminationTransactions

@@ -1,11 +1,13 @@
-"""Revokes a machine's certificates and its agent's model tokens, in the transaction that takes the machine away."""
+"""Takes credentials away in the transaction that takes a machine or an agent away."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.model.ids import InstanceId
-from hermesops.registry.repositories.credentials.issued_certificates import OF_MACHINES
-from hermesops.registry.schema.tables import instance_details
+from hermesops.model.spare import SpareStatus
+from hermesops.registry.repositories.credentials.certificates import OF_MACHINES
+from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
+from hermesops.registry.schema.tables import instance_details, spare_machines
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -28,3 +30,18 @@ def raise_token_floor(connection: "sa.Connection", instance_id: InstanceId) -> N
             model_token_handed_at=None,
         )
     )
+
+
+def mark_spares_for_deletion(connection: "sa.Connection", instance_id: InstanceId, now: datetime) -> list[str]:
+    """Let the next runs of their cells destroy every spare machine of an instance; the names of those still wanted.
+
+    Their certificates count no more, and nothing opens their data.
+    """
+    columns = spare_machines.c
+    gone = {"wanted": False, "status": SpareStatus.DRAINING, "api_server_key": None}
+    giving_up = spare_machines.update().where(columns.instance_id == instance_id, columns.wanted).values(gone)
+    left = connection.execute(giving_up.returning(columns.name, columns.machine_id)).all()
+    for row in left:
+        revoke_machine(connection, row.machine_id, now, "its machine was given up")
+        destroy_data_keys(connection, now, machine_id=row.machine_id)
+    return sorted(row.name for row in left)

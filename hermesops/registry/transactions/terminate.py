@@ -6,7 +6,7 @@ from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.registry.repositories.base import Repository, WriteContext
-from hermesops.registry.repositories.instances.secrets import NO_SETTINGS, InstanceSecretRepository, details_in
+from hermesops.registry.repositories.instances.instance import NO_SETTINGS, InstanceSecretRepository, details_in
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.repositories.operations import OperationRepository
 from hermesops.registry.schema.tables import (
@@ -17,8 +17,11 @@ from hermesops.registry.schema.tables import (
     operations,
     proxy_tokens,
 )
-from hermesops.registry.transactions.mark_for_deletion import mark_spares_for_deletion
-from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
+from hermesops.registry.transactions.revoke_credentials import (
+    mark_spares_for_deletion,
+    raise_token_floor,
+    revoke_machine,
+)
 
 
 class TerminationTransactions(Repository):

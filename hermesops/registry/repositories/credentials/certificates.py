@@ -1,17 +1,95 @@
-"""Rows of ``certificates`` and ``authorities``: the machines' certificates, and the authorities that machines trust.
+"""Rows of ``certificates``, ``authorities`` and ``relay_callers``: certificates of machines and of services.
 
 It must not know how certificates are made; that is ``hermesops.pki``.
 """
 
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.certificate import Certificate, KeyTakenError
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.certificate import Caller, Certificate, KeyTakenError
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.repositories.credentials.issued_certificates import OF_MACHINES
-from hermesops.registry.schema.tables import authorities, certificates
+from hermesops.registry.schema.tables import authorities, certificates, relay_callers
+
+MOST_AN_HOUR = 12
+"""Certificates issued to one holder within an hour after which it may not renew; it needs one in days."""
+
+_KEPT = timedelta(days=30)
+"""How long the row of an expired certificate stays; the certificate is refused with or without its row."""
+
+
+@dataclass(frozen=True)
+class CertificateTable:
+    """One table of issued certificates.
+
+    Attributes:
+        table: Has the columns ``serial``, ``issued_at``, ``not_after``, ``revoked_at`` and ``why``.
+        holder: The column that names the holder of a certificate.
+        kind: What a holder is, for messages.
+    """
+
+    table: sa.Table
+    holder: sa.Column[str]
+    kind: str
+
+    def find_good(
+        self, connection: sa.Connection, serial: str, now: datetime, *, locked: bool = False
+    ) -> sa.Row[Any] | None:
+        """The row of a certificate that is neither revoked nor expired.
+
+        Args:
+            connection: Of the transaction.
+            serial: Of the certificate.
+            now: By the registry's clock.
+            locked: Keep others from changing the row until the transaction ends.
+        """
+        query = sa.select(self.table).where(self.table.c.serial == serial, self._is_good(now))
+        return connection.execute(query.with_for_update() if locked else query).one_or_none()
+
+    def delete_expired(self, connection: sa.Connection, now: datetime) -> None:
+        """Delete the rows of certificates that expired long ago."""
+        connection.execute(self.table.delete().where(self.table.c.not_after < now - _KEPT))
+
+    def refuse_uncounted(self, connection: sa.Connection, serial: str, now: datetime) -> None:
+        """Let only a certificate that counts be renewed.
+
+        Raises:
+            RefusedError: The certificate is unknown, revoked or expired.
+        """
+        if self.find_good(connection, serial, now, locked=True) is None:
+            raise RefusedError(f"certificate {serial} counts no more")
+
+    def refuse_many(self, connection: sa.Connection, holder: str, now: datetime) -> None:
+        """Let a holder renew only so often.
+
+        Raises:
+            UnavailableError: Too many certificates were issued to it within the last hour.
+        """
+        recent = sa.and_(self.holder == holder, self.table.c.issued_at > now - timedelta(hours=1))
+        count = connection.execute(sa.select(sa.func.count()).where(recent)).scalar() or 0
+        if count >= MOST_AN_HOUR:
+            raise UnavailableError(f"{self.kind} {holder} was issued {MOST_AN_HOUR} certificates within an hour")
+
+    def revoke(self, connection: sa.Connection, holder: str, now: datetime, why: str) -> int:
+        """Revoke every certificate of a holder that still counts; how many did.
+
+        The rows are locked first: a renewal under way ends before, and the update then sees what it added.
+        """
+        locked = sa.select(self.table.c.serial).where(self.holder == holder, self._is_good(now)).with_for_update()
+        connection.execute(locked).all()
+        revoked = self.table.update().where(self.holder == holder, self._is_good(now))
+        return connection.execute(revoked.values(revoked_at=now, why=why)).rowcount
+
+    def _is_good(self, now: datetime) -> sa.ColumnElement[bool]:
+        return sa.and_(self.table.c.revoked_at.is_(None), self.table.c.not_after > now)
+
+
+OF_MACHINES = CertificateTable(certificates, certificates.c.machine_id, "machine")
+OF_SERVICES = CertificateTable(relay_callers, relay_callers.c.name, "service")
 
 
 class CertificateRepository(Repository):
@@ -102,3 +180,55 @@ def _certificate(row: sa.Row[Any]) -> Certificate:
         revoked_at=row.revoked_at,
         why=row.why,
     )
+
+
+class RelayCallerRepository(Repository):
+    """Certificates of services that may call the relay."""
+
+    def add(self, made: Caller, *, renews: str = "") -> None:
+        """Write a certificate down before it is handed out; the registry's clock says when it was issued.
+
+        Args:
+            made: The certificate.
+            renews: Serial of the certificate that the service proved itself with; it must count now. Empty where an
+                operator admits the service, which the audit log records.
+
+        Raises:
+            RefusedError: The certificate that it renews does not count.
+            UnavailableError: The service renewed too often within an hour.
+        """
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            OF_SERVICES.delete_expired(connection, now)
+            if renews:
+                OF_SERVICES.refuse_uncounted(connection, renews, now)
+                OF_SERVICES.refuse_many(connection, made.name, now)
+            connection.execute(relay_callers.insert().values({**vars(made), "issued_at": now}))
+            if not renews:
+                told = {"serial": made.serial}
+                self._note(connection, "relay_caller_admitted", f"service/{made.name}", after=told, why=made.why)
+
+    def find_valid(self, serial: str) -> Caller | None:
+        """The certificate of that serial; ``None`` once it is revoked, or expired by the registry's clock."""
+        with self._database.reading() as connection:
+            row = OF_SERVICES.find_good(connection, serial, self._database.now(connection))
+        return _caller(row) if row else None
+
+    def list(self) -> tuple[Caller, ...]:
+        """Every certificate that has a row, by service, the newest first."""
+        query = sa.select(relay_callers).order_by(relay_callers.c.name, relay_callers.c.issued_at.desc())
+        with self._database.reading() as connection:
+            return tuple(_caller(row) for row in connection.execute(query))
+
+    def revoke(self, name: str, *, why: str) -> int:
+        """Revoke every certificate of a service that still counts; how many did."""
+        with self._database.writing() as connection:
+            count = OF_SERVICES.revoke(connection, name, self._database.now(connection), why)
+            if count:
+                told = {"certificates": count}
+                self._note(connection, "relay_caller_revoked", f"service/{name}", after=told, why=why)
+            return count
+
+
+def _caller(row: sa.Row[Any]) -> Caller:
+    return Caller(row.serial, row.name, row.key, row.issued_at, row.not_after, row.revoked_at, row.why)

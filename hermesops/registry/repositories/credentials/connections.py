@@ -7,9 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
-from hermesops.model.connection import ServiceConnection
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.instance import InstanceStatus, ServiceConnection
 from hermesops.registry.encryption.sealing import place
 from hermesops.registry.repositories.base import Repository, new_id
 from hermesops.registry.schema.tables import hermes_connections, hermes_instances

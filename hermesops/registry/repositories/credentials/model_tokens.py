@@ -14,8 +14,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.route import PresentToken
 from hermesops.registry.database import Database
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.repositories.instances.instance import ALL, instance_of
-from hermesops.registry.repositories.instances.secrets import details_in
+from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of
 from hermesops.registry.schema.tables import hermes_instances, instance_details
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor
 

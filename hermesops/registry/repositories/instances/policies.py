@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance_policy import InstancePolicy, QuietHours
 from hermesops.registry.repositories.base import Repository, insert_or_update
-from hermesops.registry.schema.rollout_tables import instance_policies
+from hermesops.registry.schema.tables import instance_policies
 
 
 class InstancePolicyRepository(Repository):

@@ -1,16 +1,23 @@
-"""Rows of ``machine_sightings``: how each machine looked last, and in the audit what has changed since."""
+"""Rows of ``machine_sightings`` and ``readings``: how machines looked last, and health samples of their agents."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.ids import MachineId
+from hermesops.model.fleet import GONE, READY, Confirmation, MachineObservation, Unconfirmed
+from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.sighting import GONE, READY, Confirmation, MachineObservation, Unconfirmed
-from hermesops.registry.repositories.base import Repository, insert_or_update, insert_or_update_all
-from hermesops.registry.schema.tables import hermes_instances, instance_details, machine_sightings, meta, users
+from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update, insert_or_update_all
+from hermesops.registry.schema.tables import (
+    hermes_instances,
+    instance_details,
+    machine_sightings,
+    meta,
+    readings,
+    users,
+)
 
 _LISTED_AT = "machines_listed_at"
 """The row of ``meta`` that says when all machines were listed last."""
@@ -119,3 +126,38 @@ def _sighting(row: sa.Row[Any]) -> MachineObservation:
     return MachineObservation(
         MachineId(row.machine_id), row.name, row.server_type, row.status, row.boot_id, row.boot_seen_at
     )
+
+
+_REMEMBERED = timedelta(days=7)
+
+
+class HealthSampleRepository(Repository):
+    """What was read, as text that only its reader understands."""
+
+    def add(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
+        """Remember one reading of each, and forget old ones; safe to call twice.
+
+        Args:
+            read: When each was taken, and what it said.
+        """
+        with self._database.writing() as connection:
+            forgotten = self._database.now(connection) - _REMEMBERED
+            connection.execute(readings.delete().where(readings.c.at < forgotten))
+            for instance_id, (at, text) in read.items():
+                values = {"instance_id": instance_id, "at": at, "reading": text}
+                insert_if_absent(connection, readings, values)
+
+    def list(self, instances: Collection[InstanceId], *, since: datetime) -> dict[InstanceId, tuple[str, ...]]:
+        """What was read of these instances since a moment, oldest first."""
+        columns = readings.c
+        query = (
+            sa.select(columns.instance_id, columns.reading)
+            .where(columns.instance_id.in_(list(instances)), columns.at >= since)
+            .order_by(columns.at)
+        )
+        found: dict[InstanceId, tuple[str, ...]] = dict.fromkeys(instances, ())
+        with self._database.reading() as connection:
+            for row in connection.execute(query):
+                whose = InstanceId(row.instance_id)
+                found[whose] = (*found[whose], row.reading)
+        return found

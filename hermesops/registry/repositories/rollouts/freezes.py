@@ -10,7 +10,7 @@ from hermesops.errors import UsageError
 from hermesops.model.freeze import Freeze
 from hermesops.model.unknown_name import find_by_id
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.schema.rollout_tables import freezes
+from hermesops.registry.schema.tables import freezes
 
 
 class FreezeRepository(Repository):

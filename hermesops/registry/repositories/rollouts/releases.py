@@ -8,7 +8,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.release import KnownRelease, ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.repositories.base import Repository, insert_if_absent
-from hermesops.registry.schema.rollout_tables import releases
+from hermesops.registry.schema.tables import releases
 
 
 class ReleaseRepository(Repository):

@@ -14,8 +14,14 @@ from hermesops.model.rollout_spec import Action
 from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.rollouts import encoding
-from hermesops.registry.schema.rollout_tables import exposures, instance_releases, rollout_targets, rollouts
-from hermesops.registry.schema.tables import LIVING, hermes_instances
+from hermesops.registry.schema.tables import (
+    LIVING,
+    exposures,
+    hermes_instances,
+    instance_releases,
+    rollout_targets,
+    rollouts,
+)
 
 _OFF_RELEASE = frozenset({TargetState.ROLLED_BACK, TargetState.FAILED})
 

@@ -8,13 +8,16 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
+from hermesops.model.fleet import SHARE, LowOnDisk
 from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import OperationKind
+from hermesops.model.plan import Plan
 from hermesops.model.state import State
 from hermesops.model.unknown_name import find_by_id
 from hermesops.registry.encryption.sealing import place
 from hermesops.registry.repositories.base import Repository, insert_if_absent
-from hermesops.registry.schema.tables import LIVING, backup_repositories, backups, hermes_instances
+from hermesops.registry.schema.tables import LIVING, backup_repositories, backups, hermes_instances, operations, users
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor
 
 _TABLE = "backup_repositories"
@@ -228,3 +231,63 @@ def _backup(row: sa.Row[Any]) -> Backup:
         row.checked_at,
         row.checked,
     )
+
+
+class EndedBackupRepository(Repository):
+    """Repositories of instances that ended."""
+
+    def list_repositories(self) -> Mapping[InstanceId, datetime]:
+        """Since when instances are terminated that have a repository; the latest of what could tell it."""
+        of = hermes_instances.c.id
+        ends = sa.select(sa.func.max(operations.c.updated_at, type_=operations.c.updated_at.type)).where(
+            operations.c.instance_id == of, operations.c.kind == OperationKind.TERMINATE.value
+        )
+        copies = sa.select(sa.func.max(backups.c.at, type_=backups.c.at.type)).where(backups.c.instance_id == of)
+        query = (
+            sa.select(of, hermes_instances.c.created_at, ends.scalar_subquery(), copies.scalar_subquery())
+            .join(backup_repositories, backup_repositories.c.instance_id == of)
+            .where(sa.not_(LIVING))
+        )
+        with self._database.reading() as connection:
+            return {InstanceId(id_): max(at for at in told if at) for id_, *told in connection.execute(query)}
+
+    def forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
+        """Drop what opened a repository that is gone, and the rows of its backups; safe to call twice.
+
+        Raises:
+            RefusedError: The instance has not ended.
+        """
+        with self._database.writing() as connection:
+            status = sa.select(hermes_instances.c.status).where(hermes_instances.c.id == instance_id)
+            if connection.execute(status.with_for_update()).scalar_one() != InstanceStatus.TERMINATED:
+                raise RefusedError(f"instance {instance_id} has not ended: its backups stay")
+            gone = connection.execute(backups.delete().where(backups.c.instance_id == instance_id)).rowcount
+            held = backup_repositories.delete().where(backup_repositories.c.instance_id == instance_id)
+            if connection.execute(held.returning(backup_repositories.c.instance_id)).first():
+                before = {"backups": gone}
+                self._note(connection, "repository_erased", instance_subject(instance_id), before=before, why=why)
+
+
+class StoragePressureRepository(Repository):
+    """Agents that are low on disk."""
+
+    def list(self, sizes: Mapping[Plan, int], *, share: float = SHARE) -> tuple[LowOnDisk, ...]:
+        """Running agents whose newest backup takes more than that part of their plan's bytes, the fullest first."""
+        columns, newer = backups.c, backups.alias()
+        large = sa.or_(
+            sa.false(),
+            *(sa.and_(hermes_instances.c.plan == plan, columns.bytes >= size * share) for plan, size in sizes.items()),
+        )
+        is_newest = ~sa.exists().where(newer.c.instance_id == columns.instance_id, newer.c.at > columns.at)
+        query = (
+            sa.select(users.c.alias, hermes_instances.c.user_id, hermes_instances.c.plan, columns.bytes)
+            .select_from(backups.join(hermes_instances, hermes_instances.c.id == columns.instance_id))
+            .join(users, users.c.id == hermes_instances.c.user_id)
+            .where(LIVING, large, is_newest)
+        )
+        with self._database.reading() as connection:
+            found = connection.execute(query).all()
+        crowded = [
+            LowOnDisk(row.alias or row.user_id, Plan(row.plan), row.bytes, sizes[Plan(row.plan)]) for row in found
+        ]
+        return tuple(sorted(crowded, key=lambda one: (-one.bytes / one.size, one.user)))
