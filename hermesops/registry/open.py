@@ -1,9 +1,7 @@
-"""Opens the registry: tables of the right revision, and a key that opens what is in them."""
+"""The registry, and how it is opened: with tables of this code's revision, and the key that opens its secrets."""
 
 from collections.abc import Callable
 from datetime import datetime
-
-import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.registry.audit.anchor import Anchor
@@ -17,6 +15,7 @@ from hermesops.registry.maintenance.consistency import ConsistencyRepository
 from hermesops.registry.maintenance.epoch import EpochRepository
 from hermesops.registry.maintenance.recover import RecoveryTransactions
 from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss
+from hermesops.registry.meta import read_meta
 from hermesops.registry.repositories.backups import BackupRepository, EndedBackupRepository, StoragePressureRepository
 from hermesops.registry.repositories.base import WriteContext, insert_if_absent
 from hermesops.registry.repositories.cells import CellRepository
@@ -51,12 +50,9 @@ _PROVEN = "this key opens this registry"
 
 
 class Registry:
-    """Everything that is stored, by what it is about; each repository has its module.
+    """Everything that is stored, by subject; each repository has its module.
 
     Every method of a repository is one short transaction, and may be called from several threads and processes.
-
-    Args:
-        context: Where rows are written, and who writes them.
     """
 
     def __init__(self, context: WriteContext) -> None:
@@ -90,7 +86,7 @@ class Registry:
         self.proxy_tokens = ProxyTokenRepository(context)
         self.relay_callers = RelayCallerRepository(context)
         self.audit = AuditRepository(context)
-        # Changes of several kinds of rows at once.
+        # Changes of several kinds of rows in one transaction.
         self.placements = PlacementTransactions(context)
         self.assignments = AssignmentTransactions(context)
         self.settings_changes = SettingsTransactions(context)
@@ -104,16 +100,16 @@ class Registry:
 
     @property
     def actor(self) -> str:
-        """Who acts, as the audit has it."""
+        """Who acts, as the audit names them."""
         return self._context.audit_log.actor
 
     def now(self) -> datetime:
-        """The registry's clock, which every computer that works on it shares: leases and rows go by it."""
+        """The time of the registry's clock, which all its computers share."""
         with self._database.reading() as connection:
             return self._database.now(connection)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
 
@@ -128,25 +124,25 @@ def open_registry(
     warn: Warn = no_warning,
     clock: Clock | None = None,
 ) -> Registry:
-    """Open a registry; an SQLite one is made, and brought to this code's revision, on the way.
+    """Open a registry; an SQLite one is created and migrated where needed.
 
     PostgreSQL is migrated by ``registry migrate`` only, since others read it too.
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql://…``.
         environment: Name of the environment; part of machine names.
-        actor: Who acts, for the audit; or what says so, before the first write, and may refuse it.
+        actor: Who acts, for the audit; or a function that returns it before the first write, and may refuse it.
         sealer: Called once with whether the registry is new, so that a key is made for a new one only: a key made
             for an old one would hide that the right key is missing.
-        anchor: Takes the audit's heads, outside the database; ``None`` keeps none.
-        copies: Takes copies of an SQLite registry: daily, and before its tables change; ``None`` takes none.
-        warn: Takes what went wrong with copies and anchor; the registry goes on.
+        anchor: Stores the audit's heads outside the database; ``None`` stores none.
+        copies: Copies an SQLite registry daily and before migrations; ``None`` makes none.
+        warn: Told what went wrong with copies and anchor.
         clock: For tests.
 
     Raises:
-        RefusedError: The tables are older or newer than this code, or the key does not open this registry.
+        RefusedError: The tables are older or newer than this code, or the key is another registry's.
         UnavailableError: The database does not answer.
-        BrokenInvariantError: The database file is damaged, or gone though there was one.
+        BrokenInvariantError: The database file is damaged, or missing though there was one.
     """
     database = Database(url, clock=clock)
     try:
@@ -167,12 +163,7 @@ def open_registry(
 
 
 def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies | None = None) -> tuple[str, str]:
-    """Bring the tables to this code's revision; safe to call twice.
-
-    Args:
-        url: As for ``open_registry``, like the others.
-        anchor: Tells that there was a registry.
-        copies: As ``anchor``; and takes a copy before tables change.
+    """Migrate the tables to this code's revision; safe to call twice. Parameters are as for ``open_registry``.
 
     Returns:
         The revisions before (empty for a new one) and now.
@@ -187,7 +178,7 @@ def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies |
 
 
 def _prove(database: Database, keys: Sealer, proof: str | None) -> None:
-    """Leave a proof of the key in a new registry; in another one, open the proof that is there."""
+    """Store a proof of the key in a new registry; check the proof of another one."""
     where = place("meta", "value", PROOF)
     if proof is None:
         with database.writing() as connection:
@@ -201,4 +192,4 @@ def _proof(database: Database) -> str | None:
     if schema_version.current(database) is None:
         return None
     with database.reading() as connection:
-        return connection.execute(sa.select(meta.c.value).where(meta.c.name == PROOF)).scalar()
+        return read_meta(connection, PROOF)

@@ -173,7 +173,7 @@ def test_an_instance_comes_back_once_with_everything_its_machine_remembers(regis
     assert (instance.cell, instance.epoch, instance.created_at) == (one.cell, one.epoch, one.created_at)
     assert registry.instance_secrets.settings(one.id) == settings
     assert registry.instance_secrets.api_server_key(one.id) == one.api_server_key
-    assert registry.instance_secrets.model_token_generation(one.id) == 4
+    assert registry.model_tokens.get(one.id).generation == 4
     assert registry.consistency.contradictions() == ()
 
 

@@ -1,4 +1,4 @@
-"""Looks for rows that cannot be true together. Nothing is changed, and nothing secret is repeated."""
+"""Finds rows that contradict each other. Changes nothing, and shows nothing secret."""
 
 import uuid
 from collections import Counter
@@ -27,18 +27,17 @@ from hermesops.registry.schema.tables import (
     spare_machines,
 )
 
-_AUDIT = "hermesops audit verify; then hermesops registry restore --latest"
 _RESTORE = "hermesops registry copies; a copy from before may have the row whole"
 _OF_INSTANCES = frozenset(OperationKind) - {OperationKind.STACK_UP, OperationKind.POOL_FILL, OperationKind.DRILL}
-"""Kinds of operations that mean nothing without an instance."""
+"""Kinds of operations that need an instance."""
 
 
 class ConsistencyRepository(Repository):
-    """Everything, held against everything else."""
+    """Checks of all rows against each other."""
 
     def contradictions(self) -> tuple[Contradiction, ...]:
-        """What cannot be true together, in the order of looking; the audit's chain is ``audit.check``'s."""
-        looks: tuple[Callable[[sa.Connection], Iterator[Contradiction]], ...] = (
+        """Contradictions, in the order of the checks; ``audit.check`` checks the audit's chain."""
+        checks: tuple[Callable[[sa.Connection], Iterator[Contradiction]], ...] = (
             self._instances,
             self._machines,
             self._spares,
@@ -48,7 +47,7 @@ class ConsistencyRepository(Repository):
             self._left_secrets,
         )
         with self._database.reading() as connection:
-            return tuple(found for look in looks for found in look(connection))
+            return tuple(found for check in checks for found in check(connection))
 
     def _instances(self, connection: sa.Connection) -> Iterator[Contradiction]:
         bare = sa.select(hermes_instances.c.id).where(

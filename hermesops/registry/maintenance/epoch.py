@@ -1,4 +1,4 @@
-"""The registry's epoch: opened anew when the database is restored, so that numbers given out since are outranked."""
+"""The registry's epoch: a restore begins a new one, so that fencing tokens of lost leases are outranked."""
 
 from hermesops.registry.meta import EPOCH, read_epoch
 from hermesops.registry.repositories.base import Repository
@@ -6,23 +6,13 @@ from hermesops.registry.schema.tables import leases, meta
 
 
 class EpochRepository(Repository):
-    """The epoch."""
-
-    def current(self) -> int:
-        """The present epoch; the first one is 1."""
-        with self._database.reading() as connection:
-            return read_epoch(connection)
+    """The present epoch."""
 
     def open(self, why: str, *, above: int = 0) -> int:
-        """Begin a new epoch: every lease of the epochs before has ended.
+        """Begin a new epoch, which ends every lease; returns its number.
 
-        Args:
-            why: For the audit.
-            above: An epoch known from elsewhere that must be outranked too, as a copy that is restored twice does not
-                know of the epoch opened the first time; those of the audit's anchor are outranked anyway.
-
-        Returns:
-            The new epoch.
+        It is higher than ``above``, an epoch known from elsewhere, and than all of the audit's anchor: a copy that is
+        restored twice does not know the epoch of the first time.
         """
         anchor = self._context.audit_log.anchor
         known = max(above, anchor.highest_epoch() if anchor else 0)

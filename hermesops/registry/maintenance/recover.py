@@ -1,4 +1,4 @@
-"""Writes rows of instances that are known from elsewhere: from their machines, after the registry was lost."""
+"""Writes rows from what machines say of themselves, after the registry was lost or is out of date."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
 from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent
-from hermesops.registry.repositories.instances.instance import InstanceSecretRepository
+from hermesops.registry.repositories.instances.instance import InstanceSecretRepository, details_in
 from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, users
 
 
 class RecoveryTransactions(Repository):
-    """Instances that come back."""
+    """Recovery of rows from machines."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
         self._secrets = InstanceSecretRepository(context)
 
     def recover_instance(self, one: Recovered, *, why: str) -> bool:
-        """Write the rows of an instance, its user and its cell as they were; whether they were not there.
+        """Write the rows of an instance, its user and its cell; whether the instance was missing.
 
-        Nothing is changed where the instance has a row, or its user has another instance that lives.
+        Nothing is changed where the instance has a row, or its user another living instance.
         """
         with self._database.writing() as connection:
             now = self._database.now(connection)
@@ -47,12 +47,10 @@ class RecoveryTransactions(Repository):
     def take_machine(
         self, instance_id: InstanceId, machine_id: MachineId, machine_name: MachineName, *, why: str
     ) -> None:
-        """Put a living instance on a machine that says it is the instance's; the one before is known to be gone."""
+        """Assign a living instance the machine that has its state; the one before no longer exists."""
         columns = hermes_instances.c
         with self._database.writing() as connection:
-            before = connection.execute(
-                instance_details.select().where(instance_details.c.instance_id == instance_id)
-            ).one()
+            before = details_in(connection, instance_id)
             connection.execute(
                 hermes_instances.update().where(columns.id == instance_id, LIVING).values(vm_id=machine_id, vm_ip=None)
             )
@@ -71,10 +69,10 @@ class RecoveryTransactions(Repository):
             )
 
     def accept_server_type(self, instance_id: InstanceId, server_type: str, *, why: str) -> str:
-        """Order from now on the size that an instance's machine has; the size ordered before."""
+        """Make the server type that an instance's machine has the ordered one; returns the one ordered before."""
         is_it = instance_details.c.instance_id == instance_id
         with self._database.writing() as connection:
-            before = str(connection.execute(instance_details.select().where(is_it)).one().server_type)
+            before = str(details_in(connection, instance_id).server_type)
             if before != server_type:
                 connection.execute(instance_details.update().where(is_it).values(server_type=server_type))
                 change = {"before": {"server_type": before}, "after": {"server_type": server_type}}

@@ -34,7 +34,7 @@ meta = sa.Table(
 users = sa.Table(
     "users",
     metadata,
-    # Helium's own id of the user: helium.users lives in another database here, so this is where the key points to.
+    # Helium's own id of the user. helium.users is in another database, so foreign keys point here.
     sa.Column("id", uuid(), primary_key=True),
     sa.Column("alias", sa.String(31), nullable=True, unique=True),
     sa.Column("created_at", UtcTimestamp, nullable=False),
@@ -67,7 +67,7 @@ hermes_instances = sa.Table(
     sa.Column("last_heartbeat", UtcTimestamp, nullable=True),
 )
 LIVING = hermes_instances.c.status != InstanceStatus.TERMINATED
-"""Which rows count when we say that a user has an instance."""
+"""Instances that are not terminated."""
 
 hermes_connections = sa.Table(
     "hermes_connections",
@@ -160,7 +160,7 @@ operations = sa.Table(
     sa.Column("updated_at", UtcTimestamp, nullable=False),
 )
 UNFINISHED = operations.c.status.in_([status for status in OperationStatus if not status.has_ended])
-"""Which operations somebody should still bring to their end."""
+"""Operations that have not ended."""
 
 operation_steps = sa.Table(
     "operation_steps",
@@ -353,7 +353,7 @@ exposures = sa.Table(
 instance_releases = sa.Table(
     "instance_releases",
     metadata,
-    # What was seen last, for whoever cannot ask ten thousand machines; a machine knows better.
+    # The release observed last; the machine itself may have changed since.
     sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
     sa.Column("release", sa.String(64), nullable=False),
     sa.Column("seen_at", UtcTimestamp, nullable=False),
@@ -385,7 +385,7 @@ instance_policies = sa.Table(
 readings = sa.Table(
     "readings",
     metadata,
-    # What a node said of its agent in figures; kept for some days, for whoever compares it with later ones.
+    # Health samples, kept for some days and compared with later ones.
     sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
     sa.Column("at", UtcTimestamp, primary_key=True, index=True),
     sa.Column("reading", sa.Text, nullable=False),

@@ -24,12 +24,11 @@ from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.encryption.sealing import place
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.schema.tables import LIVING, hermes_instances, instance_details, users
 from hermesops.registry.transactions.revoke_credentials import (
+    give_up_machine,
     mark_spares_for_deletion,
     raise_token_floor,
-    revoke_machine,
 )
 
 ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
@@ -48,7 +47,7 @@ _ALIASES = (
 
 
 class InstanceRepository(Repository):
-    """Instances: one per user that is not terminated."""
+    """Instances: at most one per user that is not terminated."""
 
     def get(self, instance_id: InstanceId) -> Instance:
         """One instance, terminated or not.
@@ -56,22 +55,18 @@ class InstanceRepository(Repository):
         Raises:
             UsageError: There is none with that id.
         """
-        with self._database.reading() as connection:
-            row = connection.execute(ALL.where(hermes_instances.c.id == instance_id)).one_or_none()
+        row = self._row(ALL.where(hermes_instances.c.id == instance_id))
         if row is None:
-            raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+            raise _no_instance(instance_id)
         return instance_of(row)
 
     def of_user(self, user_id: UserId) -> Instance | None:
         """The user's instance that is not terminated."""
-        with self._database.reading() as connection:
-            row = connection.execute(ALL.where(hermes_instances.c.user_id == user_id, LIVING)).one_or_none()
+        row = self._row(ALL.where(hermes_instances.c.user_id == user_id, LIVING))
         return instance_of(row) if row else None
 
     def find(self, text: str) -> Instance:
-        """The instance an operator means by a user's alias, a user id or an instance id.
-
-        A living one comes before a terminated one, a later one before an earlier one.
+        """The instance with that user alias, user id or instance id: a living one first, then the newest.
 
         Raises:
             UsageError: There is none.
@@ -97,14 +92,7 @@ class InstanceRepository(Repository):
         cell: CellName | None = None,
         terminated: bool = False,
     ) -> tuple[Instance, ...]:
-        """Instances by age, oldest first.
-
-        Args:
-            plan: Only of that plan.
-            status: Only in that state.
-            cell: Only of that cell.
-            terminated: Whether terminated ones are listed too; asking for that ``status`` lists them anyway.
-        """
+        """Instances, oldest first; terminated ones only with ``terminated`` or with that ``status``."""
         query = ALL.order_by(hermes_instances.c.created_at, hermes_instances.c.id)
         if plan:
             query = query.where(hermes_instances.c.plan == plan)
@@ -114,38 +102,30 @@ class InstanceRepository(Repository):
             query = query.where(hermes_instances.c.status == status)
         elif not terminated:
             query = query.where(LIVING)
-        with self._database.reading() as connection:
-            return tuple(instance_of(row) for row in connection.execute(query))
+        return tuple(map(instance_of, self._rows(query)))
 
     def set_machine(
         self, instance_id: InstanceId, machine_id: MachineId | None, *, ip: str | None = None, why: str = ""
     ) -> Instance:
-        """Write which machine the instance is on, and its internal address where the vendor tells it."""
+        """Set the instance's machine, and its internal address where the vendor returns one."""
         return self._set(instance_id, "machine_set", why, {"vm_id": machine_id, "vm_ip": ip})
 
     def set_status(self, instance_id: InstanceId, status: InstanceStatus, *, why: str = "") -> Instance:
-        """Write what state the instance is in; ``terminations.terminate`` writes the last one.
+        """Set the instance's status; ``terminations.terminate`` sets the last one.
 
-        With ``SUSPENDED`` its tokens for the model router are revoked.
+        ``SUSPENDED`` revokes its tokens for the model router. Any status cancels a scheduled termination.
 
         Raises:
-            RefusedError: It is terminated, and that is for good.
+            RefusedError: It is terminated.
         """
         if status is InstanceStatus.TERMINATED:
             raise ValueError("an instance is ended by terminations.terminate, which erases its secrets too")
         return self._set(instance_id, "status_changed", why, {"status": status})
 
-    def record_heartbeat(self, instance_id: InstanceId, at: datetime) -> None:
-        """Write when the instance was last heard of; not audited, it comes every 30 s."""
-        with self._database.writing() as connection:
-            connection.execute(
-                hermes_instances.update().where(hermes_instances.c.id == instance_id).values(last_heartbeat=at)
-            )
-
     def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Take the instance's machine out of what its cell should have, and name it as one that may be destroyed.
+        """Let the next run of its cell destroy the instance's machine, and its former and next ones.
 
-        So are the ones it was on before, and the one it was to be on next: nothing of an instance that ends stays.
+        Their certificates are revoked and the keys of their data destroyed.
         """
         with self._database.writing() as connection:
             changed = self._leave(connection, instance_id)
@@ -155,18 +135,18 @@ class InstanceRepository(Repository):
                 self._note(connection, "machine_given_up", instance_subject(instance_id), after=after, why=why)
 
     def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """The same for its machine alone: an instance that lives on may still want one that it was on before."""
+        """``mark_for_deletion`` for the present machine only: the instance may still need its former one."""
         with self._database.writing() as connection:
             if self._leave(connection, instance_id):
                 self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)
 
     def is_machine_wanted(self, instance_id: InstanceId) -> bool:
-        """Whether the instance's cell should have its machine."""
+        """Whether the instance's cell should have its machine: it was not given up."""
         with self._database.reading() as connection:
             return bool(details_in(connection, instance_id).machine_wanted)
 
     def change_plan(self, instance_id: InstanceId, plan: Plan, server_type: str, *, why: str = "") -> Instance:
-        """Write an instance's plan and the server type of its machine; the next run of its cell resizes that.
+        """Set an instance's plan and its machine's server type; the next run of its cell resizes the machine.
 
         Raises:
             RefusedError: It is terminated.
@@ -186,13 +166,12 @@ class InstanceRepository(Repository):
                     .where(instance_details.c.instance_id == instance_id)
                     .values(server_type=server_type)
                 )
-                self._note(
-                    connection, "plan_changed", instance_subject(instance_id), before=before, after=after, why=why
-                )
+                subject = instance_subject(instance_id)
+                self._note(connection, "plan_changed", subject, before=before, after=after, why=why)
             return instance_of(connection.execute(ALL.where(is_it)).one())
 
     def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str = "") -> Instance:
-        """Write that an agent is suspended, and terminated then unless that is cancelled; safe to call twice.
+        """Suspend an instance that is to be terminated at ``until`` unless that is cancelled; safe to call twice.
 
         Its tokens for the model router are revoked.
 
@@ -224,21 +203,18 @@ class InstanceRepository(Repository):
             return instance_of(connection.execute(ALL.where(is_it)).one())
 
     def past_grace(self) -> tuple[Instance, ...]:
-        """Those whose termination nobody cancelled in time, by the registry's clock."""
+        """Instances whose scheduled termination is due, by the registry's clock."""
         with self._database.reading() as connection:
             now = self._database.now(connection)
             is_past = sa.and_(LIVING, instance_details.c.grace_until <= now)
-            return tuple(instance_of(row) for row in connection.execute(ALL.where(is_past)))
+            return tuple(map(instance_of, connection.execute(ALL.where(is_past))))
 
     def _leave(self, connection: sa.Connection, instance_id: InstanceId) -> bool:
         is_its_own = sa.and_(instance_details.c.instance_id == instance_id, instance_details.c.machine_wanted)
         left = connection.execute(instance_details.update().where(is_its_own).values(machine_wanted=False)).rowcount
         if left:
             machine_id = sa.select(hermes_instances.c.vm_id).where(hermes_instances.c.id == instance_id)
-            now = self._database.now(connection)
-            left_id = connection.execute(machine_id).scalar()
-            revoke_machine(connection, left_id, now, "its machine was given up")
-            destroy_data_keys(connection, now, machine_id=left_id)
+            give_up_machine(connection, connection.execute(machine_id).scalar(), self._database.now(connection))
         return bool(left)
 
     def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:
@@ -248,17 +224,15 @@ class InstanceRepository(Repository):
                 sa.select(hermes_instances).where(columns.id == instance_id).with_for_update()
             ).one_or_none()
             if row is None:
-                raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+                raise _no_instance(instance_id)
             before = {name: getattr(row, name) for name in values}
             if before != dict(values):
                 if row.status == InstanceStatus.TERMINATED:
                     raise RefusedError(f"instance {instance_id} is terminated; that is for good")
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
-                if (
-                    "status" in values
-                ):  # whatever it is now, the termination was cancelled: only begin_grace says otherwise
-                    had_back = instance_details.update().where(instance_details.c.instance_id == instance_id)
-                    connection.execute(had_back.values(grace_until=None))
+                if "status" in values:  # only begin_grace keeps a termination scheduled
+                    cancelling = instance_details.update().where(instance_details.c.instance_id == instance_id)
+                    connection.execute(cancelling.values(grace_until=None))
                     if values["status"] == InstanceStatus.SUSPENDED:
                         raise_token_floor(connection, instance_id)
                 self._note(connection, action, instance_subject(instance_id), before=before, after=values, why=why)
@@ -284,21 +258,21 @@ def instance_of(row: sa.Row[Any]) -> Instance:
 
 
 NO_SETTINGS = "{}"
-"""Settings of which nothing is chosen, before they are sealed."""
+"""Default settings, before they are sealed."""
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(InstanceSettings))
 
 
 class InstanceSecretRepository(Repository):
-    """What only the registry and the instance's own machine may hold."""
+    """Encrypted columns of instances: their settings and their API keys."""
 
     def settings(self, instance_id: InstanceId) -> InstanceSettings:
-        """What the instance's user chose."""
+        """The settings that the instance's user chose."""
         with self._database.reading() as connection:
             return self.settings_in(connection, instance_id)
 
     def settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
-        """The settings that counted before and were not found wanting; ``None`` when they were never changed."""
+        """The last settings before the present ones that a machine accepted; ``None`` when never changed."""
         with self._database.reading() as connection:
             sealed = details_in(connection, instance_id).settings_before
         return self._open_settings(sealed, "settings_before", instance_id) if sealed else None
@@ -306,7 +280,7 @@ class InstanceSecretRepository(Repository):
     def settings_in(
         self, connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False
     ) -> InstanceSettings:
-        """``settings`` within a transaction; ``lock`` keeps the row from others to its end."""
+        """``settings`` within a transaction; ``lock`` locks the row until it ends."""
         details = details_in(connection, instance_id, lock=lock)
         return self._open_settings(details.settings, "settings", instance_id)
 
@@ -324,32 +298,23 @@ class InstanceSecretRepository(Repository):
     def seal_settings_in(
         self, connection: sa.Connection, settings: InstanceSettings, column: str, instance_id: InstanceId
     ) -> str:
-        """Settings as they are written into that column of the instance."""
+        """Encrypt settings for that column of the instance."""
         plain = json.dumps(dataclasses.asdict(settings), default=dict)
         return self.seal_in(connection, plain, column, instance_id)
 
     def seal_in(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
-        """Encrypt what the transaction is about to write into that column of the instance."""
+        """Encrypt a value for that column of the instance."""
         return self._seal_in(connection, plain, _place(column, instance_id))
 
     def api_server_key(self, instance_id: InstanceId) -> str:
-        """The bearer of the agent's own HTTP API."""
-        return self._unseal(instance_id, "api_server_key")
-
-    def model_token_generation(self, instance_id: InstanceId) -> int:
-        """The generation below which the instance's tokens for the model router are revoked."""
+        """The bearer token of the agent's own HTTP API."""
         with self._database.reading() as connection:
-            generation: int = details_in(connection, instance_id).model_token_generation
-        return generation
-
-    def _unseal(self, instance_id: InstanceId, column: str) -> str:
-        with self._database.reading() as connection:
-            sealed = getattr(details_in(connection, instance_id), column)
-        return self._context.sealer.unseal(sealed, place=_place(column, instance_id))
+            sealed = details_in(connection, instance_id).api_server_key
+        return self._context.sealer.unseal(sealed, place=_place("api_server_key", instance_id))
 
 
 def details_in(connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> sa.Row[Any]:
-    """An instance's row of ``instance_details``, locked to the transaction's end where that is asked for.
+    """An instance's row of ``instance_details``; ``lock`` locks it until the transaction ends.
 
     Raises:
         UsageError: There is no such instance.
@@ -357,8 +322,12 @@ def details_in(connection: sa.Connection, instance_id: InstanceId, *, lock: bool
     query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
-        raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+        raise _no_instance(instance_id)
     return row
+
+
+def _no_instance(instance_id: InstanceId) -> UsageError:
+    return UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
 
 
 def _place(column: str, instance_id: InstanceId) -> str:
