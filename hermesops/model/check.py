@@ -1,11 +1,11 @@
-"""What was checked and what was seen; and records of ours that contradict one another."""
+"""Results of checks, and records that contradict each other."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What a check concluded. ``unknown``: it could not look, which is neither good nor bad."""
+    """A check's result. ``unknown``: the check could not be made."""
 
     OK = "ok"
     FAILED = "failed"
@@ -14,12 +14,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """A check that was made.
+    """The result of one check.
 
     Attributes:
-        name: Short and stable; programs tell checks apart by it.
-        seen: What was observed, in a few words.
-        hint: What to do about it; empty when it is ok.
+        name: Short and stable, for programs.
+        seen: The observation, in a few words.
+        hint: What to do; empty when it is ok.
     """
 
     name: str
@@ -30,12 +30,12 @@ class Check:
 
 @dataclass(frozen=True)
 class Contradiction:
-    """One of them.
+    """Records that cannot be true together.
 
     Attributes:
         subject: What it is about, as ``instance/<id>``, ``operation/<id>``, ``lease/<subject>``, ``audit/<entry>``.
-        what: What contradicts what, in one line without secrets.
-        hint: What to do about it.
+        what: The contradiction, in one line without secrets.
+        hint: What to do.
     """
 
     subject: str

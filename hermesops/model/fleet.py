@@ -16,7 +16,7 @@ class Ordered:
 
     Attributes:
         image_id: What it boots from; ``None`` is the vendor's own base.
-        wanted: ``False`` when the machine was given up and is to be destroyed.
+        wanted: ``False`` when the machine is to be destroyed.
     """
 
     instance: Instance
@@ -32,7 +32,7 @@ class CellTally:
 
     Attributes:
         grid: The status of each living instance, oldest first.
-        spares: Machines beside those of instances: how many, by purpose and status.
+        spares: How many spare machines, by purpose and status.
     """
 
     cell: CellName
@@ -43,15 +43,15 @@ class CellTally:
 
     @property
     def by_status(self) -> dict[InstanceStatus, int]:
-        """How many are in which state; states in which none is are left out."""
+        """How many instances have each status, without zeros."""
         return {status: count for status in InstanceStatus if (count := self.grid.count(status))}
 
 
 READY = "ready"
-"""What the vendor calls a machine that is up, in the words of its API."""
+"""The vendor API's status of a machine that is up."""
 
 GONE = "gone"
-"""The status of a machine that an instance is on and that the vendor did not list; the vendor says no such thing."""
+"""Our status of a machine that an instance is on and that the vendor did not list."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class MachineObservation:
 
     Attributes:
         status: The vendor's, or ``GONE``.
-        boot_id: Of its boot at that moment; empty when the machine was not asked.
-        boot_seen_at: When that boot was seen last; ``None`` when it never was.
+        boot_id: Of its boot at that moment; empty when it was not read.
+        boot_seen_at: When that boot was last observed; ``None`` for never.
     """
 
     machine_id: MachineId
@@ -74,12 +74,12 @@ class MachineObservation:
 
 @dataclass(frozen=True)
 class Unconfirmed:
-    """A running instance whose machine the vendor does not call ready.
+    """A running instance whose machine is not ready at the vendor.
 
     Attributes:
         user: Alias, else id.
         machine: The machine's name.
-        status: What it was at the last listing; empty when it is on that machine only since then.
+        status: At the last listing; empty when the instance changed its machine since.
     """
 
     user: str
@@ -89,12 +89,12 @@ class Unconfirmed:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What the vendor said of the machines of all instances that the registry calls running.
+    """The machines of all running instances in the vendor's last listing.
 
     Attributes:
-        listed_at: When all machines were listed last; ``None`` when they never were.
-        confirmed: Running instances whose machines were ready then.
-        unconfirmed: The others, by user; none while nothing was ever listed.
+        listed_at: ``None`` for never.
+        confirmed: How many machines were ready.
+        unconfirmed: The others, by user.
     """
 
     listed_at: datetime | None
@@ -103,7 +103,7 @@ class Confirmation:
 
 
 SHARE = 0.8
-"""Part of the room from which on somebody is told."""
+"""Share of a plan's disk from which on an agent counts as low on disk."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class LowOnDisk:
     """An agent that is low on disk.
 
     Attributes:
-        user: What a person calls its user.
+        user: Alias, else id.
         bytes: Of its data, in its newest backup.
         size: Bytes that its plan has room for.
     """

@@ -30,19 +30,13 @@ _NAME = re.compile(r"hermes-(?P<environment>[a-z0-9]+)-snapshot-(?P<instance>[0-
 
 
 def snapshot_name(environment: str, instance_id: InstanceId, operation_id: OperationId) -> str:
-    """The name of the snapshot that an operation makes: who continues it finds what was begun.
-
-    Args:
-        environment: Name of the environment; its dashes are dropped.
-        instance_id: Whose.
-        operation_id: What makes it.
-    """
+    """The name of the snapshot that an operation makes, so that a continued operation finds it."""
     operation = operation_id.replace("-", "")[:12]
     return f"hermes-{environment.replace('-', '')}-snapshot-{instance_id.replace('-', '')}-{operation}"
 
 
 def owner_of(name: str, environment: str) -> InstanceId | None:
-    """Whose snapshot an image of that name is; ``None`` for every other image, and those of other environments."""
+    """The instance of a snapshot of that name; ``None`` for other images and other environments."""
     match = _NAME.fullmatch(name)
     if match is None or match["environment"] != environment.replace("-", ""):
         return None

@@ -44,7 +44,7 @@ class Instance:
     """A row of ``hermes_instances`` with what we record beside it.
 
     Attributes:
-        user_alias: How operators call the user; empty when only the id is known.
+        user_alias: The operators' name of the user; empty when only the id is known.
         machine_id: ``None`` until a machine is known.
         machine_name: The name a machine of this instance has or will have; written before it is ordered.
         epoch: Counts changes of machine; hermes-node refuses an older one.
@@ -66,13 +66,13 @@ class Instance:
 
     @property
     def title(self) -> str:
-        """What an operator reads, and types, for its user: the alias, else the id."""
+        """The operators' name of its user: the alias, else the id."""
         return self.user_alias or self.user_id
 
 
 @dataclass(frozen=True)
 class InstanceSecrets:
-    """What only the registry (encrypted) and the instance's own machine may hold.
+    """Secrets that only the registry (encrypted) and the instance's machine may have.
 
     Attributes:
         api_server_key: Bearer of the agent's own HTTP API.

@@ -12,7 +12,6 @@ from hermesops.registry.encryption.reseal import PROOF, SealingRepository
 from hermesops.registry.encryption.sealing import Sealer, place
 from hermesops.registry.maintenance.backup import Copies
 from hermesops.registry.maintenance.consistency import ConsistencyRepository
-from hermesops.registry.maintenance.epoch import EpochRepository
 from hermesops.registry.maintenance.recover import RecoveryTransactions
 from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss
 from hermesops.registry.meta import read_meta
@@ -28,7 +27,7 @@ from hermesops.registry.repositories.instances.fleet import FleetRepository
 from hermesops.registry.repositories.instances.instance import InstanceRepository, InstanceSecretRepository
 from hermesops.registry.repositories.instances.policies import InstancePolicyRepository
 from hermesops.registry.repositories.jobs import JobRepository
-from hermesops.registry.repositories.leases import LeaseRepository
+from hermesops.registry.repositories.leases import EpochRepository, LeaseRepository
 from hermesops.registry.repositories.machines.data_keys import DataKeyRepository
 from hermesops.registry.repositories.machines.observations import HealthSampleRepository, MachineObservationRepository
 from hermesops.registry.repositories.machines.spares import SpareRepository

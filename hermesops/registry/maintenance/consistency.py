@@ -57,7 +57,7 @@ class ConsistencyRepository(Repository):
             yield Contradiction(instance_subject(id_), "has no details: no cell, no machine, no keys", _RESTORE)
         known = set(connection.scalars(sa.select(cells.c.name)))
         living = sa.select(instance_details, hermes_instances.c.status, hermes_instances.c.vm_id).join_from(
-            instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id
+            instance_details, hermes_instances
         )
         for row in connection.execute(living.where(LIVING)):
             subject, name = instance_subject(row.instance_id), row.machine_name
@@ -73,7 +73,7 @@ class ConsistencyRepository(Repository):
     def _machines(self, connection: sa.Connection) -> Iterator[Contradiction]:
         rows = connection.execute(
             sa.select(instance_details.c.instance_id, instance_details.c.machine_name, hermes_instances.c.vm_id)
-            .join_from(instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
+            .join_from(instance_details, hermes_instances)
             .where(LIVING)
         ).all()
         for field, said in (("machine_name", "machine's name"), ("vm_id", "machine")):
@@ -87,7 +87,7 @@ class ConsistencyRepository(Repository):
         known = set(connection.scalars(sa.select(cells.c.name)))
         living = set(connection.scalars(sa.select(hermes_instances.c.id).where(LIVING)))
         on = sa.select(instance_details.c.machine_name, hermes_instances.c.vm_id).join_from(
-            instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id
+            instance_details, hermes_instances
         )
         taken = {value for row in connection.execute(on.where(LIVING)) for value in row if value}
         for row in connection.execute(sa.select(spare_machines).order_by(spare_machines.c.name)):

@@ -1,9 +1,5 @@
 """Writes rows from what machines say of themselves, after the registry was lost or is out of date."""
 
-from typing import Any
-
-import sqlalchemy as sa
-
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
 from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent
@@ -25,8 +21,7 @@ class RecoveryTransactions(Repository):
         """
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            cell = {"name": one.cell, "region": one.region, "created_at": now}
-            insert_if_absent(connection, cells, cell)
+            insert_if_absent(connection, cells, {"name": one.cell, "region": one.region, "created_at": now})
             user = {"id": one.user_id, "alias": one.user_alias or None, "created_at": now}
             insert_if_absent(connection, users, user)
             row = {
@@ -39,7 +34,22 @@ class RecoveryTransactions(Repository):
             }
             if not insert_if_absent(connection, hermes_instances, row):
                 return False
-            connection.execute(instance_details.insert().values(self._details(connection, one)))
+            details = {
+                "instance_id": one.id,
+                "cell": one.cell,
+                "machine_name": one.machine_name,
+                "machine_wanted": True,
+                "server_type": one.server_type,
+                "region": one.region,
+                "image_id": one.image_id,
+                "epoch": one.epoch,
+                "settings": self._secrets.seal_settings_in(connection, one.settings, "settings", one.id),
+                "api_server_key": self._secrets.seal_in(connection, one.api_server_key, "api_server_key", one.id),
+                "model_token_generation": one.model_token_generation,
+                "model_token_expires_at": one.model_token_expires_at,
+                "model_token_handed_at": now if one.model_token_expires_at else None,
+            }
+            connection.execute(instance_details.insert().values(details))
             after: dict[str, object] = {"machine": one.machine_name, "cell": one.cell, "plan": one.plan.value}
             self._note(connection, "instance_recovered", instance_subject(one.id), after=after, why=why)
         return True
@@ -78,20 +88,3 @@ class RecoveryTransactions(Repository):
                 change = {"before": {"server_type": before}, "after": {"server_type": server_type}}
                 self._note(connection, "size_accepted", instance_subject(instance_id), **change, why=why)
         return before
-
-    def _details(self, connection: sa.Connection, one: Recovered) -> dict[str, Any]:
-        return {
-            "instance_id": one.id,
-            "cell": one.cell,
-            "machine_name": one.machine_name,
-            "machine_wanted": True,
-            "server_type": one.server_type,
-            "region": one.region,
-            "image_id": one.image_id,
-            "epoch": one.epoch,
-            "settings": self._secrets.seal_settings_in(connection, one.settings, "settings", one.id),
-            "api_server_key": self._secrets.seal_in(connection, one.api_server_key, "api_server_key", one.id),
-            "model_token_generation": one.model_token_generation,
-            "model_token_expires_at": one.model_token_expires_at,
-            "model_token_handed_at": self._database.now(connection) if one.model_token_expires_at else None,
-        }

@@ -133,7 +133,7 @@ class BackupRepository(Repository):
         """When each living instance was backed up last; ``None`` for never."""
         query = (
             sa.select(hermes_instances.c.id, sa.func.max(backups.c.at, type_=backups.c.at.type))
-            .select_from(hermes_instances.outerjoin(backups, backups.c.instance_id == hermes_instances.c.id))
+            .select_from(hermes_instances.outerjoin(backups))
             .where(LIVING)
             .group_by(hermes_instances.c.id)
         )
@@ -160,7 +160,7 @@ class BackupRepository(Repository):
         """When a backup of each living instance that has any was last restored and compared; ``None`` for never."""
         query = (
             sa.select(backups.c.instance_id, sa.func.max(backups.c.checked_at, type_=backups.c.checked_at.type))
-            .join(hermes_instances, hermes_instances.c.id == backups.c.instance_id)
+            .join(hermes_instances)
             .where(LIVING)
             .group_by(backups.c.instance_id)
         )
@@ -209,7 +209,7 @@ class EndedBackupRepository(Repository):
         copies = sa.select(sa.func.max(backups.c.at, type_=backups.c.at.type)).where(backups.c.instance_id == of)
         query = (
             sa.select(of, hermes_instances.c.created_at, ends.scalar_subquery(), copies.scalar_subquery())
-            .join(backup_repositories, backup_repositories.c.instance_id == of)
+            .join(backup_repositories)
             .where(sa.not_(LIVING))
         )
         return {InstanceId(id_): max(at for at in moments if at) for id_, *moments in self._rows(query)}
@@ -244,8 +244,7 @@ class StoragePressureRepository(Repository):
         is_newest = ~sa.exists().where(newer.c.instance_id == columns.instance_id, newer.c.at > columns.at)
         query = (
             sa.select(users.c.alias, hermes_instances.c.user_id, hermes_instances.c.plan, columns.bytes)
-            .select_from(backups.join(hermes_instances, hermes_instances.c.id == columns.instance_id))
-            .join(users, users.c.id == hermes_instances.c.user_id)
+            .select_from(backups.join(hermes_instances).join(users))
             .where(LIVING, large, is_newest)
         )
         crowded = [

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from hermesops.errors import UsageError
 from hermesops.model.cell import Cell, CellMachine, CellSpec, Placement
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
@@ -21,7 +21,7 @@ from hermesops.registry.schema.tables import (
     spare_machines,
 )
 
-_WITH_INSTANCE = instance_details.join(hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
+_WITH_INSTANCE = instance_details.join(hermes_instances)
 
 
 class CellRepository(Repository):
@@ -126,14 +126,7 @@ def _no_cell(connection: sa.Connection, name: CellName) -> UsageError:
 
 
 def _machine(row: sa.Row[Any], name: str) -> CellMachine:
-    return CellMachine(
-        MachineName(name),
-        row.server_type,
-        row.region,
-        ImageId(row.image_id) if row.image_id else None,
-        InstanceId(row.instance_id) if row.instance_id else None,
-        Plan(row.plan),
-    )
+    return CellMachine(MachineName(name), row.server_type, row.region, row.image_id, row.instance_id, Plan(row.plan))
 
 
 def _cell(row: sa.Row[Any]) -> Cell:

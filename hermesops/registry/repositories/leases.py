@@ -1,4 +1,7 @@
-"""Rows of ``leases``: who may work on what, and the fencing tokens that refuse earlier holders."""
+"""Rows of ``leases``, and the registry's epoch: who may work on what, and the fencing tokens of each holder.
+
+A fencing token is ``(epoch, counter)``. A restore begins a new epoch, which outranks the tokens of lost leases.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -7,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError, LeaseLostError
-from hermesops.registry.meta import read_epoch
+from hermesops.registry.meta import EPOCH, read_epoch
 from hermesops.registry.repositories.base import Repository, insert_if_absent
-from hermesops.registry.schema.tables import leases
+from hermesops.registry.schema.tables import leases, meta
 
 LEASE_LIFE = timedelta(seconds=LEASE_S)
 
@@ -80,6 +83,27 @@ class LeaseRepository(Repository):
                 Lease(row.subject, row.holder, row.epoch, row.counter, row.expires_at)
                 for row in connection.execute(query.order_by(leases.c.subject))
             )
+
+
+class EpochRepository(Repository):
+    """The present epoch."""
+
+    def open(self, why: str, *, above: int = 0) -> int:
+        """Begin a new epoch, which ends every lease; returns its number.
+
+        It is higher than ``above``, an epoch known from elsewhere, and than all of the audit's anchor: a copy that is
+        restored twice does not know the epoch of the first time.
+        """
+        anchor = self._context.audit_log.anchor
+        known = max(above, anchor.highest_epoch() if anchor else 0)
+        with self._database.writing(guarded=False) as connection:
+            before = read_epoch(connection, lock=True)
+            opened = max(before, known) + 1
+            connection.execute(meta.update().where(meta.c.name == EPOCH).values(value=str(opened)))
+            connection.execute(leases.update().values(holder=""))
+            change = {"before": {"epoch": before}, "after": {"epoch": opened}}
+            self._note(connection, "epoch_opened", "registry", **change, why=why)
+            return opened
 
 
 def require_lease(connection: sa.Connection, lease: Lease | None) -> None:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from hermesops.errors import RefusedError
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, instance_subject
+from hermesops.model.ids import InstanceId, MachineName, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease
 from hermesops.model.plan import Plan
@@ -48,20 +48,12 @@ class AssignmentTransactions(Repository):
             row = self._held_in_pool(connection, name, lease)
             if row is None:
                 return None
-            machine = NewMachine(
-                CellName(row.cell),
-                row.region,
-                row.server_type,
-                ImageId(row.image_id) if row.image_id else None,
-                name=name,
-                machine_id=MachineId(row.machine_id) if row.machine_id else None,
-                api_server_key=self._spares.api_server_key_of(row),
-            )
+            key = self._spares.api_server_key_of(row)
+            machine = NewMachine(row.cell, row.region, row.server_type, row.image_id, name, row.machine_id, key)
             instance = self._placements.write_in(connection, user, plan, machine)
             if instance.machine_name == name:
                 connection.execute(spare_machines.delete().where(spare_machines.c.name == name))
-                told: dict[str, object] = {"instance": instance.id}
-                self._note(connection, "spare_claimed", spare_subject(name), after=told, why=why)
+                self._note(connection, "spare_claimed", spare_subject(name), after={"instance": instance.id}, why=why)
             return instance
 
     def lend(self, name: MachineName, instance_id: InstanceId | None, *, lease: Lease | None = None, why: str) -> bool:
@@ -84,8 +76,7 @@ class AssignmentTransactions(Repository):
                 "api_server_key": None,
             }
             connection.execute(spare_machines.update().where(spare_machines.c.name == name).values(lent))
-            told: dict[str, object] = {"instance": instance_id}
-            self._note(connection, "spare_lent", spare_subject(name), after=told, why=why)
+            self._note(connection, "spare_lent", spare_subject(name), after={"instance": instance_id}, why=why)
             return True
 
     def _held_in_pool(

@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from hermesops.model.fleet import CellTally, Ordered
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.spare import Purpose, SpareStatus
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.instances.instance import ALL, instance_of
@@ -27,14 +27,17 @@ class FleetRepository(Repository):
         query = ALL.add_columns(details.server_type, details.region, details.image_id, details.machine_wanted)
         if cell is not None:
             query = query.where(details.cell == cell)
-        return tuple(map(_ordered, self._rows(query.where(LIVING).order_by(details.machine_name))))
+        rows = self._rows(query.where(LIVING).order_by(details.machine_name))
+        return tuple(
+            Ordered(instance_of(row), row.server_type, row.region, row.image_id, row.machine_wanted) for row in rows
+        )
 
     def ended_machines(self) -> Mapping[MachineName, InstanceId]:
         """The machines of terminated instances, by name: the vendor should list none of them."""
         details = instance_details.c
         query = (
             sa.select(details.machine_name, details.instance_id)
-            .join_from(instance_details, hermes_instances, hermes_instances.c.id == details.instance_id)
+            .join_from(instance_details, hermes_instances)
             .where(sa.not_(LIVING))
         )
         return {MachineName(name): InstanceId(id_) for name, id_ in self._rows(query)}
@@ -44,7 +47,7 @@ class FleetRepository(Repository):
         columns, spares = hermes_instances.c, spare_machines.c
         query = (
             sa.select(instance_details.c.cell, columns.plan, columns.status)
-            .join_from(instance_details, hermes_instances, columns.id == instance_details.c.instance_id)
+            .join_from(instance_details, hermes_instances)
             .where(LIVING)
             .order_by(columns.created_at, columns.id)
         )
@@ -64,13 +67,3 @@ class FleetRepository(Repository):
             CellTally(name, region, tuple(grids.get(name, ())), dict(plans.get(name, {})), dict(kinds.get(name, {})))
             for name, region in regions
         )
-
-
-def _ordered(row: sa.Row[Any]) -> Ordered:
-    return Ordered(
-        instance=instance_of(row),
-        server_type=row.server_type,
-        region=row.region,
-        image_id=ImageId(row.image_id) if row.image_id else None,
-        wanted=row.machine_wanted,
-    )

@@ -32,9 +32,7 @@ from hermesops.registry.transactions.revoke_credentials import (
 )
 
 ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
-    hermes_instances.join(instance_details, instance_details.c.instance_id == hermes_instances.c.id).join(
-        users, users.c.id == hermes_instances.c.user_id
-    )
+    hermes_instances.join(instance_details).join(users)
 )
 """Selects instances with their details and their users' aliases."""
 
@@ -153,10 +151,7 @@ class InstanceRepository(Repository):
         """
         is_it = hermes_instances.c.id == instance_id
         with self._database.writing() as connection:
-            details = details_in(connection, instance_id, lock=True)
-            held = instance_of(connection.execute(ALL.where(is_it)).one())
-            if held.status is InstanceStatus.TERMINATED:
-                raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+            details, held = _lock_living(connection, instance_id)
             before = {"plan": held.plan, "server_type": details.server_type}
             after = {"plan": plan, "server_type": server_type}
             if before != after:
@@ -180,10 +175,7 @@ class InstanceRepository(Repository):
         """
         is_it = hermes_instances.c.id == instance_id
         with self._database.writing() as connection:
-            details_in(connection, instance_id, lock=True)
-            held = instance_of(connection.execute(ALL.where(is_it)).one())
-            if held.status is InstanceStatus.TERMINATED:
-                raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+            _, held = _lock_living(connection, instance_id)
             if (held.status, held.grace_until) != (InstanceStatus.SUSPENDED, until):
                 connection.execute(hermes_instances.update().where(is_it).values(status=InstanceStatus.SUSPENDED))
                 connection.execute(
@@ -237,6 +229,19 @@ class InstanceRepository(Repository):
                         raise_token_floor(connection, instance_id)
                 self._note(connection, action, instance_subject(instance_id), before=before, after=values, why=why)
             return instance_of(connection.execute(ALL.where(columns.id == instance_id)).one())
+
+
+def _lock_living(connection: sa.Connection, instance_id: InstanceId) -> tuple[sa.Row[Any], Instance]:
+    """An instance's locked details, and the instance.
+
+    Raises:
+        RefusedError: It is terminated.
+    """
+    details = details_in(connection, instance_id, lock=True)
+    held = instance_of(connection.execute(ALL.where(hermes_instances.c.id == instance_id)).one())
+    if held.status is InstanceStatus.TERMINATED:
+        raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+    return details, held
 
 
 def instance_of(row: sa.Row[Any]) -> Instance:

@@ -69,11 +69,8 @@ class MachineObservationRepository(Repository):
         status, instances = machine_sightings.c.status, hermes_instances.c
         running = (
             sa.select(users.c.alias, instances.user_id, instance_details.c.machine_name, status)
-            .select_from(
-                hermes_instances.join(instance_details, instance_details.c.instance_id == instances.id)
-                .join(users, users.c.id == instances.user_id)
-                .outerjoin(machine_sightings, machine_sightings.c.machine_id == instances.vm_id)
-            )
+            .select_from(hermes_instances.join(instance_details).join(users))
+            .outerjoin(machine_sightings, machine_sightings.c.machine_id == instances.vm_id)
             .where(instances.status == InstanceStatus.RUNNING)
         )
         with self._database.reading() as connection:

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind
-from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import (
     OperatorDecisions,
     Rollout,
@@ -169,8 +168,7 @@ def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> Non
     columns = rollout_targets.c
     query = (
         sa.select(columns.rollout_id, columns.instance_id, users.c.alias, users.c.id.label("user_id"))
-        .join_from(rollout_targets, hermes_instances, hermes_instances.c.id == columns.instance_id)
-        .join(users, users.c.id == hermes_instances.c.user_id)
+        .select_from(rollout_targets.join(hermes_instances).join(users))
         .where(columns.held)
     )
     ours = set(wanted)
@@ -196,18 +194,15 @@ def _row_of(rollout: Rollout) -> dict[str, Any]:
 
 
 def _rollout(row: sa.Row[Any]) -> Rollout:
-    return Rollout(
-        id=RolloutId(row.id),
-        release=ReleaseId(row.release),
-        action=Action(row.action),
-        spec=encoding.from_json(Spec, row.spec),
-        state=RolloutState(row.state),
-        reason=row.reason,
-        who=row.who,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        decisions=encoding.from_json(OperatorDecisions, row.decisions),
-    )
+    read = {
+        "action": Action(row.action),
+        "spec": encoding.from_json(Spec, row.spec),
+        "state": RolloutState(row.state),
+        "decisions": encoding.from_json(OperatorDecisions, row.decisions),
+    }
+    fields = row._asdict() | read
+    del fields["operation_id"]
+    return Rollout(**fields)
 
 
 class RolloutEventRepository(Repository):

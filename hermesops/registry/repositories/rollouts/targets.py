@@ -58,8 +58,7 @@ class RolloutTargetRepository(Repository):
         )
         query = (
             sa.select(rollout_targets, rollouts.c.release)
-            .join_from(rollout_targets, rollouts, rollouts.c.id == columns.rollout_id)
-            .join(hermes_instances, hermes_instances.c.id == columns.instance_id)
+            .select_from(rollout_targets.join(rollouts).join(hermes_instances))
             .where(
                 columns.state == TargetState.OUTDATED.value,
                 rollouts.c.state == RolloutState.DONE.value,
