@@ -50,7 +50,10 @@ class Backup:
 
 
 def newest_to_restore(backups: Iterable[Backup]) -> Backup | None:
-    """The first backup, of one instance's newest first, that no restore made: a repeated restore must not undo itself."""
+    """The first of one instance's backups, newest first, that no restore made.
+
+    A restore that is repeated must not undo itself.
+    """
     return next((backup for backup in backups if not backup.was_replaced), None)
 
 

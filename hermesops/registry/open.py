@@ -12,10 +12,9 @@ from hermesops.registry.encryption.reseal import PROOF, SealingRepository
 from hermesops.registry.encryption.sealing import Sealer, place
 from hermesops.registry.maintenance.backup import Copies
 from hermesops.registry.maintenance.consistency import ConsistencyRepository
-from hermesops.registry.maintenance.recover import RecoveryTransactions
 from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss
 from hermesops.registry.meta import read_meta
-from hermesops.registry.repositories.backups import BackupRepository, EndedBackupRepository, StoragePressureRepository
+from hermesops.registry.repositories.backups import BackupRepository
 from hermesops.registry.repositories.base import WriteContext, insert_if_absent
 from hermesops.registry.repositories.cells import CellRepository
 from hermesops.registry.repositories.credentials.certificates import CertificateRepository, RelayCallerRepository
@@ -43,6 +42,7 @@ from hermesops.registry.transactions.assign_machine import AssignmentTransaction
 from hermesops.registry.transactions.change_settings import SettingsTransactions
 from hermesops.registry.transactions.place_instance import PlacementTransactions
 from hermesops.registry.transactions.purge import PurgeTransactions
+from hermesops.registry.transactions.recover_instance import RecoveryTransactions
 from hermesops.registry.transactions.terminate import TerminationTransactions
 
 _PROVEN = "this key opens this registry"
@@ -77,8 +77,6 @@ class Registry:
         self.rollout_events = RolloutEventRepository(context)
         self.freezes = FreezeRepository(context)
         self.backups = BackupRepository(context)
-        self.ended_backups = EndedBackupRepository(context)
-        self.storage_pressure = StoragePressureRepository(context)
         self.certificates = CertificateRepository(context)
         self.connections = ConnectionRepository(context)
         self.model_tokens = ModelTokenRepository(context)

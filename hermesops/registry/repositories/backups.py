@@ -182,25 +182,7 @@ class BackupRepository(Repository):
             before = {"backups": sorted(ids)}
             self._note(connection, "backups_forgotten", instance_subject(instance_id), before=before, why=why)
 
-    def _seal_key(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
-        return self._seal_in(connection, plain, place(_TABLE, column, instance_id))
-
-    def _unseal_key(self, sealed: str, column: str, instance_id: InstanceId) -> str:
-        return self._context.sealer.unseal(sealed, place=place(_TABLE, column, instance_id))
-
-
-def _repository(instance_id: InstanceId) -> sa.Select[Any]:
-    return sa.select(backup_repositories).where(backup_repositories.c.instance_id == instance_id)
-
-
-def _backup(row: sa.Row[Any]) -> Backup:
-    return Backup(**row._asdict() | {"state": State.from_json(row.state)})
-
-
-class EndedBackupRepository(Repository):
-    """Backups of terminated instances: their repositories, and the keys to them."""
-
-    def list_repositories(self) -> Mapping[InstanceId, datetime]:
+    def list_ended_repositories(self) -> Mapping[InstanceId, datetime]:
         """When each terminated instance that still has a repository ended: its last operation or last backup."""
         of = hermes_instances.c.id
         ends = sa.select(sa.func.max(operations.c.updated_at, type_=operations.c.updated_at.type)).where(
@@ -230,11 +212,7 @@ class EndedBackupRepository(Repository):
                 before = {"backups": gone}
                 self._note(connection, "repository_erased", instance_subject(instance_id), before=before, why=why)
 
-
-class StoragePressureRepository(Repository):
-    """Agents whose data nearly fill their plans' disks, by their newest backups."""
-
-    def list(self, sizes: Mapping[Plan, int], *, share: float = SHARE) -> tuple[LowOnDisk, ...]:
+    def list_low_on_disk(self, sizes: Mapping[Plan, int], *, share: float = SHARE) -> tuple[LowOnDisk, ...]:
         """Agents whose newest backup has more than that share of their plan's bytes, the fullest first."""
         columns, newer = backups.c, backups.alias()
         large = sa.or_(
@@ -252,3 +230,17 @@ class StoragePressureRepository(Repository):
             for row in self._rows(query)
         ]
         return tuple(sorted(crowded, key=lambda one: (-one.bytes / one.size, one.user)))
+
+    def _seal_key(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
+        return self._seal_in(connection, plain, place(_TABLE, column, instance_id))
+
+    def _unseal_key(self, sealed: str, column: str, instance_id: InstanceId) -> str:
+        return self._context.sealer.unseal(sealed, place=place(_TABLE, column, instance_id))
+
+
+def _repository(instance_id: InstanceId) -> sa.Select[Any]:
+    return sa.select(backup_repositories).where(backup_repositories.c.instance_id == instance_id)
+
+
+def _backup(row: sa.Row[Any]) -> Backup:
+    return Backup(**row._asdict() | {"state": State.from_json(row.state)})
