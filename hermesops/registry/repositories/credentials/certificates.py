@@ -153,8 +153,8 @@ class CertificateRepository(Repository):
         with self._database.writing() as connection:
             count = OF_MACHINES.revoke(connection, machine_id, self._database.now(connection), why)
             if count:
-                told = {"certificates": count}
-                self._note(connection, "certificates_revoked", f"machine/{machine_id}", after=told, why=why)
+                after = {"certificates": count}
+                self._note(connection, "certificates_revoked", f"machine/{machine_id}", after=after, why=why)
             return count
 
 
@@ -181,8 +181,8 @@ class RelayCallerRepository(Repository):
                 OF_SERVICES.refuse_many(connection, made.name, now)
             connection.execute(relay_callers.insert().values({**vars(made), "issued_at": now}))
             if not renews:
-                told = {"serial": made.serial}
-                self._note(connection, "relay_caller_admitted", f"service/{made.name}", after=told, why=made.why)
+                after = {"serial": made.serial}
+                self._note(connection, "relay_caller_admitted", f"service/{made.name}", after=after, why=made.why)
 
     def find_valid(self, serial: str) -> Caller | None:
         """The certificate of that serial; ``None`` once it is revoked, or expired by the registry's clock."""
@@ -200,6 +200,6 @@ class RelayCallerRepository(Repository):
         with self._database.writing() as connection:
             count = OF_SERVICES.revoke(connection, name, self._database.now(connection), why)
             if count:
-                told = {"certificates": count}
-                self._note(connection, "relay_caller_revoked", f"service/{name}", after=told, why=why)
+                after = {"certificates": count}
+                self._note(connection, "relay_caller_revoked", f"service/{name}", after=after, why=why)
             return count

@@ -87,8 +87,8 @@ class SpareRepository(Repository):
                     "created_at": self._database.now(connection),
                 }
                 if insert_if_absent(connection, spare_machines, values):
-                    told = {"purpose": purpose, "cell": place.cell, "plan": plan, "instance": instance_id or ""}
-                    self._note(connection, "spare_ordered", spare_subject(name), after=told, why=why)
+                    after = {"purpose": purpose, "cell": place.cell, "plan": plan, "instance": instance_id or ""}
+                    self._note(connection, "spare_ordered", spare_subject(name), after=after, why=why)
                     return spare_of(self._spare_in(connection, name))
                 is_it = sa.and_(spare_machines.c.instance_id == instance_id, spare_machines.c.wanted)
                 held = sa.select(spare_machines).where(is_it, spare_machines.c.purpose == purpose)
@@ -152,8 +152,8 @@ class SpareRepository(Repository):
                 raise RefusedError(f"machine {name} is still wanted: retire it first")
             connection.execute(spare_machines.delete().where(spare_machines.c.name == name))
             connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.machine_id))
-            told = {"id": row.machine_id, "purpose": row.purpose}
-            self._note(connection, "spare_gone", spare_subject(name), before=told, why=why)
+            before = {"id": row.machine_id, "purpose": row.purpose}
+            self._note(connection, "spare_gone", spare_subject(name), before=before, why=why)
 
     def _spare_in(self, connection: sa.Connection, name: MachineName) -> sa.Row[Any]:
         row = locked_in(connection, name)

@@ -20,13 +20,13 @@ def to_json(part: Part) -> dict[str, Any]:
     return stored
 
 
-def from_json(kind: type[Part], told: Mapping[str, Any]) -> Part:
+def from_json(kind: type[Part], stored: Mapping[str, Any]) -> Part:
     """A part of a rollout from what was stored."""
-    part: Part = _adapter(kind).validate_python(told)
+    part: Part = _adapter(kind).validate_python(stored)
     return part
 
 
-def plain(told: Mapping[str, object]) -> dict[str, Any]:
+def plain(value: Mapping[str, object]) -> dict[str, Any]:
     """A decision, or its evidence, as it is stored."""
-    stored: dict[str, Any] = _adapter(dict[str, Any]).dump_python(told, mode="json")
+    stored: dict[str, Any] = _adapter(dict[str, Any]).dump_python(value, mode="json")
     return stored

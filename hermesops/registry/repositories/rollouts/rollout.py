@@ -56,8 +56,8 @@ class RolloutRepository(Repository):
             connection.execute(rollout_targets.insert(), rows)
             append_event(connection, rollout.id, event)
             operation = self._open_in(connection, rollout)
-            told = {"release": rollout.release, "targets": len(targets)}
-            self._note(connection, "rollout_started", subject, after=told, why=rollout.reason)
+            after = {"release": rollout.release, "targets": len(targets)}
+            self._note(connection, "rollout_started", subject, after=after, why=rollout.reason)
         return operation
 
     def reopen_operation(self, rollout: Rollout) -> Operation:
