@@ -78,7 +78,7 @@ class EndedBackups:
     def due(self) -> list[Instance]:
         """Instances whose backups are to be deleted."""
         before = self._registry.now() - self._kept
-        ended = self._registry.ended_backups.list_repositories()
+        ended = self._registry.backups.list_ended_repositories()
         return [self._registry.instances.get(id_) for id_, at in ended.items() if at <= before]
 
     async def erase(self, instance: Instance) -> None:
@@ -94,7 +94,7 @@ class EndedBackups:
                 raise RefusedError(f"{instance.title} is not terminated: its backups stay")
             await self._contents.erase(instance.id)
             await self._revoke(instance.id)
-            self._registry.ended_backups.forget_repository(
+            self._registry.backups.forget_repository(
                 instance.id, why=f"terminated more than {self._kept.days} days ago"
             )
 

@@ -10,9 +10,8 @@ from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.client import Client
 from hermesops.justavps.wire import Machine
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet import MachineObservation, Ordered
 from hermesops.model.ids import CellName, ImageId, MachineId, MachineName, is_machine_name
-from hermesops.model.sighting import MachineObservation
 from hermesops.registry import Registry
 
 _STATES_AT_ONCE, _SLOW_S, _LONGEST_S = 8, 30.0, 300.0

@@ -11,8 +11,8 @@ from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.check import Verdict
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name, instance_subject
+from hermesops.model.image import owner_of
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.snapshot import owner_of
 from hermesops.model.spare import Purpose, Spare, SpareStatus, drill_subject, pool_subject, spare_subject
 
 _ORDER = tuple(Severity)

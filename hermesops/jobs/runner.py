@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.model.job import JobRun, job_subject
-from hermesops.model.operation import LeaseHeldError
+from hermesops.model.operation import JobRun, LeaseHeldError, job_subject
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
 

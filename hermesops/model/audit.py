@@ -1,4 +1,4 @@
-"""Who changed what, and why; and what a look at the chain of these entries found."""
+"""Audit entries (who changed what, and why), and reports on the chain of their hashes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class AuditEntry:
 
 @dataclass(frozen=True)
 class AuditHead:
-    """The newest entry at some moment: its hash stands for all entries up to it."""
+    """The newest entry at some moment; its hash covers all entries before it."""
 
     epoch: int
     id: int
@@ -46,7 +46,7 @@ class AuditHead:
 
 @dataclass(frozen=True)
 class ChainFinding:
-    """Something in the audit that cannot have come about by appending.
+    """Something in the audit log that appending cannot cause.
 
     Attributes:
         id: The entry where it shows; 0 when it concerns the table.
@@ -59,15 +59,15 @@ class ChainFinding:
 
 @dataclass(frozen=True)
 class ChainReport:
-    """What a look at every entry and every anchored head found.
+    """The result of checking every entry and every anchored head.
 
     Attributes:
-        entries: How many there are.
+        entries: How many were checked.
         head: The newest one; ``None`` when there is none.
-        anchors: How many heads outside the database it was held against.
-        anchored_to: The newest entry whose hash stands outside the database; 0 when none does.
+        anchors: How many heads outside the database were compared.
+        anchored_to: The newest entry whose hash is stored outside the database; 0 for none.
         lost: How many anchored heads a restored registry lacks: they were written after its copy was taken.
-        findings: Empty when the audit is whole.
+        findings: Empty when the audit log is intact.
     """
 
     entries: int

@@ -8,10 +8,10 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
 
 RPO = timedelta(hours=24)
-"""How much of what a user said may be lost with a machine."""
+"""Recovery point objective: how much of a user's data may be lost with a machine."""
 
 BEFORE_RESTORE = "before restore"
-"""Why a backup was made, in its first words, of a state that a restore was about to replace."""
+"""First words of the reason of a backup that a restore makes of the state that it replaces."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Backup:
         bytes: Size of what was copied.
         added: Bytes that the repository grew by.
         state: What was copied.
-        checked_at: When it was last restored somewhere and compared; ``None`` never.
-        checked: What came of it: empty for nothing wrong.
+        checked_at: When its last test restore was; ``None`` never.
+        checked: What was wrong then; empty for nothing.
     """
 
     id: str
@@ -40,31 +40,30 @@ class Backup:
 
     @property
     def is_proved(self) -> bool:
-        """Whether it was restored and found to be what was copied."""
+        """Whether a test restore gave what was copied."""
         return self.checked_at is not None and not self.checked
 
     @property
     def was_replaced(self) -> bool:
-        """Whether a restore made it of the state that it was about to replace."""
+        """Whether a restore made it of the state that it replaced."""
         return self.why.startswith(f"{BEFORE_RESTORE} ")
 
 
 def newest_to_restore(backups: Iterable[Backup]) -> Backup | None:
-    """The newest backup of a state that no restore replaced: the same restore, repeated, must not undo itself.
+    """The first of one instance's backups, newest first, that no restore made.
 
-    Args:
-        backups: Of one instance, newest first.
+    A restore that is repeated must not undo itself.
     """
     return next((backup for backup in backups if not backup.was_replaced), None)
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What would be lost with all machines now: how long ago the agents that run were backed up.
+    """What would be lost if all machines failed now.
 
     Attributes:
-        agents: How many run. Suspended ones are told nothing, and their last backup is all of their state.
-        oldest_s: Seconds since the newest backup of the one that would lose most, or since it was made; 0 for none.
+        agents: How many run. Suspended ones receive nothing, and their last backup has all of their state.
+        oldest_s: The most seconds since an agent's newest backup, or since it was made; 0 for no agents.
         late: How many would lose more than the objective allows.
         never: How many have no backup yet.
         objective_s: Seconds that may be lost.
@@ -79,10 +78,10 @@ class Loss:
 
 @dataclass(frozen=True)
 class Credential:
-    """What opens an object store.
+    """Access to an object store.
 
     Attributes:
-        session_token: Goes with a credential that expires by itself; empty for others.
+        session_token: Of a credential that expires; empty for others.
     """
 
     access_key: str
@@ -92,11 +91,11 @@ class Credential:
 
 @dataclass(frozen=True)
 class RepositoryKeys:
-    """What opens one instance's repository.
+    """The keys of one instance's repository.
 
     Attributes:
-        password: Encrypts what is in it.
-        credential: Reads it and adds to it; ``None`` while none has been issued.
+        password: Encrypts its content.
+        credential: May read and append; ``None`` while none was issued.
     """
 
     password: str = field(repr=False)

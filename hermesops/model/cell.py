@@ -17,8 +17,8 @@ class CellMachine:
 
     Attributes:
         image_id: What it boots from; ``None`` is the vendor's own base.
-        owner: The instance it belongs to; ``None`` in the warm pool.
-        plan: Whose data it shall have room for; ``None`` where nobody says so.
+        owner: Its instance; ``None`` in the warm pool.
+        plan: The plan whose data must fit; ``None`` where that is unknown.
     """
 
     name: MachineName
@@ -39,12 +39,12 @@ class CellSpec:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell's row, and how full it is.
+    """A row of ``cells``, and how full the cell is.
 
     Attributes:
         only_plan: The one plan it takes; ``None`` takes every plan.
-        machines: How many it holds, those on their way out included: their names are still in its stack.
-        brought_at: When its stack was last brought to its rows; ``None`` before the first time.
+        machines: How many it has, with those given up, whose names are still in its stack.
+        brought_at: When its stack was last applied; ``None`` before the first time.
     """
 
     name: CellName
@@ -57,7 +57,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a new machine goes; the cell is opened with these values when there is none of that name."""
+    """The cell of a new machine, and the values to open the cell with if it is new."""
 
     cell: CellName
     region: str
@@ -65,10 +65,10 @@ class Placement:
 
 
 def parse_cell(text: str) -> CellName:
-    """The cell meant by what an operator typed; whether there is one is another question.
+    """The name of a cell as an operator typed it; the cell need not exist.
 
     Raises:
-        UsageError: No cell can have that name: it is part of machines' names and of files'.
+        UsageError: No cell can have that name, which is part of the names of machines and files.
     """
     if _NAME.fullmatch(text):
         return CellName(text)

@@ -1,25 +1,27 @@
-"""A machine's certificate: the names in it, and what the registry keeps of it. Pure."""
+"""Certificates of machines and of the services that may call the relay: their names and rows. Pure."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
 
-from hermesops.errors import RefusedError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import CellName, InstanceId, MachineId
 
 _SCHEME = "hermesops://"
 
 
 class KeyTakenError(RefusedError):
-    """A machine asks for a certificate with another machine's key: it was made of a copy of that one's disk."""
+    """A machine asks for a certificate with another machine's key: it runs on a copy of that machine's disk."""
 
 
 @dataclass(frozen=True)
 class MachineNames:
-    """What a certificate says its machine is: URIs ``hermesops://<environment>/<kind>/<id>``.
+    """The names in a machine's certificate: URIs ``hermesops://<environment>/<kind>/<id>``.
 
     Attributes:
-        cell: Only once the machine is somebody's, like ``instance_id``.
+        cell: ``None``, like ``instance_id``, while the machine has no user.
     """
 
     environment: str
@@ -29,18 +31,18 @@ class MachineNames:
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """As they stand in the certificate."""
+        """The URIs in the certificate."""
         named = (("machine", self.machine_id), ("cell", self.cell), ("instance", self.instance_id))
         return tuple(f"{_SCHEME}{self.environment}/{kind}/{name}" for kind, name in named if name)
 
     @property
     def common_name(self) -> str:
-        """What tools show of the certificate; nothing is decided by it."""
+        """For tools that show certificates; nothing depends on it."""
         return self.machine_id
 
     @classmethod
     def parse(cls, uris: Sequence[str]) -> "MachineNames | None":
-        """Read them; ``None`` for those of anything but one machine of one environment."""
+        """Read the URIs; ``None`` unless they name one machine of one environment."""
         found: dict[str, str] = {}
         environments = set()
         for uri in uris:
@@ -68,7 +70,7 @@ class Certificate:
     Attributes:
         serial: Hexadecimal digits.
         key: SHA-256 of its public key, hexadecimal.
-        revoked_at: From then on it opens nothing; ``None`` while it is good.
+        revoked_at: ``None`` while it is not revoked.
         why: It was revoked.
     """
 
@@ -77,6 +79,66 @@ class Certificate:
     machine_id: MachineId
     instance_id: InstanceId | None
     cell: CellName | None
+    issued_at: datetime
+    not_after: datetime
+    revoked_at: datetime | None = None
+    why: str = ""
+
+
+_URI = re.compile(r"hermesops://(?P<environment>[a-z0-9_]+)/service/(?P<name>[a-z][a-z0-9-]{0,30})")
+
+
+@dataclass(frozen=True)
+class CallerName:
+    """The name in a service's certificate: one URI ``hermesops://<environment>/service/<name>``.
+
+    No machine's certificate has such a URI, and no service's has a machine's.
+    """
+
+    environment: str
+    name: str
+
+    def __post_init__(self) -> None:
+        """Check the name.
+
+        Raises:
+            UsageError: It is not lower-case letters, digits and hyphens, or is too long.
+        """
+        if not _URI.fullmatch(self.uris[0]):
+            raise UsageError(f"{self.name!r} is no service's name: lower-case letters, digits and -, at most 31")
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """The URI in the certificate."""
+        return (f"hermesops://{self.environment}/service/{self.name}",)
+
+    @property
+    def common_name(self) -> str:
+        """For tools that show certificates; nothing depends on it."""
+        return self.name
+
+    @classmethod
+    def parse(cls, uris: Sequence[str]) -> Self | None:
+        """Read the URIs; ``None`` unless they name one service of one environment."""
+        match = _URI.fullmatch(uris[0]) if len(uris) == 1 else None
+        return cls(match["environment"], match["name"]) if match else None
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A certificate that was issued to a service.
+
+    Attributes:
+        serial: Hexadecimal digits.
+        name: The service's.
+        key: SHA-256 of its public key, hexadecimal.
+        revoked_at: ``None`` while it is not revoked.
+        why: It was admitted, or revoked.
+    """
+
+    serial: str
+    name: str
+    key: str
     issued_at: datetime
     not_after: datetime
     revoked_at: datetime | None = None

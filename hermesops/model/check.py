@@ -1,11 +1,11 @@
-"""One thing that was checked, and what was seen."""
+"""Results of checks, and records that contradict each other."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What a check concluded. ``unknown``: it could not look, which is neither good nor bad."""
+    """A check's result. ``unknown``: the check could not be made."""
 
     OK = "ok"
     FAILED = "failed"
@@ -14,15 +14,30 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """A check that was made.
+    """The result of one check.
 
     Attributes:
-        name: Short and stable; programs tell checks apart by it.
-        seen: What was observed, in a few words.
-        hint: What to do about it; empty when it is ok.
+        name: Short and stable, for programs.
+        seen: The observation, in a few words.
+        hint: What to do; empty when it is ok.
     """
 
     name: str
     verdict: Verdict
     seen: str
     hint: str = ""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Records that cannot be true together.
+
+    Attributes:
+        subject: What it is about, as ``instance/<id>``, ``operation/<id>``, ``lease/<subject>``, ``audit/<entry>``.
+        what: The contradiction, in one line without secrets.
+        hint: What to do.
+    """
+
+    subject: str
+    what: str
+    hint: str

@@ -1,9 +1,10 @@
-"""The whole fleet as the registry has it: instances with the machines that their rows order, and how many of what."""
+"""The whole fleet: what the registry's rows order, what the vendor last listed, who is low on disk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
-from hermesops.model.ids import CellName, ImageId
+from hermesops.model.ids import CellName, ImageId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, SpareStatus
@@ -15,7 +16,7 @@ class Ordered:
 
     Attributes:
         image_id: What it boots from; ``None`` is the vendor's own base.
-        wanted: ``False`` when the machine was given up and is to be destroyed.
+        wanted: ``False`` when the machine is to be destroyed.
     """
 
     instance: Instance
@@ -31,7 +32,7 @@ class CellTally:
 
     Attributes:
         grid: The status of each living instance, oldest first.
-        spares: Machines beside those of instances: how many, by purpose and status.
+        spares: How many spare machines, by purpose and status.
     """
 
     cell: CellName
@@ -42,5 +43,80 @@ class CellTally:
 
     @property
     def by_status(self) -> dict[InstanceStatus, int]:
-        """How many are in which state; states in which none is are left out."""
+        """How many instances have each status, without zeros."""
         return {status: count for status in InstanceStatus if (count := self.grid.count(status))}
+
+
+READY = "ready"
+"""The vendor API's status of a machine that is up."""
+
+GONE = "gone"
+"""Our status of a machine that an instance is on and that the vendor did not list."""
+
+
+@dataclass(frozen=True)
+class MachineObservation:
+    """One machine at one moment.
+
+    Attributes:
+        status: The vendor's, or ``GONE``.
+        boot_id: Of its boot at that moment; empty when it was not read.
+        boot_seen_at: When that boot was last observed; ``None`` for never.
+    """
+
+    machine_id: MachineId
+    name: str
+    server_type: str
+    status: str
+    boot_id: str = ""
+    boot_seen_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Unconfirmed:
+    """A running instance whose machine is not ready at the vendor.
+
+    Attributes:
+        user: Alias, else id.
+        machine: The machine's name.
+        status: At the last listing; empty when the instance changed its machine since.
+    """
+
+    user: str
+    machine: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The machines of all running instances in the vendor's last listing.
+
+    Attributes:
+        listed_at: ``None`` for never.
+        confirmed: How many machines were ready.
+        unconfirmed: The others, by user.
+    """
+
+    listed_at: datetime | None
+    confirmed: int
+    unconfirmed: tuple[Unconfirmed, ...] = ()
+
+
+SHARE = 0.8
+"""Share of a plan's disk from which on an agent counts as low on disk."""
+
+
+@dataclass(frozen=True)
+class LowOnDisk:
+    """An agent that is low on disk.
+
+    Attributes:
+        user: Alias, else id.
+        bytes: Of its data, in its newest backup.
+        size: Bytes that its plan has room for.
+    """
+
+    user: str
+    plan: Plan
+    bytes: int
+    size: int

@@ -10,8 +10,8 @@ class Freeze:
 
     Attributes:
         ends_at: ``None`` while only lifting it ends it.
-        reason: Why nothing shall change.
-        who: Set it.
+        reason: Shown to those that it stops.
+        who: The operator.
     """
 
     id: str
@@ -22,9 +22,9 @@ class Freeze:
     lifted_at: datetime | None = None
 
     def holds_at(self, now: datetime) -> bool:
-        """Whether nothing may be rolled out at that moment because of it."""
+        """Whether it forbids rollouts at that moment."""
         return self.lifted_at is None and self.begins_at <= now and (self.ends_at is None or now < self.ends_at)
 
     def is_past(self, now: datetime) -> bool:
-        """Whether it will never hold again."""
+        """Whether it is over."""
         return self.lifted_at is not None or (self.ends_at is not None and self.ends_at <= now)

@@ -1,12 +1,12 @@
-"""What a gateway says of itself."""
+"""The health that a gateway reports."""
 
 from enum import StrEnum
 
 
 class GatewayHealth(StrEnum):
-    """What the gateway answered.
+    """The gateway's answer.
 
-    ``refused``: it does not know the key we hold. ``silent``: nothing came back, or only from the proxy.
+    ``refused``: it rejects our key. ``silent``: no answer, or only one of the proxy.
     """
 
     OK = "ok"

@@ -1,4 +1,4 @@
-"""Ids that cannot be mistaken for one another, and the names that are built from them."""
+"""Types of ids, and the names that are built from them."""
 
 import re
 from typing import NewType
@@ -23,22 +23,22 @@ OperationId = NewType("OperationId", str)
 """UUID of a row of ``operations``."""
 
 MachineName = NewType("MachineName", str)
-"""The one place where the vendor lets us write whose a machine is; see ``machine_name``."""
+"""The only field at the vendor that says whose a machine is; see ``machine_name``."""
 
 _ALIAS = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _MACHINE_NAME = re.compile(r"hermes-(?P<environment>[a-z0-9]+)-(?P<cell>[a-z0-9-]+)-(?P<key>[0-9a-f]{12})")
 
 _USERS = UUID("6f8d3c1a-5b1e-4a52-9d5c-0d7f5e0f8a11")
-"""Namespace of user ids that were made from an alias because Helium had not named one."""
+"""Namespace of user ids that are made from an alias, where Helium has none."""
 
 
 def is_alias(text: str) -> bool:
-    """Whether ``text`` can stand for a user on the command line, besides a UUID."""
+    """Whether ``text`` can be a user's alias."""
     return _ALIAS.fullmatch(text) is not None
 
 
 def user_id_of(text: str) -> UserId | None:
-    """The user id that ``text`` is, if it is a UUID."""
+    """``text`` as a user id; ``None`` unless it is a UUID."""
     try:
         return UserId(str(UUID(text)))
     except ValueError:
@@ -51,17 +51,17 @@ def user_id_from_alias(alias: str) -> UserId:
 
 
 def instance_subject(instance_id: InstanceId) -> str:
-    """What is leased while an instance is worked on, and what the audit calls it; hermes-node reads it too."""
+    """An instance's name in leases and in the audit log; hermes-node reads it too."""
     return f"instance/{instance_id}"
 
 
 def machine_name(environment: str, cell: CellName, instance_id: InstanceId) -> MachineName:
-    """The name a new machine of an instance gets: unique for the attempt, readable in the vendor's list.
+    """The name of an instance's new machine: unique, and readable in the vendor's list.
 
     Args:
         environment: Name of the environment; its dashes are dropped.
         cell: The cell whose stack holds the machine.
-        instance_id: Whose machine it will be; a replacement machine passes the operation's id instead.
+        instance_id: Of its instance; for a replacement machine, the operation's id.
     """
     return MachineName(f"hermes-{environment.replace('-', '')}-{cell}-{instance_id.replace('-', '')[:12]}")
 
@@ -73,6 +73,6 @@ def is_machine_name(name: str, environment: str) -> bool:
 
 
 def cell_in_name(name: str) -> CellName | None:
-    """The cell that a machine's name says it was made for; ``None`` when the name is not of our scheme."""
+    """The cell in a machine's name; ``None`` when the name is not of our scheme."""
     match = _MACHINE_NAME.fullmatch(name)
     return CellName(match["cell"]) if match else None

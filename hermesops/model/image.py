@@ -1,10 +1,11 @@
-"""What machines boot from, as the registry remembers it."""
+"""Images: those that machines boot from, which the registry records, and snapshots of one instance's machine."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from hermesops.model.ids import ImageId
+from hermesops.model.ids import ImageId, InstanceId, OperationId
 
 
 @dataclass(frozen=True)
@@ -23,3 +24,21 @@ class Image:
     digest: str
     created_at: datetime
     manifest: Mapping[str, object] = field(default_factory=dict)
+
+
+_NAME = re.compile(r"hermes-(?P<environment>[a-z0-9]+)-snapshot-(?P<instance>[0-9a-f]{32})-[0-9a-f]{12}")
+
+
+def snapshot_name(environment: str, instance_id: InstanceId, operation_id: OperationId) -> str:
+    """The name of the snapshot that an operation makes, so that a continued operation finds it."""
+    operation = operation_id.replace("-", "")[:12]
+    return f"hermes-{environment.replace('-', '')}-snapshot-{instance_id.replace('-', '')}-{operation}"
+
+
+def owner_of(name: str, environment: str) -> InstanceId | None:
+    """The instance of a snapshot of that name; ``None`` for other images and other environments."""
+    match = _NAME.fullmatch(name)
+    if match is None or match["environment"] != environment.replace("-", ""):
+        return None
+    key = match["instance"]
+    return InstanceId(f"{key[:8]}-{key[8:12]}-{key[12:16]}-{key[16:20]}-{key[20:]}")

@@ -1,4 +1,4 @@
-"""One user's Hermes: the row that outlives its machines, and the settings its user chose."""
+"""One user's Hermes: the row that outlives its machines, the settings its user chose, the services it may use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class Instance:
     """A row of ``hermes_instances`` with what we record beside it.
 
     Attributes:
-        user_alias: How operators call the user; empty when only the id is known.
+        user_alias: The operators' name of the user; empty when only the id is known.
         machine_id: ``None`` until a machine is known.
         machine_name: The name a machine of this instance has or will have; written before it is ordered.
         epoch: Counts changes of machine; hermes-node refuses an older one.
@@ -66,13 +66,13 @@ class Instance:
 
     @property
     def title(self) -> str:
-        """What an operator reads, and types, for its user: the alias, else the id."""
+        """The operators' name of its user: the alias, else the id."""
         return self.user_alias or self.user_id
 
 
 @dataclass(frozen=True)
 class InstanceSecrets:
-    """What only the registry (encrypted) and the instance's own machine may hold.
+    """Secrets that only the registry (encrypted) and the instance's machine may have.
 
     Attributes:
         api_server_key: Bearer of the agent's own HTTP API.
@@ -81,3 +81,23 @@ class InstanceSecrets:
 
     api_server_key: str = field(repr=False)
     model_token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ServiceConnection:
+    """A row of ``hermes_connections``.
+
+    Attributes:
+        service: ``google``, ``notion``, ``github`` …
+        refresh_token: Empty where the service gives none.
+        scopes: What was granted.
+        expires_at: When the access token ends; ``None`` when it does not.
+    """
+
+    instance_id: InstanceId
+    service: str
+    access_token: str = field(repr=False)
+    refresh_token: str = field(repr=False)
+    scopes: tuple[str, ...]
+    expires_at: datetime | None
+    connected_at: datetime

@@ -1,4 +1,4 @@
-"""What is to be minded of one instance when many are changed."""
+"""When and in which order rollouts may change an instance."""
 
 from dataclasses import dataclass
 from datetime import datetime, time
@@ -29,12 +29,12 @@ class QuietHours:
 
 @dataclass(frozen=True)
 class InstancePolicy:
-    """A row of ``instance_policies``, or what counts where there is none.
+    """A row of ``instance_policies``, or the default.
 
     Attributes:
-        opted_in: The user wants new releases first.
+        opted_in: Gets new releases first.
         protected: Gets them last.
-        quiet: ``None`` where every hour will do.
+        quiet: ``None`` for no quiet hours.
     """
 
     opted_in: bool = False

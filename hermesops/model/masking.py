@@ -1,7 +1,7 @@
-"""What of an instance's settings may be seen, and what is secret. Pure.
+"""Which parts of an instance's settings are secret. Pure.
 
-Messengers' variables are secret. Of an MCP server's entry everything is that is not known to be harmless: keys hide in
-headers, environments, arguments, and in the paths and queries of addresses.
+Messengers' variables are secret. So is all of an MCP server's entry that is not known to be harmless: keys are found
+in headers, environments, arguments, and in the paths and queries of addresses.
 """
 
 import re
@@ -14,12 +14,12 @@ from hermesops.model.instance import InstanceSettings
 MASK = "***"
 
 _HARMLESS = frozenset({"auth", "command", "connect_timeout", "enabled", "exclude", "include", "timeout", "transport"})
-"""Keys of hermes-agent's ``mcp_servers`` entries whose values say nothing secret."""
+"""Keys of hermes-agent's ``mcp_servers`` entries whose values are not secret."""
 
 _SEPARATORS = re.compile(r"[\s=&/?:@]+")
 
 _SHORTEST = 8
-"""Characters from which on a text counts as a secret to be searched for: an argument as ``-y`` is none."""
+"""Fewest characters of a secret: an argument as ``-y`` is none."""
 
 
 def masked(settings: InstanceSettings) -> dict[str, object]:
@@ -35,7 +35,7 @@ def masked(settings: InstanceSettings) -> dict[str, object]:
 
 
 def outline(settings: InstanceSettings) -> dict[str, object]:
-    """The settings as the audit may keep them: no secret, and no word of a user's."""
+    """The settings as the audit log may store them: no secrets, and no user's texts."""
     return {
         "model": settings.model,
         "personality": f"{len(settings.personality)} characters",
@@ -53,7 +53,7 @@ def changed(before: InstanceSettings, after: InstanceSettings) -> list[str]:
 
 
 def secrets_in(settings: InstanceSettings) -> tuple[str, ...]:
-    """Every text in the settings that must not be repeated, as in a log."""
+    """Every text in the settings that must not appear, as in a log."""
     texts = [*settings.messengers.values()]
     for text in _covered(settings.mcp_servers):
         # As "Bearer KEY", "--key=KEY" or "?key=KEY": a log may repeat the key alone.
@@ -62,7 +62,7 @@ def secrets_in(settings: InstanceSettings) -> tuple[str, ...]:
 
 
 def has_mask(settings: InstanceSettings) -> bool:
-    """Whether somebody gives back as a secret what was shown in its place."""
+    """Whether a secret in the settings is the mask that was shown in its place."""
     texts = (*settings.messengers.values(), *_covered(settings.mcp_servers))
     return any(text.endswith(MASK) for text in texts)
 

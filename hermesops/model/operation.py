@@ -1,4 +1,4 @@
-"""Anything long: one row with intent, lease and outcome."""
+"""Operations (one row each with intent, lease and outcome), leases, and runs of jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from hermesops.errors import HermesError, RefusedError
 from hermesops.model.ids import InstanceId, OperationId
 
 LEASE_S = 15.0
-"""Seconds after its last renewal from which on another may take a lease over."""
+"""Seconds after its last renewal after which others may take a lease."""
 
 
 class OperationKind(StrEnum):
@@ -34,7 +34,7 @@ class OperationKind(StrEnum):
 
 
 class OperationStatus(StrEnum):
-    """Where a row stands. ``running`` says that somebody began, not that somebody is still at it: the lease does."""
+    """The status of a row. ``running`` says that work began; the lease says whether it goes on."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -44,13 +44,13 @@ class OperationStatus(StrEnum):
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody will bring it any further."""
+        """Whether the operation is over."""
         return self not in {OperationStatus.PENDING, OperationStatus.RUNNING}
 
 
 @dataclass(frozen=True)
 class Lease:
-    """Who may work on something, until when, with the number that fences the ones before.
+    """Who may work on something, until when, with the fencing token that refuses earlier holders.
 
     Attributes:
         subject: What is leased, as ``instance/<id>`` or ``stack/<project>/<name>``.
@@ -67,18 +67,12 @@ class Lease:
 
     @property
     def token(self) -> str:
-        """The fencing token as people read it and machines are told it."""
+        """The fencing token as text, for people and machines."""
         return f"{self.epoch}.{self.counter}"
 
 
 class LeaseHeldError(RefusedError):
-    """Somebody else holds the lease that was asked for.
-
-    Args:
-        message: What is held, and by whom.
-        hint: The next command.
-        holder: Who holds it; empty where that is not known.
-    """
+    """The lease is taken; ``holder`` is who has it, empty where that is unknown."""
 
     def __init__(self, message: str, *, hint: str = "", holder: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -86,7 +80,7 @@ class LeaseHeldError(RefusedError):
 
 
 class LeaseLostError(RefusedError):
-    """A lease that was held is somebody else's now; its old holder must stop working at once."""
+    """Another process has taken the lease; its old holder must stop at once."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,7 @@ class Operation:
     """A row of ``operations``.
 
     Attributes:
-        intent: What was asked for, in full: whoever continues it needs nothing else. No secrets.
+        intent: The whole request, so that any process can continue the operation. No secrets.
         step: The last step that was recorded; a hint for people, never a reason to skip looking.
         outcome: One line once it has ended.
     """
@@ -129,7 +123,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Done:
-    """Decided when nothing is left to do.
+    """Decision: nothing is left to do.
 
     Attributes:
         outcome: One line for the operation's row.
@@ -140,10 +134,31 @@ class Done:
 
 @dataclass(frozen=True)
 class Refused:
-    """Decided when no step can bring the work to its end.
+    """Decision: no step can finish the work.
 
     Attributes:
-        error: What the operator is told.
+        error: For the operator.
     """
 
     error: HermesError
+
+
+@dataclass(frozen=True)
+class JobRun:
+    """The last run of a job.
+
+    Attributes:
+        ended_at: ``None`` while it runs, or when its process died.
+        done: What was done, in a line.
+        problem: What was not done, and why; empty when all went well.
+    """
+
+    began_at: datetime
+    ended_at: datetime | None = None
+    done: str = ""
+    problem: str = ""
+
+
+def job_subject(name: str) -> str:
+    """A job's name in leases."""
+    return f"job/{name}"

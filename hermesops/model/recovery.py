@@ -1,4 +1,4 @@
-"""What an instance is known to be without the registry: from its machine's own account and the vendor's list."""
+"""What is known of an instance without the registry: from its machine and the vendor's list."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,15 +10,15 @@ from hermesops.model.plan import Plan
 
 @dataclass(frozen=True)
 class Recovered:
-    """One instance as its machine remembers it.
+    """One instance as its machine describes it.
 
     Attributes:
-        user_alias: Empty unless somebody knew it: machines do not.
-        api_server_key: As the machine was handed it; the gateway goes on with it.
+        user_alias: Empty where it is unknown: machines do not know it.
+        api_server_key: The gateway continues to use it.
         model_token_generation: Of the token that the machine holds.
         model_token_expires_at: The same; ``None`` where it holds no genuine one.
-        created_at: When its machine was made, where nobody knows better.
-        doubt: Why its machine may not be believed; empty when it proved whose it is.
+        created_at: When its machine was made, if nothing better is known.
+        doubt: Why its machine may not be trusted; empty when it is verified.
     """
 
     id: InstanceId
@@ -41,5 +41,5 @@ class Recovered:
     doubt: str = ""
 
     def called(self, alias: str) -> "Recovered":
-        """The same with its user's alias."""
+        """A copy with its user's alias."""
         return replace(self, user_alias=alias)

@@ -1,4 +1,4 @@
-"""Releases, as far as the registry knows them; what one is made of stands in its lock."""
+"""Releases in the registry; a release's lock says what it is made of."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ ReleaseId = NewType("ReleaseId", str)
 
 
 def release_subject(release_id: ReleaseId) -> str:
-    """What the audit calls a release."""
+    """A release's name in the audit log."""
     return f"release/{release_id}"
 
 
@@ -19,9 +19,9 @@ class KnownRelease:
 
     Attributes:
         digest: SHA-256 of the lock, hex.
-        who: Made it known here.
-        revoked_at: From when on no machine may run it; ``None`` while it counts.
-        why: It was revoked; empty while it counts.
+        who: Added it.
+        revoked_at: From then on no machine may run it; ``None`` while it is not revoked.
+        why: It was revoked; empty while it is not.
     """
 
     id: ReleaseId

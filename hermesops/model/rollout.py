@@ -71,7 +71,7 @@ class TargetState(StrEnum):
     UNREACHABLE = "unreachable"
     """Its machine or its agent gave no proper answer before it was touched; it was left as it was."""
     SILENT = "silent"
-    """Its machine has not answered since it was told to change."""
+    """Its machine has not answered since its change began."""
     TIMED_OUT = "timed_out"
     ROLLED_BACK = "rolled_back"
     """Was well, and was rolled back with the others."""
@@ -85,7 +85,7 @@ class TargetState(StrEnum):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it counts against the release. Untouched targets say nothing of it."""
+        """Whether it counts against the release; untouched targets do not."""
         return self in {TargetState.FAILED, TargetState.SILENT, TargetState.TIMED_OUT}
 
     @property
@@ -132,14 +132,14 @@ class Target:
 
 @dataclass(frozen=True)
 class Progress:
-    """What the runner has to know of a target besides its state.
+    """What the runner must know of a target besides its state.
 
     Attributes:
         last_before: What its machine reported of its last change before we touched it, so that an old failure is not
             taken for a new one. No clocks are compared.
         confirmed_at: When its soak began.
         on_release: Whether it runs the new release for good, as far as we know.
-        deferred_until: When its turn comes whatever it does; set when it is deferred for the first time.
+        deferred_until: When it is changed at the latest; set when it is first deferred.
         unwell_since: When its gateway was first observed not to answer since it last did.
         stuck: Why it could not be rolled back; empty while that was not tried, or succeeded.
         confirm_timeouts: How often it rolled back because no runner confirmed it in time.
@@ -163,7 +163,7 @@ class RolloutTarget:
         batch: Number of its batch within the stage, from 0.
         position: Its place among all targets, from 0.
         detail: Why it is in this state, one line.
-        touched_at: When its machine was first told to change; ``None`` while it was not.
+        touched_at: When the first change of its machine began; ``None`` before.
         updated_at: When the state last changed.
     """
 
@@ -251,7 +251,7 @@ class RolloutEvent:
 
 @dataclass(frozen=True)
 class ReleaseStatus:
-    """What a machine says of its releases, now.
+    """What a machine reports of its releases.
 
     Attributes:
         current: The release that it runs.

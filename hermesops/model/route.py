@@ -41,12 +41,12 @@ TOKEN = re.compile(r"hm2\.([0-9A-Za-z-]{1,64})\.([0-9]{1,10})\.([0-9]{1,11})\.([
 """A token as text: instance, generation, expiry in unix seconds, and the signature over all three."""
 
 _LONGEST = 200
-"""Characters of a token at most; what is longer is not looked at."""
+"""Most characters of a token; longer ones are not parsed."""
 
 
 @dataclass(frozen=True)
 class ModelToken:
-    """What a genuine token says.
+    """The content of a genuine token.
 
     Attributes:
         instance_id: Whose it is.
@@ -61,12 +61,12 @@ class ModelToken:
 
 @dataclass(frozen=True)
 class PresentToken:
-    """What the registry says of an instance's present token; the token itself is computed, never stored.
+    """An instance's present token in the registry; the token itself is computed, never stored.
 
     Attributes:
-        generation: The oldest that counts, and that of the present token.
+        generation: The oldest valid one, and that of the present token.
         expires_at: ``None`` while none was made since the last revocation.
-        handed_at: When the instance's machine took it; ``None`` while the machine has another or none.
+        handed_at: When the instance's machine got it; ``None`` while it has another or none.
     """
 
     generation: int
@@ -85,18 +85,14 @@ class Refusal(StrEnum):
 def issue_token(secret: bytes, instance_id: InstanceId, generation: int, expires_at: int) -> str:
     """A token for an instance.
 
-    Args:
-        secret: The key the router and the issuer share, at least 32 bytes.
-        instance_id: Whose token it is.
-        generation: The instance's present one.
-        expires_at: Unix seconds.
+    ``secret`` is the key that router and issuer share, at least 32 bytes; ``expires_at`` is in Unix seconds.
     """
     body = f"hm2.{instance_id}.{generation}.{expires_at}"
     return f"{body}.{_mac(secret, body)}"
 
 
 def read_token(secret: bytes, text: str) -> ModelToken | None:
-    """What a token says, expired or not; ``None`` when it is not genuine. Takes whatever a stranger sends."""
+    """A token's content, expired or not; ``None`` when it is not genuine. Safe for any input."""
     found = TOKEN.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None:
         return None
@@ -111,7 +107,7 @@ def refusal_of(token: ModelToken, *, floor: int | None, now: float) -> Refusal |
 
     Args:
         token: As ``read_token`` read it.
-        floor: The oldest generation of its instance that counts; ``None`` when the registry knows no such instance.
+        floor: The oldest valid generation of its instance; ``None`` when there is no such instance.
         now: Unix seconds.
     """
     if now >= token.expires_at:

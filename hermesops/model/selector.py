@@ -1,4 +1,4 @@
-"""``--where plan=heavy,cell=cell1``: what of many a command is about. The same words everywhere."""
+"""``--where plan=heavy,cell=cell1``: which of many a command is about; the same syntax everywhere."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,14 +18,10 @@ class Selector:
 
     @classmethod
     def parse(cls, text: str, *, fields: frozenset[str]) -> "Selector":
-        """What an operator typed: ``field=value``, comma-separated; a field named twice may have either value.
-
-        Args:
-            text: May be empty.
-            fields: What can be selected by here.
+        """Parse ``field=value``, comma-separated, or empty; a field named twice may have either value.
 
         Raises:
-            UsageError: It does not read like that, or names another field.
+            UsageError: The syntax is wrong, or a field is not one of ``fields``.
         """
         conditions: dict[str, frozenset[str]] = {}
         for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -39,9 +35,9 @@ class Selector:
         return cls(conditions)
 
     def values(self, name: str) -> frozenset[str]:
-        """What a field may be; nothing where it may be anything."""
+        """The values that a field may have; empty for any."""
         return self.conditions.get(name, frozenset())
 
     def takes(self, subject: Mapping[str, str]) -> bool:
-        """Whether a subject with these fields is meant; one that lacks a field of the conditions is not."""
+        """Whether a subject with these fields is selected; one that lacks a field of a condition is not."""
         return all(subject.get(name) in values for name, values in self.conditions.items())

@@ -1,7 +1,7 @@
-"""Files that operators sign and hand to each other: their format, and for how long one counts. Pure.
+"""Files that operators sign and pass on: their format, and how long one is valid. Pure.
 
-A file holds a kind, a version, a content and a signature. The kind is the namespace of the signature too, so that what
-was signed as one kind never counts as another.
+A file has a kind, a version, a content and a signature. The kind is also the namespace of the signature, so that a
+signature for one kind is not valid for another.
 """
 
 import json
@@ -20,10 +20,10 @@ _SKEW = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class SignedContent:
-    """What an operator signs; its fields are what JSON holds, and moments."""
+    """What an operator signs; its fields are JSON values and moments."""
 
     def to_bytes(self) -> bytes:
-        """What the signature is made of; equal contents have equal bytes."""
+        """The signed bytes; equal contents have equal bytes."""
         return json.dumps(asdict(self), default=_moment, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -37,7 +37,7 @@ class SignedFile(Generic[Content]):
     Attributes:
         kind: Names the kind in the file, and is the namespace of its signature.
         content: The type of what is signed.
-        field: Under which the content stands in the file.
+        field: The key of the content in the file.
         title: What such a file is, for messages, as ``a saved preview``.
         hint: The command that makes one.
     """
@@ -54,7 +54,7 @@ class SignedFile(Generic[Content]):
         return json.dumps({**head, self.field: json.loads(content.to_bytes()), "signature": signature}, indent=2) + "\n"
 
     def is_kind_of(self, text: str) -> bool:
-        """Whether a text names this kind, whatever else it holds."""
+        """Whether a text names this kind."""
         try:
             return bool(json.loads(text)["kind"] == self.kind)
         except (KeyError, TypeError, ValueError, RecursionError):
@@ -76,13 +76,13 @@ class SignedFile(Generic[Content]):
 
 
 def why_outdated(made: str, at: datetime, *, now: datetime, life: timedelta) -> str:
-    """Why something signed does not count any more, or not yet, as a sentence; empty when it counts.
+    """Why a signature is not valid any more, or not yet, as a sentence; empty when it is.
 
     Args:
         made: The sentence's beginning, as ``the preview was made at``.
         at: When it was signed.
         now: The present moment.
-        life: For how long it counts.
+        life: How long it is valid.
     """
     if -_SKEW <= now - at <= life:
         return ""

@@ -1,4 +1,4 @@
-"""Releases on a machine, as hermes-node tells of them: slots, a switch under way, how the last one ended. Pure."""
+"""Releases on a machine, as hermes-node reports them: slots, the present switch, the last one. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,20 +7,20 @@ from typing import Any, Self
 from hermesops.model.release import ReleaseId
 
 BLOBS = "/opt/hermes/blobs/incoming"
-"""Where files of releases are put on a machine, each by its SHA-256; hermes-node takes them in once they are whole."""
+"""Folder on a machine for uploaded files of releases, each named by its SHA-256."""
 
 _DEFAULT_PYTHON = "3.11"
-"""Of the distribution that images are made from, for a hermes-node that does not tell."""
+"""Of the images' distribution, for a hermes-node that does not report it."""
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch to another release that nobody has confirmed yet.
+    """A switch to another release that is not confirmed yet.
 
     Attributes:
-        release: The one that is switched to.
-        before: The one that is gone back to unless the other is confirmed.
-        phase: Where it stands, as hermes-node calls it.
+        release: The new one.
+        before: The one that the machine returns to without confirmation.
+        phase: As hermes-node names it.
     """
 
     release: ReleaseId
@@ -33,8 +33,8 @@ class Switched:
     """How the last switch ended.
 
     Attributes:
-        outcome: ``confirmed``, ``rolled_back``, ``failed``, or ``confirm_timed_out`` where nobody confirmed it in time.
-        at: When, as the machine's clock had it.
+        outcome: ``confirmed``, ``rolled_back``, ``failed``, or ``confirm_timed_out``.
+        at: By the machine's clock.
     """
 
     release: ReleaseId
@@ -50,11 +50,10 @@ class SlotsState:
 
     Attributes:
         current: The one that runs; empty where there is none.
-        slots: Those that are there whole.
+        slots: The installed ones.
         python: The machine's Python, as ``3.11``.
-        busy: What the agent is in the middle of; empty when nothing, or nobody could tell. A connection that is only
-            open, as proxies keep them, is none of it.
-        is_activity_unknown: Whether its gateway runs, and does not tell hermes-node what it is at.
+        busy: What the agent is doing; empty for nothing or unknown. Idle open connections do not count.
+        is_activity_unknown: Whether its gateway runs and does not report what it is doing.
     """
 
     current: ReleaseId
@@ -67,7 +66,7 @@ class SlotsState:
 
     @property
     def before(self) -> ReleaseId | None:
-        """What going back leads to: the present one where that was done already; ``None`` where it must be named."""
+        """The release of a rollback: the present one after a rollback; ``None`` where it must be named."""
         if self.switch is not None:
             return self.switch.before
         if self.last is not None and self.last.before == self.current:
@@ -79,17 +78,13 @@ class SlotsState:
 
     @classmethod
     def from_status(cls, status: Mapping[str, Any]) -> Self:
-        """What hermes-node's ``status`` says."""
+        """Read hermes-node's ``status``."""
         told = status.get("releases") or {}
         switch, last = told.get("activation"), told.get("last")
         return cls(
             _release(told.get("current")),
             tuple(map(_release, told.get("slots") or ())),
-            Switch(
-                _release(switch.get("to")),
-                _release(switch.get("from")),
-                str(switch.get("phase") or ""),
-            )
+            Switch(_release(switch.get("to")), _release(switch.get("from")), str(switch.get("phase") or ""))
             if switch
             else None,
             Switched(
@@ -109,7 +104,7 @@ class SlotsState:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that hermes-node looked at before it let anybody in."""
+    """One check that hermes-node made before it opened the gateway."""
 
     name: str
     ok: bool
@@ -117,17 +112,17 @@ class Check:
 
     @classmethod
     def all_from(cls, told: Sequence[Mapping[str, Any]]) -> "tuple[Check, ...]":
-        """Those that an answer tells."""
+        """The checks in an answer."""
         return tuple(cls(str(one.get("name")), bool(one.get("ok")), str(one.get("detail") or "")) for one in told)
 
 
 @dataclass(frozen=True)
 class Activation:
-    """What came of an attempt to run another release.
+    """The result of an activation of a release.
 
     Attributes:
         problem: Why the machine is on its old release; empty when it is on the new one.
-        stage: In which part of the work that showed.
+        stage: The part of the work that failed.
         rollback_method: ``in_place`` where the old release can run on the state of the new one, else ``copy``.
     """
 
@@ -139,7 +134,7 @@ class Activation:
 
     @classmethod
     def from_told(cls, release: ReleaseId, told: Mapping[str, Any]) -> Self:
-        """The last line of what ``release activate`` prints."""
+        """Read the last line that ``release activate`` prints."""
         return cls(
             release,
             str(told.get("error") or ""),
@@ -151,15 +146,15 @@ class Activation:
 
 @dataclass(frozen=True)
 class RollbackResult:
-    """What came of going back to another slot.
+    """The result of a rollback to another slot.
 
     Attributes:
         release: What runs now.
         before: What ran before.
         gap_s: Seconds for which the gateway did not answer.
-        migrated: Rows written since that are in the state that counts now.
-        listed: Rows written since that are not, and stand in a file beside the newer state.
-        kept: Where the newer state is kept on the machine; empty where it was kept in use.
+        migrated: Rows written since that are in the present state.
+        listed: Rows written since that are not, and are listed in a file beside the newer state.
+        kept: Where the newer state is kept on the machine; empty where it stays in use.
     """
 
     release: ReleaseId
@@ -171,7 +166,7 @@ class RollbackResult:
 
     @classmethod
     def from_told(cls, told: Mapping[str, Any]) -> Self:
-        """What ``release rollback`` prints."""
+        """Read what ``release rollback`` prints."""
         return cls(
             _release(told.get("release")),
             _release(told.get("from")),

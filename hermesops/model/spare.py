@@ -1,7 +1,6 @@
-"""Machines that a cell has beside those its instances are on: for whoever comes, for an instance's next step, or left.
+"""Spare machines, which no instance is on: of the warm pool, of drills, and next and former ones of instances.
 
-An instance is on one machine at a time, so its row names one. What it will be on, and what it was on until a moment
-ago, stands here.
+An instance is on one machine at a time, which its row names. Its next and its former machine have rows here.
 """
 
 from dataclasses import dataclass
@@ -25,20 +24,20 @@ class Purpose(StrEnum):
     """An instance was on it until it was cut over; its state is still there."""
 
     DRILL = "drill"
-    """Lent to a drill: a restore of an instance's state, or a release's way back; destroyed at its end."""
+    """Lent to a drill of a restore or of a rollback; destroyed at its end."""
 
 
 class SpareStatus(StrEnum):
-    """Where it stands."""
+    """The status of a spare machine."""
 
     GROWING = "growing"
-    """Ordered, or not yet found to be well."""
+    """Ordered, or not yet known to be healthy."""
 
     READY = "ready"
-    """Well, and may be taken."""
+    """Healthy, and may be taken."""
 
     CLAIMED = "claimed"
-    """A user's state is or was on it: it is nobody else's ever again."""
+    """A user's state is or was on it: it is never given to another."""
 
     DRAINING = "draining"
     """Given up, and to be destroyed."""
@@ -54,7 +53,7 @@ class Spare:
         machine_id: ``None`` until a machine is known.
         wanted: ``False`` when it was given up: the next run of its cell destroys it.
         epoch: Of its instance while that was on it; 0 where none was.
-        ready_at: When it was last found to be well; ``None`` before that.
+        ready_at: When it was last found healthy; ``None`` before.
     """
 
     name: MachineName
@@ -74,15 +73,15 @@ class Spare:
 
 
 def spare_subject(name: MachineName) -> str:
-    """What is leased while a spare machine is warmed up, taken or given up, and what the audit calls it."""
+    """A spare machine's name in leases and in the audit log."""
     return f"spare/{name}"
 
 
 def drill_subject(instance_id: InstanceId) -> str:
-    """What is leased while an instance's backup is restored for proof; the instance itself is free meanwhile."""
+    """The lease of a test restore of an instance's backup; the instance itself stays free."""
     return f"drill/{instance_id}"
 
 
 def pool_subject(cell: CellName) -> str:
-    """What is leased while a cell's pool is brought to its size."""
+    """The lease of filling a cell's pool."""
     return f"pool/{cell}"

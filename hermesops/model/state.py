@@ -1,7 +1,7 @@
-"""What an instance's state amounts to, without saying what is in it: counts and digests of the logical content.
+"""Counts and digests of an instance's state, without its content.
 
-Two digests that are equal say that conversations, memory, skills, schedules and pairings are the same; no text of a
-user's is in them. hermes-node makes them, on the machine (``hermes-node state``).
+Equal digests mean equal conversations, memory, skills, schedules and pairings; they contain no user's text.
+hermes-node makes them on the machine (``hermes-node state``).
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 from hermesops.errors import BrokenInvariantError
 
 KINDS = ("memory", "skills", "sessions", "messages", "cron", "pairings")
-"""What a state consists of, in the order in which people are told of it."""
+"""The parts of a state, in the order of display."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class State:
 
     @classmethod
     def from_json(cls, raw: object) -> "State":
-        """Read what hermes-node or a row says.
+        """Read the JSON of hermes-node or of a row.
 
         Raises:
-            BrokenInvariantError: It is nothing of the kind.
+            BrokenInvariantError: It has another form.
         """
         try:
             return cls({str(kind): Part(int(part["count"]), str(part["digest"])) for kind, part in dict(raw).items()})  # type: ignore[call-overload]
@@ -50,15 +50,15 @@ class State:
             raise BrokenInvariantError(f"not the digest of a state: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
-        """As rows and programs read it."""
+        """As JSON, for rows and programs."""
         return {kind: {"count": part.count, "digest": part.digest} for kind, part in self.parts.items()}
 
     def differences(self, other: "State") -> tuple[str, ...]:
-        """What is not the same in another one, a line each; empty when nothing is."""
+        """The differences to another state, a line each."""
         lines = []
         for kind in dict.fromkeys((*KINDS, *self.parts, *other.parts)):
             ours, theirs = self.parts.get(kind), other.parts.get(kind)
-            # What nobody could read is not known to be the same, whatever its digest says.
+            # Unreadable parts are not known to be equal, whatever their digests are.
             if ours != theirs or (ours is not None and ours.count < 0):
                 lines.append(f"{kind}: {_words(ours)}, now {_words(theirs)}")
         return tuple(lines)

@@ -21,26 +21,26 @@ _NEXT, _FORMER = " next", " former"
 
 
 def next_of(purpose: str) -> str:
-    """Under what a token is kept that was made for a purpose and has not been tried yet."""
+    """The stored purpose of a new token that is not in use yet."""
     return purpose + _NEXT
 
 
 def former_of(purpose: str) -> str:
-    """Under what a token is kept that another has replaced, until it is revoked."""
+    """The stored purpose of a token that was replaced and is not revoked yet."""
     return purpose + _FORMER
 
 
 def purpose_of(kept_as: str) -> str:
-    """What a token is, was or will be for."""
+    """The purpose of a stored token, in use or not."""
     return kept_as.removesuffix(_NEXT).removesuffix(_FORMER)
 
 
 @dataclass(frozen=True)
 class KeptToken:
-    """What may be shown of a token.
+    """A stored token without its secret.
 
     Attributes:
-        id: The vendor's id of it, with which it is revoked.
+        id: The vendor's id, for revoking it.
         purpose: Who uses it and for what; or ``next_of`` or ``former_of`` that.
     """
 
@@ -55,7 +55,7 @@ class ProxyToken:
     """One token for one machine and one purpose.
 
     Attributes:
-        id: The vendor's id of it, with which it is revoked.
+        id: The vendor's id, for revoking it.
         purpose: Who uses it and for what, as ``chat`` or ``platform``; also its label at the vendor.
         token: What goes into ``X-Proxy-Token``. It is root on the machine: it opens every port of its loopback, and the
             vendor's toolbox.

@@ -1,6 +1,6 @@
-"""A name that an operator typed and that does not exist: one error for every noun, exit 2, with what is nearest to it.
+"""The error for a name that an operator typed and that does not exist: exit 2, with the nearest names.
 
-A name that is missing in stored data is no usage error: whoever reads the data says what that means.
+A name that is missing in stored data is another error.
 """
 
 import difflib
@@ -74,10 +74,9 @@ def unknown_name(noun: Noun, text: str, known: Iterable[str] = (), *, of: str = 
     Args:
         noun: What it would be the name of.
         text: As typed.
-        known: Names that exist, asked for only now. They may come from the vendor or a store: what cannot be shown is
-            left out.
-        of: Whose such things are, for the command that lists them; empty where that is no matter.
-        where: Where it was looked for, as `` on the machine of ada``; by default `` of `` and ``of``.
+        known: Names that exist; those with unprintable characters are ignored.
+        of: The owner, for the command that lists them; empty for none.
+        where: Where it was searched, as `` on the machine of ada``; by default `` of `` and ``of``.
     """
     return _unknown(noun, text, _nearest(text, known), of, where)
 
@@ -116,7 +115,7 @@ def find_by_id(noun: Noun, text: str, ids: Iterable[str], *, of: str = "") -> st
 
 
 def shown(text: str) -> str:
-    """A typed name as it is shown: quoted, short, and without characters that act on a terminal."""
+    """A typed name for display: quoted, short, and without control characters."""
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 

@@ -1,4 +1,4 @@
-"""Whose agent it is: a Helium user, and how operators call them."""
+"""Helium users, and how operators name them."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from hermesops.errors import UsageError
 from hermesops.model.ids import UserId, is_alias, user_id_from_alias, user_id_of
 
 _SHOWN = 80
-"""Characters of something unusable that an error repeats."""
+"""Most characters of a wrong text that an error repeats."""
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class User:
     """A row of ``users``.
 
     Attributes:
-        alias: How operators call the user; empty when only the id is known.
+        alias: The operators' name of the user; empty when only the id is known.
     """
 
     id: UserId
@@ -22,15 +22,15 @@ class User:
 
     @property
     def title(self) -> str:
-        """What an operator reads: the alias, else the id."""
+        """The alias, else the id."""
         return self.alias or self.id
 
 
 def parse_user(text: str) -> User:
-    """The user meant by what an operator typed: an id, or an alias that stands for one.
+    """The user that an operator typed: an id or an alias.
 
     Raises:
-        UsageError: It can be neither.
+        UsageError: It is neither.
     """
     user_id = user_id_of(text)
     if user_id:

@@ -1,6 +1,6 @@
-"""How an instance does, in figures: what a release is judged by.
+"""Health figures of instances, by which releases are judged.
 
-A figure that nobody could take is absent, never zero: what is absent proves nothing.
+A figure that could not be measured is absent, never zero: it proves nothing.
 """
 
 from collections.abc import Mapping
@@ -31,14 +31,14 @@ class Vital(StrEnum):
 
 
 class Source(StrEnum):
-    """Who took a figure."""
+    """Who measured a figure."""
 
     NODE = "node"
     PROMETHEUS = "prometheus"
 
 
 class TurnOutcome(StrEnum):
-    """What came of a turn that a probe had the agent take."""
+    """The result of an agent's turn that a probe asked for."""
 
     ANSWERED = "answered"
     FAILED = "failed"
@@ -47,14 +47,12 @@ class TurnOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class Vitals:
-    """One instance over one stretch of time.
+    """One instance's figures over one span of time.
 
     Attributes:
-        since: Where the stretch begins.
-        until: Where it ends, and when it was looked at.
-        figures: What could be taken of it.
-        turn: What came of the probe's turn.
-        missing: Why each figure is absent that is.
+        until: The end of the span, and when it was measured.
+        turn: The result of the probe's turn.
+        missing: Why each absent figure is absent.
     """
 
     instance_id: InstanceId
@@ -68,13 +66,12 @@ class Vitals:
 
 @dataclass(frozen=True)
 class Liveness:
-    """Whether one instance that was changed lives.
+    """Whether one changed instance works.
 
     Attributes:
         answers: Whether its gateway does; ``None`` when the machine itself gives no answer.
         exercised: Whether a turn was taken since the change, by its user or by a probe.
-        failed: Why it counts as hurt whatever the figures say, as a probe's turns that came to nothing; empty
-            otherwise.
+        failed: Why it counts as failed whatever the figures are, as failed turns of a probe; empty otherwise.
     """
 
     answers: bool | None

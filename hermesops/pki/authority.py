@@ -24,8 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hermesops.errors import RefusedError
-from hermesops.model.caller import CallerName
-from hermesops.model.certificate import MachineNames
+from hermesops.model.certificate import CallerName, MachineNames
 from hermesops.registry import Registry
 
 ROOT_DAYS = 3650

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hermesops.errors import RefusedError
-from hermesops.model.caller import Caller, CallerName
+from hermesops.model.certificate import Caller, CallerName
 from hermesops.pki.authority import Authority, read_peer
 from hermesops.registry import Registry
 

@@ -1,4 +1,4 @@
-"""What we know of users, instances, cells, images, operations, leases, and who changed what; SQLite or PostgreSQL."""
+"""Stores users, instances, cells, images, operations, leases and the audit log, in SQLite or PostgreSQL."""
 
 from hermesops.registry.encryption.sealing import Sealer
 from hermesops.registry.open import Registry, open_registry

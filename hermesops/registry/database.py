@@ -1,6 +1,6 @@
-"""Connects to SQLite or PostgreSQL: transactions that are safe between processes, the database's errors as ours.
+"""Connects to SQLite or PostgreSQL: transactions that are safe between processes, database errors as ours.
 
-It knows no table of ours but ``meta``; it must not decide what to store.
+It knows no table; it must not decide what to store.
 """
 
 import os
@@ -14,9 +14,13 @@ import sqlalchemy as sa
 
 from hermesops.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.registry.maintenance.damage import RESTORE
 from hermesops.sqlite_wal import enable_wal
 from hermesops.web_address import with_verified_tls
+
+RESTORE = (
+    "hermesops registry restore --latest puts its newest good copy in its place; hermesops registry copies lists all"
+)
+"""Hint for a registry that is damaged or gone. The damaged file is set aside, never overwritten."""
 
 _BUSY_MS = 20_000
 _ENDING = "hermesops_ending"
@@ -30,9 +34,9 @@ class TransactionEnd:
     """What a transaction does at its end.
 
     Attributes:
-        before_commit: Done in order, in the transaction.
-        after_commit: Done once it is committed; by purpose, so that the last word counts.
-        found: What it found out and stays true until then, by name.
+        before_commit: Called in order, in the transaction.
+        after_commit: Called once it is committed; by purpose, so that the last one counts.
+        found: Values that stay true until the end, by name.
     """
 
     before_commit: list[Callable[[], None]] = field(default_factory=list)
@@ -41,17 +45,17 @@ class TransactionEnd:
 
 
 def ending_of(connection: sa.Connection) -> TransactionEnd:
-    """What a transaction of ``Database.writing`` does at its end; to be added to."""
+    """What a transaction of ``Database.writing`` does at its end; callers add to it."""
     ending: TransactionEnd = connection.get_execution_options()[_ENDING]
     return ending
 
 
 _SHOWN = frozenset({"host", "port", "dbname", "user", "sslmode"})
-"""Of a URL's query; others may be a password, as ``password`` and ``sslpassword`` are. Source: libpq, 34.1.2."""
+"""Parameters of a URL's query that may be shown; others may hold a password. Source: libpq, 34.1.2."""
 
 
 def _shown(url: sa.URL) -> str:
-    """A URL as people may see it: of what libpq takes behind the question mark, only where the server is."""
+    """A URL without secrets."""
     shown = url.difference_update_query([key for key in url.query if key not in _SHOWN])
     return shown.render_as_string(hide_password=True)
 
@@ -60,10 +64,9 @@ class Database:
     """One registry database.
 
     Args:
-        url: ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME``; another computer has to prove that it is HOST by
-            a certificate, unless the URL says another ``sslmode``.
-        clock: What time it is; by default the database server's clock, so that computers need not agree, and this
-            computer's for SQLite.
+        url: ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME``; the server's certificate is verified unless the
+            URL has another ``sslmode``.
+        clock: By default the database server's clock, which all computers share; for SQLite this computer's.
     """
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
@@ -72,12 +75,12 @@ class Database:
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         self.title = self._url.database or "" if self.is_sqlite else _shown(self._url)
         self.before_write: Callable[[], None] | None = None
-        """Called before each transaction that writes, unless that asks for none; may refuse it."""
+        """Called before each guarded write; may refuse it."""
         self._engine = _sqlite_engine(self._url) if self.is_sqlite else _postgresql_engine(self._url)
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """One consistent look at the database.
+        """One consistent view of the database.
 
         Raises:
             UnavailableError: It does not answer, or is locked for too long.
@@ -90,10 +93,8 @@ class Database:
     def writing(self, *, guarded: bool = True) -> Iterator[sa.Connection]:
         """One short transaction; committed when the block ends, undone when it raises.
 
-        On SQLite it takes the write lock at its start, so that what is read inside stays true until the commit.
-
-        Args:
-            guarded: Whether ``before_write`` has a say; not for what repairs the registry.
+        On SQLite it takes the write lock at its start, so that what it reads stays true until the commit.
+        ``guarded=False`` skips ``before_write``, for repairs of the registry.
 
         Raises:
             UnavailableError: As ``reading``; also when the disk is full. Nothing changed.
@@ -131,14 +132,14 @@ class Database:
         return self.is_sqlite and not Path(self.title).exists()
 
     def is_empty(self) -> bool:
-        """Whether there is no SQLite file, or one without a byte that no journal stands for."""
+        """Whether there is no SQLite file, or an empty one without a journal."""
         if not self.is_sqlite:
             return False
         sizes = [file.stat().st_size for file in map(Path, (self.title, f"{self.title}-wal")) if file.exists()]
         return self.is_missing() or not any(sizes)
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self._engine.dispose()
 
     @contextmanager
@@ -149,7 +150,7 @@ class Database:
             raise
         except sa.exc.DBAPIError as error:
             raise _as_ours(self.title, error) from error
-        except UnicodeDecodeError as error:  # Python's in place of SQLite's, whose message repeats damaged bytes
+        except UnicodeDecodeError as error:  # SQLite's message repeats damaged bytes
             raise BrokenInvariantError(f"the registry {self.title} is damaged", hint=RESTORE) from error
         except PermissionError as error:
             raise RefusedError(f"the registry {self.title} may not be opened by this user", hint=_DOCTOR) from error
@@ -178,12 +179,12 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: "sa.engine.interfaces.DBAPIConnection", _record: object) -> None:
-        # The driver would open transactions by its own rules, and too late; we say BEGIN ourselves, below.
+        # The driver would begin transactions too late; ``begin`` below does it.
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
         enable_wal(cursor.execute)
-        # Each commit is on the disk when it returns: a lost lease or intent would be a machine ordered twice.
+        # Commits are synced to the disk: a lost lease or intent would order a machine twice.
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
@@ -201,7 +202,7 @@ def _postgresql_engine(url: sa.URL) -> sa.Engine:
 
 
 def _make_private(file: Path) -> None:
-    """Make the file before SQLite would, readable by its owner only; its journals inherit that."""
+    """Make the file, readable by its owner only, before SQLite does; its journals inherit the mode."""
     if file.exists():
         return
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

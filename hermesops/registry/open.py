@@ -1,49 +1,39 @@
-"""Opens the registry: tables of the right revision, and a key that opens what is in them."""
+"""The registry, and how it is opened: with tables of this code's revision, and the key that opens its secrets."""
 
 from collections.abc import Callable
 from datetime import datetime
 
-import sqlalchemy as sa
-
 from hermesops.errors import RefusedError
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.entries import AuditRepository
-from hermesops.registry.audit.log import AuditLog
+from hermesops.registry.audit.log import AuditLog, Warn, no_warning
 from hermesops.registry.database import Clock, Database
 from hermesops.registry.encryption.reseal import PROOF, SealingRepository
 from hermesops.registry.encryption.sealing import Sealer, place
 from hermesops.registry.maintenance.backup import Copies
 from hermesops.registry.maintenance.consistency import ConsistencyRepository
-from hermesops.registry.maintenance.epoch import EpochRepository
-from hermesops.registry.maintenance.recover import RecoveryTransactions
 from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss
-from hermesops.registry.ports import Warn, in_silence
-from hermesops.registry.repositories.backups.backup import BackupRepository
-from hermesops.registry.repositories.backups.ended import EndedBackupRepository
-from hermesops.registry.repositories.backups.storage_pressure import StoragePressureRepository
+from hermesops.registry.meta import read_meta
+from hermesops.registry.repositories.backups import BackupRepository
 from hermesops.registry.repositories.base import WriteContext, insert_if_absent
 from hermesops.registry.repositories.cells import CellRepository
-from hermesops.registry.repositories.credentials.certificates import CertificateRepository
+from hermesops.registry.repositories.credentials.certificates import CertificateRepository, RelayCallerRepository
 from hermesops.registry.repositories.credentials.connections import ConnectionRepository
 from hermesops.registry.repositories.credentials.model_tokens import ModelTokenRepository
 from hermesops.registry.repositories.credentials.proxy_tokens import ProxyTokenRepository
-from hermesops.registry.repositories.credentials.relay_callers import RelayCallerRepository
 from hermesops.registry.repositories.images import ImageRepository
 from hermesops.registry.repositories.instances.fleet import FleetRepository
-from hermesops.registry.repositories.instances.instance import InstanceRepository
+from hermesops.registry.repositories.instances.instance import InstanceRepository, InstanceSecretRepository
 from hermesops.registry.repositories.instances.policies import InstancePolicyRepository
-from hermesops.registry.repositories.instances.secrets import InstanceSecretRepository
 from hermesops.registry.repositories.jobs import JobRepository
-from hermesops.registry.repositories.leases import LeaseRepository
+from hermesops.registry.repositories.leases import EpochRepository, LeaseRepository
 from hermesops.registry.repositories.machines.data_keys import DataKeyRepository
-from hermesops.registry.repositories.machines.health_samples import HealthSampleRepository
-from hermesops.registry.repositories.machines.observations import MachineObservationRepository
+from hermesops.registry.repositories.machines.observations import HealthSampleRepository, MachineObservationRepository
 from hermesops.registry.repositories.machines.spares import SpareRepository
 from hermesops.registry.repositories.operations import OperationRepository
-from hermesops.registry.repositories.rollouts.events import RolloutEventRepository
 from hermesops.registry.repositories.rollouts.freezes import FreezeRepository
 from hermesops.registry.repositories.rollouts.releases import ReleaseRepository
-from hermesops.registry.repositories.rollouts.rollout import RolloutRepository
+from hermesops.registry.repositories.rollouts.rollout import RolloutEventRepository, RolloutRepository
 from hermesops.registry.repositories.rollouts.targets import RolloutTargetRepository
 from hermesops.registry.repositories.users import UserRepository
 from hermesops.registry.schema import schema_version
@@ -52,18 +42,16 @@ from hermesops.registry.transactions.assign_machine import AssignmentTransaction
 from hermesops.registry.transactions.change_settings import SettingsTransactions
 from hermesops.registry.transactions.place_instance import PlacementTransactions
 from hermesops.registry.transactions.purge import PurgeTransactions
+from hermesops.registry.transactions.recover_instance import RecoveryTransactions
 from hermesops.registry.transactions.terminate import TerminationTransactions
 
 _PROVEN = "this key opens this registry"
 
 
 class Registry:
-    """Everything that is stored, by what it is about; each repository has its module.
+    """Everything that is stored, by subject; each repository has its module.
 
     Every method of a repository is one short transaction, and may be called from several threads and processes.
-
-    Args:
-        context: Where rows are written, and who writes them.
     """
 
     def __init__(self, context: WriteContext) -> None:
@@ -89,15 +77,13 @@ class Registry:
         self.rollout_events = RolloutEventRepository(context)
         self.freezes = FreezeRepository(context)
         self.backups = BackupRepository(context)
-        self.ended_backups = EndedBackupRepository(context)
-        self.storage_pressure = StoragePressureRepository(context)
         self.certificates = CertificateRepository(context)
         self.connections = ConnectionRepository(context)
         self.model_tokens = ModelTokenRepository(context)
         self.proxy_tokens = ProxyTokenRepository(context)
         self.relay_callers = RelayCallerRepository(context)
         self.audit = AuditRepository(context)
-        # Changes of several kinds of rows at once.
+        # Changes of several kinds of rows in one transaction.
         self.placements = PlacementTransactions(context)
         self.assignments = AssignmentTransactions(context)
         self.settings_changes = SettingsTransactions(context)
@@ -111,16 +97,16 @@ class Registry:
 
     @property
     def actor(self) -> str:
-        """Who acts, as the audit has it."""
+        """Who acts, as the audit names them."""
         return self._context.audit_log.actor
 
     def now(self) -> datetime:
-        """The registry's clock, which every computer that works on it shares: leases and rows go by it."""
+        """The time of the registry's clock, which all its computers share."""
         with self._database.reading() as connection:
             return self._database.now(connection)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
 
@@ -132,28 +118,28 @@ def open_registry(
     sealer: Callable[[bool], Sealer],
     anchor: Anchor | None = None,
     copies: Copies | None = None,
-    warn: Warn = in_silence,
+    warn: Warn = no_warning,
     clock: Clock | None = None,
 ) -> Registry:
-    """Open a registry; an SQLite one is made, and brought to this code's revision, on the way.
+    """Open a registry; an SQLite one is created and migrated where needed.
 
     PostgreSQL is migrated by ``registry migrate`` only, since others read it too.
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql://…``.
         environment: Name of the environment; part of machine names.
-        actor: Who acts, for the audit; or what says so, before the first write, and may refuse it.
+        actor: Who acts, for the audit; or a function that returns it before the first write, and may refuse it.
         sealer: Called once with whether the registry is new, so that a key is made for a new one only: a key made
             for an old one would hide that the right key is missing.
-        anchor: Takes the audit's heads, outside the database; ``None`` keeps none.
-        copies: Takes copies of an SQLite registry: daily, and before its tables change; ``None`` takes none.
-        warn: Takes what went wrong with copies and anchor; the registry goes on.
+        anchor: Stores the audit's heads outside the database; ``None`` stores none.
+        copies: Copies an SQLite registry daily and before migrations; ``None`` makes none.
+        warn: Told what went wrong with copies and anchor.
         clock: For tests.
 
     Raises:
-        RefusedError: The tables are older or newer than this code, or the key does not open this registry.
+        RefusedError: The tables are older or newer than this code, or the key is another registry's.
         UnavailableError: The database does not answer.
-        BrokenInvariantError: The database file is damaged, or gone though there was one.
+        BrokenInvariantError: The database file is damaged, or missing though there was one.
     """
     database = Database(url, clock=clock)
     try:
@@ -174,12 +160,7 @@ def open_registry(
 
 
 def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies | None = None) -> tuple[str, str]:
-    """Bring the tables to this code's revision; safe to call twice.
-
-    Args:
-        url: As for ``open_registry``, like the others.
-        anchor: Tells that there was a registry.
-        copies: As ``anchor``; and takes a copy before tables change.
+    """Migrate the tables to this code's revision; safe to call twice. Parameters are as for ``open_registry``.
 
     Returns:
         The revisions before (empty for a new one) and now.
@@ -194,7 +175,7 @@ def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies |
 
 
 def _prove(database: Database, keys: Sealer, proof: str | None) -> None:
-    """Leave a proof of the key in a new registry; in another one, open the proof that is there."""
+    """Store a proof of the key in a new registry; check the proof of another one."""
     where = place("meta", "value", PROOF)
     if proof is None:
         with database.writing() as connection:
@@ -208,4 +189,4 @@ def _proof(database: Database) -> str | None:
     if schema_version.current(database) is None:
         return None
     with database.reading() as connection:
-        return connection.execute(sa.select(meta.c.value).where(meta.c.name == PROOF)).scalar()
+        return read_meta(connection, PROOF)

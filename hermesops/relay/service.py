@@ -17,7 +17,7 @@ import structlog
 from hermesops.channel.agent import AGENT_PORT
 from hermesops.errors import HermesError, RefusedError, UnknownOutcomeError, UsageError
 from hermesops.justavps.proxy import Port, ProxyClient, ProxyStream
-from hermesops.model.caller import Caller
+from hermesops.model.certificate import Caller
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.token import PLATFORM

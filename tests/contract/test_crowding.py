@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.cli.views import data
 from hermesops.model.backup import Backup
-from hermesops.model.crowding import LowOnDisk
+from hermesops.model.fleet import LowOnDisk
 from hermesops.model.ids import InstanceId
 from hermesops.model.plan import Plan
 from hermesops.model.state import State
@@ -29,9 +29,9 @@ def test_who_is_near_the_end_of_the_plans_room_is_named_the_fullest_first(regist
     back_up(registry, cid.id, 1, 38)
     back_up(registry, dan.id, 40)
     registry.terminations.terminate(dan.id)
-    found = registry.storage_pressure.list(SIZES)
+    found = registry.backups.list_low_on_disk(SIZES)
     assert found == (LowOnDisk("cid", Plan.LIGHT, 38 * GB, 40 * GB), LowOnDisk("ada", Plan.LIGHT, 32 * GB, 40 * GB))
-    assert registry.storage_pressure.list({}) == ()
+    assert registry.backups.list_low_on_disk({}) == ()
     assert data.crowded(found)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
     assert "cid has 38.0 of 40 GB" in data.crowded_lines(found)[0]
 

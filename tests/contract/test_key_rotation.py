@@ -19,8 +19,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
 from hermesops.private_file import make_secret, read_secret, replace_secret
 from hermesops.registry import Registry
-from hermesops.registry.encryption.sealed_columns import sealed_cells, sealed_columns
-from hermesops.registry.encryption.sealing import SEALING_KEY, stop_sealing
+from hermesops.registry.encryption.sealing import SEALING_KEY, sealed_cells, sealed_columns, stop_sealing
 from hermesops.registry.repositories.base import insert_or_update
 from hermesops.registry.schema import tables
 from hermesops.waiting import pause_blocking

@@ -29,7 +29,7 @@ from hermesops.pki.certificates import Certificates
 from hermesops.pki.server import Bounds, MutualTlsServer, OwnCertificate, context_of, host_of
 from hermesops.pki.service import DataKeys, PlatformService
 from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR
+from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
 from tests.support.credentials import authority_in, credential_of
 from tests.support.fake_registry import FakeRegistry

@@ -15,7 +15,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare
 from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR, OF_MACHINES
+from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR, OF_MACHINES
 from hermesops.registry.schema.tables import certificates
 from tests.support.registries import CELL, TurnedClock, placed
 

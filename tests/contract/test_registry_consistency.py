@@ -5,11 +5,11 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from hermesops.keyring.key_ring import KeyRing
+from hermesops.model.fleet import Confirmation, MachineObservation
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.sighting import Confirmation, MachineObservation
 from hermesops.registry import Registry
 from hermesops.registry.schema import tables
 from tests.support.fleets import recovered
@@ -173,7 +173,7 @@ def test_an_instance_comes_back_once_with_everything_its_machine_remembers(regis
     assert (instance.cell, instance.epoch, instance.created_at) == (one.cell, one.epoch, one.created_at)
     assert registry.instance_secrets.settings(one.id) == settings
     assert registry.instance_secrets.api_server_key(one.id) == one.api_server_key
-    assert registry.instance_secrets.model_token_generation(one.id) == 4
+    assert registry.model_tokens.get(one.id).generation == 4
     assert registry.consistency.contradictions() == ()
 
 

@@ -8,8 +8,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
-from hermesops.model.job import JobRun
-from hermesops.model.operation import LeaseLostError, OperationKind, OperationStatus
+from hermesops.model.operation import JobRun, LeaseLostError, OperationKind, OperationStatus
 from hermesops.model.state import Part, State
 from hermesops.model.token import PLATFORM, ProxyToken, former_of, next_of
 from hermesops.registry import Registry
@@ -85,16 +84,16 @@ def test_the_repository_of_an_ended_agent_is_known_with_its_end(
 ) -> None:
     registry.backups.make_repository(ada.id, "password")
     registry.backups.record(Backup("a", ada.id, NOON, "daily", 1, 1, STATE))
-    assert registry.ended_backups.list_repositories() == {}
+    assert registry.backups.list_ended_repositories() == {}
     with pytest.raises(RefusedError, match="has not ended"):
-        registry.ended_backups.forget_repository(ada.id, why="test")
+        registry.backups.forget_repository(ada.id, why="test")
     assert registry.backups.list(ada.id)
     clock.turn(3600)
     _ended(registry, ada)
-    assert registry.ended_backups.list_repositories() == {ada.id: NOON + timedelta(hours=1)}
+    assert registry.backups.list_ended_repositories() == {ada.id: NOON + timedelta(hours=1)}
     for _ in range(2):
-        registry.ended_backups.forget_repository(ada.id, why="long ago")
-    assert (registry.ended_backups.list_repositories(), registry.backups.list(ada.id)) == ({}, ())
+        registry.backups.forget_repository(ada.id, why="long ago")
+    assert (registry.backups.list_ended_repositories(), registry.backups.list(ada.id)) == ({}, ())
     assert registry.backups.repository_keys(ada.id) is None
     erased = [entry for entry in registry.audit.list() if entry.action == "repository_erased"]
     assert [(entry.before, entry.why) for entry in erased] == [({"backups": 1}, "long ago")]

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from hermesops.app.services.relay import bounds_of
 from hermesops.errors import UnavailableError
-from hermesops.model.caller import Caller as HeldCaller
+from hermesops.model.certificate import Caller as HeldCaller
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.token import PLATFORM

@@ -13,7 +13,7 @@ from hermesops.pki.authority import Authority, fresh_key
 from hermesops.pki.callers import Admitted, Callers
 from hermesops.pki.certificates import Certificates
 from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.issued_certificates import MOST_AN_HOUR
+from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR
 from tests.support.registries import TurnedClock
 
 pytestmark = pytest.mark.turns(3)

@@ -83,7 +83,6 @@ def _registered(url: str) -> tuple[Host, ...]:
     # A third of a second to import, and a list of machines needs none of it.
     from hermesops.registry.audit.log import AuditLog  # noqa: PLC0415 - as above
     from hermesops.registry.database import Database  # noqa: PLC0415 - as above
-    from hermesops.registry.ports import in_silence  # noqa: PLC0415 - as above
     from hermesops.registry.repositories.base import WriteContext  # noqa: PLC0415 - as above
     from hermesops.registry.repositories.instances.instance import InstanceRepository  # noqa: PLC0415 - as above
     from hermesops.registry.schema import schema_version  # noqa: PLC0415 - as above
@@ -91,7 +90,7 @@ def _registered(url: str) -> tuple[Host, ...]:
     database = Database(url)
     try:
         schema_version.require(database)
-        desk = WriteContext(database, "", AuditLog(database, lambda: "ansible", None, in_silence), _NoKey())
+        desk = WriteContext(database, "", AuditLog(database, lambda: "ansible"), _NoKey())
         return hosts_of(InstanceRepository(desk).list())
     except HermesError as cause:
         # Without its cause: Ansible prints a chain of errors as one text, and this one says it all.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hermesops.cells.stack.state_repair import CellImports, CellStates
     from hermesops.engine.interface import Engine
     from hermesops.justavps import Client
-    from hermesops.model.contradiction import Contradiction
+    from hermesops.model.check import Contradiction
     from hermesops.model.operation import OperationKind
     from hermesops.model.stack import StackRef
     from hermesops.operations.kinds import ApprovedList
@@ -261,7 +261,7 @@ class Unconnected:
 
     def contradictions(self) -> "list[Contradiction]":
         """Contradictions in the registry, breaks of the audit's chain included."""
-        from hermesops.model.contradiction import Contradiction
+        from hermesops.model.check import Contradiction
 
         broken = self.registry.audit.check().findings
         chain = (Contradiction(f"audit/{one.id}", one.what, "hermesops audit verify") for one in broken)

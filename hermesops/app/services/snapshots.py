@@ -12,9 +12,9 @@ from hermesops.instances.workflows.snapshot import Snapshot
 from hermesops.justavps import Client
 from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
+from hermesops.model.image import owner_of, snapshot_name
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation
-from hermesops.model.snapshot import owner_of, snapshot_name
 from hermesops.model.unknown_name import find_by_id
 from hermesops.operations.kinds import SnapshotIntent
 from hermesops.operations.lease import LeaseKeeper

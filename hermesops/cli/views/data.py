@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermesops.model.crowding import LowOnDisk
+from hermesops.model.fleet import LowOnDisk
 from hermesops.model.plan import GB
 
 _NAMED = 10

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hermesops.drift.finding import Finding
     from hermesops.drift.rebuild import Rebuild
     from hermesops.model.backup import Loss
-    from hermesops.model.sighting import Confirmation
+    from hermesops.model.fleet import Confirmation
 
 SIGNS = {
     InstanceStatus.RUNNING: ".",

@@ -4,8 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hermesops.model.caller import Caller
-    from hermesops.model.certificate import Certificate
+    from hermesops.model.certificate import Caller, Certificate
 
 
 def certificate(title: str, one: "Certificate", now: datetime) -> dict[str, object]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.cli.views.shapes import moment
-from hermesops.model.job import JobRun, job_subject
+from hermesops.model.operation import JobRun, job_subject
 
 if TYPE_CHECKING:
     from hermesops.jobs.runner import Job

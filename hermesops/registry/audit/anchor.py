@@ -1,7 +1,7 @@
-"""Heads of the audit's chain, kept outside the database: a file that is only ever appended to.
+"""Heads of the audit's chain, kept outside the database in a file that is only appended to.
 
-One line each: moment, epoch, id, hash. Put it where whoever can write the database cannot, and a removed tail or a
-chain that was computed anew shows. Torn lines of a power cut are skipped and counted.
+Each line has time, epoch, id and hash. Where those who can write the database cannot write the file, it reveals a
+removed tail or a recomputed chain. Lines torn by a power cut are skipped.
 """
 
 import fcntl
@@ -19,20 +19,16 @@ _LINE_BYTES = 200
 
 
 class Anchor:
-    """One file of heads; several processes may append to it.
-
-    Args:
-        path: The file; made with the first head.
-    """
+    """One file of heads, made with the first head; several processes may append to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def append(self, head: AuditHead) -> None:
-        """Add a head, on the disk when this returns.
+        """Append a head, synced to the disk.
 
         Raises:
-            OSError: It could not be written; the file is as it was, or ends in a torn line.
+            OSError: It could not be written; the file is unchanged or ends in a torn line.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         is_new = not self.path.exists()
@@ -77,7 +73,7 @@ class Anchor:
         return found[-1] if found else None
 
     def highest_epoch(self) -> int:
-        """The newest epoch that any head is of; 0 when there is none."""
+        """The newest epoch of any head; 0 when there is none."""
         return max((head.epoch for head in self.heads()), default=0)
 
 

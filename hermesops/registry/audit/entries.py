@@ -1,4 +1,4 @@
-"""Rows of ``audit``: appended to and read; the database itself refuses anything else, and a chain of hashes tells."""
+"""Rows of ``audit``: appended and read only. Triggers refuse other changes, a chain of hashes reveals them."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -45,14 +45,10 @@ class AuditRepository(Repository):
         before: Mapping[str, object] | None = None,
         after: Mapping[str, object] | None = None,
     ) -> None:
-        """Add an entry for something that happened outside the registry (an ``exec``, a ``shell``, a chat).
+        """Add an entry for something outside the registry (an ``exec``, a ``shell``, a chat).
 
-        Args:
-            action: Past tense, as ``command_run``.
-            subject: As ``instance/<id>``.
-            why: The reason the operator gave.
-            before: JSON, no secrets and nothing a user said.
-            after: The same.
+        ``action`` is in the past tense, as ``command_run``; ``subject`` as ``instance/<id>``; ``before`` and ``after``
+        are JSON without secrets and users' texts.
         """
         with self._database.writing() as connection:
             self._note(connection, action, subject, before=before, after=after, why=why)
@@ -60,14 +56,7 @@ class AuditRepository(Repository):
     def list(
         self, *, subject: str = "", who: str = "", since: datetime | None = None, limit: int = 1000
     ) -> tuple[AuditEntry, ...]:
-        """Entries, newest first.
-
-        Args:
-            subject: Only of that subject.
-            who: Only of that operator, pipeline or program; the part before ``@`` is enough.
-            since: Only those written at that moment or later.
-            limit: How many at most.
-        """
+        """Entries, newest first. Of ``who``, an operator, pipeline or program, the part before ``@`` is enough."""
         query = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)
         if subject:
             query = query.where(audit.c.subject == subject)
@@ -75,25 +64,28 @@ class AuditRepository(Repository):
             query = query.where(sa.or_(audit.c.who == who, audit.c.who.startswith(f"{who}@", autoescape=True)))
         if since:
             query = query.where(audit.c.at >= since)
-        with self._database.reading() as connection:
-            return tuple(_entry(row) for row in connection.execute(query))
+        return tuple(map(_entry, self._rows(query)))
 
     def check(self, anchor: Anchor | None = None) -> ChainReport:
-        """Hold every entry against the one before, the heads that stand outside the database, and the triggers.
+        """Check the chain of entries, the heads outside the database, and the triggers.
 
         Args:
-            anchor: Heads to hold them against instead of those of this environment.
+            anchor: Heads to check instead of those of this environment.
 
         Raises:
             RefusedError: The anchor may not be read.
         """
         anchor = anchor or self._context.audit_log.anchor
-        # First the heads: an entry that is appended meanwhile is then one more, and none that is missing.
+        # First the heads: an entry that is appended meanwhile must not count as missing.
         heads = list(anchor.heads()) if anchor else []
         with self._database.reading() as connection:
             report = examine(_entries(connection), heads)
-            unguarded = _unguarded(connection)
-        return dataclasses.replace(report, findings=(*unguarded, *report.findings))
+            query, wanted = _TRIGGERS[connection.dialect.name]
+            is_guarded = connection.execute(sa.text(query)).scalar_one() == wanted
+        if is_guarded:
+            return report
+        gone = ChainFinding(0, "the triggers that refuse changes are gone from the database")
+        return dataclasses.replace(report, findings=(gone, *report.findings))
 
 
 def _entries(connection: sa.Connection) -> Iterator[AuditEntry]:
@@ -101,12 +93,5 @@ def _entries(connection: sa.Connection) -> Iterator[AuditEntry]:
     return (_entry(row) for row in found)
 
 
-def _unguarded(connection: sa.Connection) -> tuple[ChainFinding, ...]:
-    query, wanted = _TRIGGERS[connection.dialect.name]
-    if connection.execute(sa.text(query)).scalar_one() == wanted:
-        return ()
-    return (ChainFinding(0, "the triggers that refuse changes are gone from the database"),)
-
-
 def _entry(row: sa.Row[Any]) -> AuditEntry:
-    return AuditEntry(*tuple(row))  # the columns stand in the order of the fields
+    return AuditEntry(*tuple(row))  # the columns have the order of the fields

@@ -1,8 +1,7 @@
 """The chain of audit entries: each carries a hash over itself and the hash of the entry before. Pure.
 
-Whoever edits, removes or reorders entries breaks it; whoever computes it anew meets the heads anchored outside the
-database (``hermesops.registry.audit.anchor``). ``link`` can never change: the entries of every registry were hashed
-with it.
+An edited, removed or reordered entry breaks it; a recomputed chain contradicts the heads anchored outside the database
+(``hermesops.registry.audit.anchor``). ``link`` must never change: it hashed the entries of every registry.
 """
 
 import dataclasses
@@ -17,16 +16,16 @@ _FORM = "hermesops-audit-1"
 
 
 def link(entry: AuditEntry, previous: str) -> AuditEntry:
-    """The entry as it stands behind the one whose hash is ``previous`` (empty for the first)."""
+    """The entry as it follows the one whose hash is ``previous`` (empty for the first)."""
     return dataclasses.replace(entry, previous=previous, hash=_hash(entry, previous))
 
 
 def examine(entries: Iterable[AuditEntry], anchors: Iterable[AuditHead]) -> ChainReport:
-    """Hold every entry against the one before, and every anchored head against its entry.
+    """Compare every entry with the one before, and every anchored head with its entry.
 
     Args:
         entries: All of them, by id.
-        anchors: Heads written outside the database, in any order, read before the entries were.
+        anchors: Heads outside the database, in any order, read before the entries.
     """
     findings: list[ChainFinding] = []
     hashes: dict[int, AuditHead] = {}
@@ -59,7 +58,7 @@ def examine(entries: Iterable[AuditEntry], anchors: Iterable[AuditHead]) -> Chai
 
 
 def _is_lost(anchor: AuditHead, held: AuditHead | None, begins: Mapping[int, int]) -> bool:
-    """Whether the anchored entry was written after the copy was taken from which a later epoch began."""
+    """Whether a later epoch began from a copy that was taken before the anchored entry was written."""
     if held is not None and held.epoch <= anchor.epoch:
         return False
     return any(epoch > anchor.epoch and first <= anchor.id for epoch, first in begins.items())
@@ -85,13 +84,10 @@ def _hash(entry: AuditEntry, previous: str) -> str:
         _as_stored(entry.before),
         _as_stored(entry.after),
     ]
-    return hashlib.sha256(_canonical(content).encode()).hexdigest()
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _as_stored(value: Mapping[str, object]) -> object:
-    """The value as it comes back from the database: keys are text there, tuples are lists."""
+    """The value as the database returns it: keys are text, tuples are lists."""
     return json.loads(json.dumps(value))
-
-
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -1,8 +1,7 @@
-"""Appends to the audit: the last thing a transaction does, so that its lock is never held while another is waited for.
+"""Appends to the audit log as the last part of a transaction, so that its lock is never held while waiting for another.
 
-Entries are chained in the order in which their transactions commit: SQLite's write lock or an advisory lock of
-PostgreSQL's lets one append at a time. The new head is anchored after the commit; should this process die between, the
-next head stands for both.
+Entries are chained in the order of commits: SQLite's write lock or an advisory lock of PostgreSQL's lets one append at
+a time. The new head is anchored after the commit; if the process dies before, the next head covers both entries.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,34 +14,42 @@ from hermesops.model.audit import AuditEntry, AuditHead
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.hash_chain import link
 from hermesops.registry.database import Database, ending_of
-from hermesops.registry.maintenance.epoch_number import read_epoch
-from hermesops.registry.ports import Warn
+from hermesops.registry.meta import read_epoch
 from hermesops.registry.schema.tables import audit
+
+Warn = Callable[..., None]
+"""Takes the name and fields of a warning, as that a copy or an anchor failed while the registry works."""
 
 _LOCK = 0x6865726D6574
 """Number of the advisory lock under which PostgreSQL appends once at a time."""
 
 
+def no_warning(event: str, **fields: object) -> None:
+    """Drop a warning: for callers without a log."""
+
+
 class AuditLog:
-    """Where audit entries go.
+    """Appends audit entries.
 
     Args:
-        database: Holds them.
-        actor: Says who acts; asked once, before the first write. May refuse.
-        anchor: Takes the heads; ``None`` keeps them nowhere else.
-        warn: Takes why a head was not anchored.
+        database: Has the entries.
+        actor: Returns who acts; called once, before the first write. May refuse.
+        anchor: Stores the heads; ``None`` stores them nowhere else.
+        warn: Told why a head was not anchored.
     """
 
-    def __init__(self, database: Database, actor: Callable[[], str], anchor: Anchor | None, warn: Warn) -> None:
+    def __init__(
+        self, database: Database, actor: Callable[[], str], anchor: Anchor | None = None, warn: Warn = no_warning
+    ) -> None:
         self._database = database
-        self._ask = actor
+        self._actor = actor
         self.anchor = anchor
         self._warn = warn
 
     @cached_property
     def actor(self) -> str:
         """Who acts."""
-        return self._ask()
+        return self._actor()
 
     def note(
         self,
@@ -59,10 +66,10 @@ class AuditLog:
         entry = AuditEntry(0, at, self.actor, action, subject, why, dict(before), dict(after))
         ending_of(connection).before_commit.append(partial(self._append, connection, entry))
 
-    def anchor_head(self, head: AuditHead) -> None:
-        """Keep a head outside the database. What was committed stays committed when that fails: it is said and logged.
+    def _anchor_head(self, head: AuditHead) -> None:
+        """Store a head outside the database. A failure is only logged: the entry is committed already.
 
-        ``audit verify`` counts the entries that are anchored by none.
+        ``audit verify`` counts the entries without an anchor.
         """
         if self.anchor is None:
             return
@@ -79,7 +86,7 @@ class AuditLog:
         chained = link(AuditEntry(**values), before.hash if before else "")
         connection.execute(audit.insert().values(vars(chained)))
         head = AuditHead(chained.epoch, chained.id, chained.hash)
-        ending_of(connection).after_commit["anchor"] = partial(self.anchor_head, head)
+        ending_of(connection).after_commit["anchor"] = partial(self._anchor_head, head)
 
 
 def newest(connection: sa.Connection) -> AuditHead | None:

@@ -1,22 +1,21 @@
-"""Changes the key that seals, while others go on writing; each step is one transaction and may be the last one."""
+"""Rotates the registry's key while others write; each step is one transaction, and may be repeated."""
 
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
-from hermesops.registry.encryption.sealed_columns import sealed_cells
-from hermesops.registry.encryption.sealing import SEALING_KEY, place, read_key, stop_sealing
+from hermesops.registry.encryption.sealing import SEALING_KEY, place, read_key, sealed_cells, stop_sealing
 from hermesops.registry.repositories.base import Repository, insert_or_update
 from hermesops.registry.schema.tables import meta
 
 PROOF = "key_proof"
-"""The row of ``meta`` with which a key is told from a wrong one."""
+"""Name of the row of ``meta`` that only the right key opens."""
 
 _SUBJECT = "registry/key"
 _BATCH = 100
 
 
 class SealingRepository(Repository):
-    """Which key seals, and what is still sealed with another."""
+    """The key that seals, and the values that another key sealed."""
 
     def key(self) -> str:
         """Id of the key that seals."""
@@ -24,12 +23,12 @@ class SealingRepository(Repository):
             return read_key(connection) or self._context.sealer.current
 
     def use(self, key: str, *, why: str) -> None:
-        """Let everything be sealed with this key from now on, by everybody; safe to call twice.
+        """Make this the key that every process seals with; safe to call twice.
 
-        Returns when no transaction is left that seals with another. What is sealed already still opens.
+        Returns when no transaction seals with another key any more. Sealed values stay readable.
 
         Raises:
-            RefusedError: The key is not at hand here.
+            RefusedError: This computer does not have the key.
         """
         sealer = self._context.sealer
         sealer.reload()
@@ -45,12 +44,12 @@ class SealingRepository(Repository):
                 )
 
     def reseal(self, *, limit: int = _BATCH) -> int:
-        """Seal some of what another key sealed with the one that counts; how many values that were.
+        """Seal some of the values of other keys with the present one; returns how many, 0 when all are.
 
-        None means that everything is. A row that somebody writes meanwhile is sealed right by them.
+        Concurrent writers seal with the present key anyway.
 
         Raises:
-            RefusedError: Something does not open; the message says what. The rest of this batch is as it was.
+            RefusedError: A value does not open; the message names it. The batch is unchanged.
         """
         sealer = self._context.sealer
         sealer.reload()
@@ -64,7 +63,7 @@ class SealingRepository(Repository):
             return done + self._prove_anew(connection, key)
 
     def record_resealed(self, *, why: str) -> None:
-        """Record that every value is sealed with the key that counts.
+        """Record that every value is sealed with the present key.
 
         Raises:
             RefusedError: One is not.
@@ -77,7 +76,7 @@ class SealingRepository(Repository):
             self._note(connection, "registry_key_rotated", _SUBJECT, after={"key": key}, why=why)
 
     def count_otherwise(self) -> int:
-        """How many values another key than the one that counts has sealed, the proof of the key among them."""
+        """How many values other keys than the present one sealed, the proof of the key included."""
         with self._database.reading() as connection:
             key = read_key(connection) or self._context.sealer.current
             proof = connection.execute(sa.select(meta.c.value).where(meta.c.name == PROOF)).scalar_one()
@@ -85,7 +84,7 @@ class SealingRepository(Repository):
             return sum(1 for _ in sealed_cells(connection, but_with=key)) + is_old
 
     def _prove_anew(self, connection: sa.Connection, key: str) -> int:
-        """Seal the proof with the key that counts, so that whoever has another one is told when it opens."""
+        """Seal the proof with the present key, so that opening the registry with another one fails."""
         query = sa.select(meta.c.value).where(meta.c.name == PROOF)
         held = connection.execute(query).scalar_one()
         if held.startswith(f"hs1.{key}."):

@@ -1,33 +1,36 @@
-"""What the registry needs in order to keep secrets: somebody who seals them. It holds no key itself.
+"""Secrets in rows: the interface of what seals them, the present key, and every sealed field.
 
-Which key seals is the registry's to say once it was changed, so that all computers change at one moment: a transaction
-that seals asks first, and the change itself waits for those that have asked and not committed yet.
+The registry has no key. After a rotation it names the key that seals, so that all computers change at one moment: a
+transaction that seals reads the name first, and a rotation waits for those that have read it.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.registry.database import Database, ending_of
-from hermesops.registry.schema.tables import meta
+from hermesops.registry.meta import read_meta
+from hermesops.registry.schema.tables import SEALED, metadata
 
 SEALING_KEY = "sealing_key"
-"""The row of ``meta`` that says which key seals; none where it was never changed."""
+"""Name of the row of ``meta`` that names the key; none where it was never rotated."""
 
 _LOCK = 0x6865726D6575
-"""Number of the advisory lock of PostgreSQL's: shared by transactions that seal, exclusive for a change of the key."""
+"""Number of PostgreSQL's advisory lock: shared by transactions that seal, exclusive for a rotation."""
 
 
 class Sealer(Protocol):
-    """Encrypts and decrypts a value that belongs to one place and to no other.
+    """Encrypts and decrypts a value that belongs to one place.
 
     ``place`` is ``table/column/row id``: a sealed value copied to another row does not open there.
     """
 
     @property
     def key_ids(self) -> frozenset[str]:
-        """The keys at hand."""
+        """The keys that this computer has."""
 
     @property
     def current(self) -> str:
@@ -35,19 +38,19 @@ class Sealer(Protocol):
 
     @property
     def source(self) -> str:
-        """Where the keys are kept, for people."""
+        """Where the keys are stored, for messages."""
 
     def reload(self) -> None:
-        """Look for keys that were added since."""
+        """Read keys that were added since."""
 
     def seal(self, plain: str, *, place: str, key: str = "") -> str:
         """Encrypt with that key, or the current one; the result is text and names the key."""
 
     def unseal(self, sealed: str, *, place: str) -> str:
-        """Decrypt what was sealed for this very place.
+        """Decrypt a value that was sealed for this place.
 
         Raises:
-            RefusedError: The key is not at hand, or the value does not open with it here.
+            RefusedError: The key is missing, or the value was not sealed with it for this place.
         """
 
 
@@ -57,10 +60,10 @@ def place(table: str, column: str, row: str) -> str:
 
 
 def key_in(database: Database, connection: sa.Connection, sealer: Sealer) -> str:
-    """The key that seals in this transaction; it stays so until the transaction's end.
+    """The key that seals until the end of this transaction.
 
     Raises:
-        RefusedError: The registry's key was changed, and this computer has only the old one.
+        RefusedError: The registry's key was rotated, and this computer has only the old one.
     """
     found = ending_of(connection).found
     if SEALING_KEY not in found:
@@ -79,11 +82,51 @@ def key_in(database: Database, connection: sa.Connection, sealer: Sealer) -> str
 
 
 def read_key(connection: sa.Connection) -> str:
-    """The key that the registry says; empty where it says none."""
-    return connection.execute(sa.select(meta.c.value).where(meta.c.name == SEALING_KEY)).scalar() or ""
+    """The key that the registry names; empty where it names none."""
+    return read_meta(connection, SEALING_KEY) or ""
 
 
 def stop_sealing(database: Database, connection: sa.Connection) -> None:
-    """Wait for every transaction that seals, and hold up those to come until this one ends."""
-    if not database.is_sqlite:  # SQLite lets one write at a time anyway
+    """Wait for every transaction that seals, and block new ones until this one ends."""
+    if not database.is_sqlite:  # SQLite allows one writer at a time anyway
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+
+
+@dataclass(frozen=True)
+class SealedCell:
+    """One field of one row.
+
+    Attributes:
+        is_row: Condition that finds its row.
+        place: What its value is bound to.
+        sealed: Its value.
+    """
+
+    column: sa.Column[str]
+    is_row: sa.ColumnElement[bool]
+    place: str
+    sealed: str
+
+
+def sealed_columns() -> tuple[sa.Column[str], ...]:
+    """The columns that hold sealed values."""
+    return tuple(column for table in metadata.sorted_tables for column in table.c if column.info.get(SEALED))
+
+
+def sealed_cells(
+    connection: sa.Connection, *, but_with: str = "", limit: int | None = None, lock: bool = False
+) -> Iterator[SealedCell]:
+    """Sealed values, at most ``limit`` of each column; with ``but_with`` only those that another key sealed.
+
+    ``lock`` locks the rows until the transaction ends.
+    """
+    for column in sealed_columns():
+        table = column.table
+        key = list(table.primary_key)
+        wanted = sa.and_(column.is_not(None), column != "")
+        if but_with:
+            wanted = sa.and_(wanted, sa.not_(column.startswith(f"hs1.{but_with}.", autoescape=True)))
+        query = sa.select(*key, column.label("sealed_value")).where(wanted).order_by(*key).limit(limit)
+        for *parts, sealed in connection.execute(query.with_for_update() if lock else query).all():
+            is_row = sa.and_(*(part == value for part, value in zip(key, parts, strict=True)))
+            yield SealedCell(column, is_row, place(table.name, column.name, "/".join(map(str, parts))), sealed)

@@ -1,7 +1,7 @@
-"""Good copies of an SQLite registry beside it: daily, before each migration and before each restore; the newest N stay.
+"""Copies of an SQLite registry beside it: daily, before each migration and before each restore; the newest N stay.
 
-A copy is taken by SQLite's own backup, checked page by page, and only then given its name; so whatever has that name
-can be restored. The key that opens the secrets in it is not in it. PostgreSQL's backups are the database's own.
+A copy is made by SQLite's backup, checked page by page, and only then given its name, so a file of that name can be
+restored. The key of the secrets in it is stored elsewhere. PostgreSQL's backups are the database's own.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hermesops.disk import sync_file, sync_folder
 from hermesops.errors import BrokenInvariantError, UnavailableError
-from hermesops.registry.maintenance.damage import RESTORE
+from hermesops.registry.database import RESTORE
 
 DAILY = "daily"
 _NAME = re.compile(r"registry-(\d{8}T\d{6}\.\d{6})Z-([a-z0-9-]+)\.db")
@@ -26,7 +26,7 @@ _BUSY_S = 20.0
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy that was whole when it was taken.
+    """A copy that was intact when it was taken.
 
     Attributes:
         reason: ``daily``, ``before-0002`` (a migration to that revision) or ``before-restore``.
@@ -39,12 +39,7 @@ class Copy:
 
 
 class Copies:
-    """The copies of one registry.
-
-    Args:
-        file: The registry.
-        keep: How many stay; the oldest go first.
-    """
+    """The copies of the registry in ``file``; the newest ``keep`` stay."""
 
     def __init__(self, file: Path, keep: int) -> None:
         self.file = file
@@ -52,7 +47,7 @@ class Copies:
         self._keep = keep
 
     def list(self) -> tuple[Copy, ...]:
-        """The copies there are, newest first."""
+        """The copies, newest first."""
         named = ((file, _NAME.fullmatch(file.name)) for file in sorted(self.folder.glob("registry-*.db"), reverse=True))
         return tuple(
             Copy(file, datetime.strptime(name[1], _MOMENT).replace(tzinfo=UTC), name[2], file.stat().st_size)
@@ -61,30 +56,30 @@ class Copies:
         )
 
     def take(self, reason: str) -> Copy:
-        """Copy the registry as it is now, while others may read and write it.
+        """Copy the registry while others read and write it.
 
         Raises:
-            BrokenInvariantError: The registry is damaged; no copy was made, and none was removed.
+            BrokenInvariantError: The registry is damaged; no copy was made or removed.
             UnavailableError: It is locked, or there is no room.
         """
-        with self._alone(wait=True):
+        with self._locked(wait=True):
             return self._take(reason)
 
     def take_daily(self) -> Copy | None:
-        """Copy the registry unless that was done today; ``None`` too while another process does it.
+        """Copy the registry unless there is a copy of today; ``None`` also while another process copies it.
 
         Raises:
             BrokenInvariantError, UnavailableError: As ``take``.
         """
-        with self._alone(wait=False) as alone:
+        with self._locked(wait=False) as locked:
             today = datetime.now(UTC).date()
-            if not alone or any(copy.reason == DAILY and copy.taken_at.date() == today for copy in self.list()):
+            if not locked or any(copy.reason == DAILY and copy.taken_at.date() == today for copy in self.list()):
                 return None
             return self._take(DAILY)
 
     def _take(self, reason: str) -> Copy:
         draft = self.folder / ".draft"
-        draft.unlink(missing_ok=True)  # of one that was killed: there is one at a time
+        draft.unlink(missing_ok=True)  # left by a process that was killed
         try:
             copy_database(self.file, draft)
             file = self.folder / f"registry-{datetime.now(UTC).strftime(_MOMENT)}Z-{reason}.db"
@@ -98,8 +93,8 @@ class Copies:
         return taken
 
     @contextmanager
-    def _alone(self, *, wait: bool) -> Iterator[bool]:
-        """Let one process copy at a time; whether it is this one."""
+    def _locked(self, *, wait: bool) -> Iterator[bool]:
+        """Let one process copy at a time; yields whether it is this one."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -112,7 +107,7 @@ class Copies:
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Make ``target`` (a new file of mode 0600, on the disk when this returns) a checked copy of a live database.
+    """Make ``target`` (a new file of mode 0600, synced) a checked copy of a live database.
 
     Raises:
         BrokenInvariantError: ``source`` is damaged.
@@ -126,14 +121,14 @@ def copy_database(source: Path, target: Path) -> None:
 
 
 def settle(file: Path) -> None:
-    """Make a database that nobody has open one file that needs no journal beside it, and bring it to the disk."""
+    """Make a closed database one synced file without a journal."""
     with _explained(file), closing(_opened(file)) as database:
         database.execute("PRAGMA journal_mode = DELETE")
     sync_file(file)
 
 
 def overwrite_database(target: Path, source: Path) -> None:
-    """Give a live database another's content in one transaction; whoever has it open sees all of it or nothing.
+    """Replace a live database's content in one transaction; other processes see all of it or nothing.
 
     Raises:
         UnavailableError: It is locked, or there is no room; nothing changed.
@@ -147,7 +142,7 @@ def check_database(file: Path) -> None:
 
     Raises:
         BrokenInvariantError: It is damaged, or no database.
-        UnavailableError: It is locked, or not there.
+        UnavailableError: It is locked, or missing.
     """
     if not file.exists():
         raise UnavailableError(f"there is no file {file}", hint="hermesops registry copies")
@@ -178,5 +173,8 @@ def _explained(file: Path) -> Iterator[None]:
         raise UnavailableError(
             f"the registry {file} cannot be copied: {error}", hint="make room, or repeat the command"
         ) from error
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter where SQLite's message is no text
+    except (
+        sqlite3.DatabaseError,
+        UnicodeDecodeError,
+    ) as error:  # the latter for damaged bytes in a message
         raise BrokenInvariantError(f"the registry {file} is damaged: {error}", hint=RESTORE) from error

@@ -1,4 +1,4 @@
-"""Looks for rows that cannot be true together. Nothing is changed, and nothing secret is repeated."""
+"""Finds rows that contradict each other. Changes nothing, and shows nothing secret."""
 
 import uuid
 from collections import Counter
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
-from hermesops.model.contradiction import Contradiction
+from hermesops.model.check import Contradiction
 from hermesops.model.ids import instance_subject, is_machine_name
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S, OperationKind
 from hermesops.model.spare import Purpose, spare_subject
-from hermesops.registry.encryption.sealed_columns import sealed_cells
-from hermesops.registry.maintenance.epoch_number import read_epoch
+from hermesops.registry.encryption.sealing import sealed_cells
+from hermesops.registry.meta import read_epoch
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import (
     LIVING,
@@ -27,18 +27,17 @@ from hermesops.registry.schema.tables import (
     spare_machines,
 )
 
-_AUDIT = "hermesops audit verify; then hermesops registry restore --latest"
 _RESTORE = "hermesops registry copies; a copy from before may have the row whole"
 _OF_INSTANCES = frozenset(OperationKind) - {OperationKind.STACK_UP, OperationKind.POOL_FILL, OperationKind.DRILL}
-"""Kinds of operations that mean nothing without an instance."""
+"""Kinds of operations that need an instance."""
 
 
 class ConsistencyRepository(Repository):
-    """Everything, held against everything else."""
+    """Checks of all rows against each other."""
 
     def contradictions(self) -> tuple[Contradiction, ...]:
-        """What cannot be true together, in the order of looking; the audit's chain is ``audit.check``'s."""
-        looks: tuple[Callable[[sa.Connection], Iterator[Contradiction]], ...] = (
+        """Contradictions, in the order of the checks; ``audit.check`` checks the audit's chain."""
+        checks: tuple[Callable[[sa.Connection], Iterator[Contradiction]], ...] = (
             self._instances,
             self._machines,
             self._spares,
@@ -48,7 +47,7 @@ class ConsistencyRepository(Repository):
             self._left_secrets,
         )
         with self._database.reading() as connection:
-            return tuple(found for look in looks for found in look(connection))
+            return tuple(found for check in checks for found in check(connection))
 
     def _instances(self, connection: sa.Connection) -> Iterator[Contradiction]:
         bare = sa.select(hermes_instances.c.id).where(
@@ -58,7 +57,7 @@ class ConsistencyRepository(Repository):
             yield Contradiction(instance_subject(id_), "has no details: no cell, no machine, no keys", _RESTORE)
         known = set(connection.scalars(sa.select(cells.c.name)))
         living = sa.select(instance_details, hermes_instances.c.status, hermes_instances.c.vm_id).join_from(
-            instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id
+            instance_details, hermes_instances
         )
         for row in connection.execute(living.where(LIVING)):
             subject, name = instance_subject(row.instance_id), row.machine_name
@@ -74,7 +73,7 @@ class ConsistencyRepository(Repository):
     def _machines(self, connection: sa.Connection) -> Iterator[Contradiction]:
         rows = connection.execute(
             sa.select(instance_details.c.instance_id, instance_details.c.machine_name, hermes_instances.c.vm_id)
-            .join_from(instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
+            .join_from(instance_details, hermes_instances)
             .where(LIVING)
         ).all()
         for field, said in (("machine_name", "machine's name"), ("vm_id", "machine")):
@@ -88,7 +87,7 @@ class ConsistencyRepository(Repository):
         known = set(connection.scalars(sa.select(cells.c.name)))
         living = set(connection.scalars(sa.select(hermes_instances.c.id).where(LIVING)))
         on = sa.select(instance_details.c.machine_name, hermes_instances.c.vm_id).join_from(
-            instance_details, hermes_instances, hermes_instances.c.id == instance_details.c.instance_id
+            instance_details, hermes_instances
         )
         taken = {value for row in connection.execute(on.where(LIVING)) for value in row if value}
         for row in connection.execute(sa.select(spare_machines).order_by(spare_machines.c.name)):

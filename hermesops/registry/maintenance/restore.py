@@ -1,4 +1,4 @@
-"""Puts a copy in the place of an SQLite registry, under a new epoch: all of it or nothing, killed at any moment."""
+"""Restores a copy of an SQLite registry under a new epoch: all of it or nothing, killed at any moment."""
 
 import sqlite3
 from collections.abc import Callable
@@ -22,11 +22,11 @@ _JOURNALS = ("-wal", "-shm", "-journal")
 
 @dataclass(frozen=True)
 class Restored:
-    """What was done.
+    """What a restore did.
 
     Attributes:
         epoch: The new one; every lease from before has ended.
-        set_aside: Where the damaged file is now; ``None`` when there was none, or it was whole.
+        set_aside: Where the damaged file is now; ``None`` when there was none.
     """
 
     copy: Path
@@ -35,7 +35,7 @@ class Restored:
 
 
 def is_healthy(file: Path) -> bool:
-    """Whether there is a whole registry in that file.
+    """Whether the file is an intact registry.
 
     Raises:
         UnavailableError: It is locked.
@@ -58,21 +58,21 @@ def restore(
     over_healthy: bool,
     why: str,
 ) -> Restored:
-    """Put ``copy`` in the registry's place, brought to this code's revision, under an epoch that outranks all before.
+    """Replace the registry by ``copy``, migrated to this code's revision, under an epoch above all before.
 
     A damaged registry is set aside; a healthy one is copied first, and overwritten in one transaction, so that
-    processes that have it open go on with the new content.
+    processes that have it open continue with the new content.
 
     Args:
         copies: Those of the registry.
         copy: Any file that is a registry.
         open_at: Opens the registry at a URL, without anchor and copies.
-        anchor: Knows the epochs there were, and takes the new head.
-        over_healthy: Whether a registry that is whole may be overwritten.
+        anchor: Has the epochs before; gets the new head.
+        over_healthy: Whether an intact registry may be overwritten.
         why: For the audit.
 
     Raises:
-        RefusedError: The copy is damaged or newer than this code, its key is another, or the registry is healthy.
+        RefusedError: The copy is damaged, newer than this code or sealed with another key, or the registry is healthy.
         UnavailableError: The registry is locked, or there is no room.
     """
     _refuse_bad(copy)
@@ -91,21 +91,25 @@ def restore(
         if healthy:
             copies.take("before-restore")
             overwrite_database(copies.file, draft)
-        set_aside = None if healthy else _replace(copies.file, draft)
+        moved_to = None
+        if not healthy:
+            moved_to = set_aside(copies.file)
+            draft.rename(copies.file)
+            sync_folder(copies.file.parent)
     finally:
         _discard(draft)
     if anchor and head:
         anchor.append(head)
-    return Restored(copy, epoch, set_aside)
+    return Restored(copy, epoch, moved_to)
 
 
 def _begin(registry: Registry, copy: Path, epoch: int, anchor: Anchor | None, why: str) -> tuple[int, AuditHead | None]:
-    """Open the new epoch while the draft is in nobody's place; the epoch and the newest entry."""
+    """Open the new epoch in the draft; returns the epoch and the newest audit entry."""
     last = anchor.last() if anchor else None
     known = max(anchor.highest_epoch() if anchor else 0, epoch)
     before: dict[str, object] = {"entry": last.id, "epoch": last.epoch} if last else {}
     try:
-        # The epoch first: an entry of the old one would bear the number of one that was lost.
+        # The epoch first: an audit entry of the old epoch would have the number of a lost one.
         opened = registry.epochs.open(why, above=known)
         registry.audit.append("registry_restored", "registry", why=why, before=before, after={"copy": copy.name})
         return opened, registry.audit.check().head
@@ -119,26 +123,16 @@ def _discard(draft: Path) -> None:
 
 
 def set_aside(file: Path) -> Path | None:
-    """Move what is left of a damaged registry out of the way, its journals too; where it is now.
-
-    Nothing is deleted. ``None`` when there was no file.
-    """
+    """Rename a damaged registry and its journals; returns where it is now, ``None`` when there was no file."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     aside = file.with_name(f"{file.name}.damaged-{stamp}")
     was_there = file.exists()
-    # Its journals too: SQLite would take them for the new file's.
+    # Its journals too: SQLite would apply them to the new file.
     for suffix in ("", *_JOURNALS):
         with suppress(FileNotFoundError):
             file.with_name(file.name + suffix).rename(aside.with_name(aside.name + suffix))
     sync_folder(file.parent)
     return aside if was_there else None
-
-
-def _replace(file: Path, draft: Path) -> Path | None:
-    aside = set_aside(file)
-    draft.rename(file)
-    sync_folder(file.parent)
-    return aside
 
 
 def _refuse_bad(copy: Path) -> None:
@@ -163,7 +157,7 @@ def _revision(file: Path) -> str | None:
 
 
 def _epoch(file: Path) -> int:
-    """The epoch that the present registry says it is in; 0 when it says nothing any more."""
+    """The present registry's epoch; 0 when it cannot be read."""
     if not file.exists():
         return 0
     with suppress(sqlite3.Error, ValueError, TypeError), closing(sqlite3.connect(file)) as connection:

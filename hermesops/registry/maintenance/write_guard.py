@@ -1,4 +1,4 @@
-"""Stands before everything that writes: the registry must not be older than what was written, and have a daily copy."""
+"""Runs before each write: refuses an outdated registry, and takes the daily copy."""
 
 import threading
 from collections.abc import Callable
@@ -9,10 +9,9 @@ import sqlalchemy as sa
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.model.audit import AuditHead
 from hermesops.registry.audit.anchor import Anchor
-from hermesops.registry.database import Database
+from hermesops.registry.audit.log import Warn
+from hermesops.registry.database import RESTORE, Database
 from hermesops.registry.maintenance.backup import Copies
-from hermesops.registry.maintenance.damage import RESTORE
-from hermesops.registry.ports import Warn
 from hermesops.registry.schema.tables import audit
 
 
@@ -20,11 +19,11 @@ class WriteGuard:
     """Called before each write; after the first one of a day it costs nothing.
 
     Args:
-        database: What is written to.
-        anchor: Knows the newest entry of the audit.
-        copies: Takes the daily copy; ``None`` for PostgreSQL.
-        warn: Takes why there is none.
-        actor: Says who writes; may refuse.
+        database: The one written to.
+        anchor: Has the newest entry of the audit.
+        copies: ``None`` for PostgreSQL.
+        warn: Told why a copy failed.
+        actor: Returns who writes; may refuse.
     """
 
     def __init__(
@@ -40,37 +39,34 @@ class WriteGuard:
         self._copies = copies
         self._warn = warn
         self._actor = actor
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._is_current = False
         self._copied_on: date | None = None
 
     def __call__(self) -> None:
-        """Let the write go on, or not.
+        """Allow the write, or refuse it.
 
         Raises:
             BrokenInvariantError: The registry is damaged, or older than what was written to it.
         """
-        with self._turn:
+        with self._lock:
             self._actor()
             if not self._is_current:
                 refuse_older(self._database, self._anchor)
                 self._is_current = True
             today = datetime.now(UTC).date()
             if self._copies and self._copied_on != today:
-                self._copy(self._copies)
+                try:
+                    self._copies.take_daily()
+                except (OSError, UnavailableError) as error:
+                    self._warn("registry_not_copied", registry=str(self._copies.file), error=str(error))
                 self._copied_on = today
-
-    def _copy(self, copies: Copies) -> None:
-        try:
-            copies.take_daily()
-        except (OSError, UnavailableError) as error:
-            self._warn("registry_not_copied", registry=str(copies.file), error=str(error))
 
 
 def refuse_older(database: Database, anchor: Anchor | None) -> None:
-    """Check that the newest anchored entry is in the registry: one that was put back by hand lacks it.
+    """Check that the registry has the newest anchored audit entry; one restored by hand lacks it.
 
-    Leases and intents written since are lost with it, so their numbers would be given out twice.
+    Leases written since would be lost, and their fencing tokens given out twice.
 
     Raises:
         BrokenInvariantError: It is not there.
@@ -89,7 +85,7 @@ def refuse_older(database: Database, anchor: Anchor | None) -> None:
 
 
 def refuse_loss(database: Database, anchor: Anchor | None, copies: Copies | None) -> None:
-    """Check that an SQLite registry that is not there, or is empty, was never there.
+    """Check that a missing or empty SQLite registry never existed.
 
     Raises:
         BrokenInvariantError: There are copies of it or anchored entries.
@@ -105,7 +101,7 @@ def _has(connection: sa.Connection, head: AuditHead) -> bool:
     held = connection.execute(sa.select(audit.c.epoch, audit.c.hash).where(audit.c.id == head.id)).one_or_none()
     if held and (held.epoch, held.hash) == (head.epoch, head.hash):
         return True
-    # Written after the copy was taken from which a later epoch began: known to be lost.
+    # Known to be lost: a later epoch began from a copy that was taken before this entry.
     later = sa.select(sa.func.min(audit.c.id)).where(audit.c.epoch > head.epoch)
     first = connection.execute(later).scalar()
     return first is not None and first <= head.id

@@ -1,4 +1,4 @@
-"""What every group of rows shares: the database, who seals secrets, and who acts."""
+"""What every repository shares: reading, sealing, audit entries, and writing rows that may exist."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,15 +32,21 @@ class WriteContext:
 
 
 class Repository:
-    """Base of each group of rows.
-
-    Args:
-        context: Where they are written.
-    """
+    """Base of each group of rows."""
 
     def __init__(self, context: WriteContext) -> None:
         self._context = context
         self._database = context.database
+
+    def _rows(self, query: sa.Executable) -> Sequence[Any]:
+        """All rows that a query finds, in a transaction of its own."""
+        with self._database.reading() as connection:
+            return connection.execute(query).all()
+
+    def _row(self, query: sa.Executable) -> sa.Row[Any] | None:
+        """The only row that a query finds, in a transaction of its own; ``None`` where it finds none."""
+        with self._database.reading() as connection:
+            return connection.execute(query).one_or_none()
 
     def _note(
         self,
@@ -52,11 +58,11 @@ class Repository:
         after: Mapping[str, object] | None = None,
         why: str = "",
     ) -> None:
-        """Append an audit entry in the transaction of the change that it tells of."""
+        """Append an audit entry in the transaction of the change."""
         self._context.audit_log.note(connection, action, subject, before=before or {}, after=after or {}, why=why)
 
     def _seal_in(self, connection: sa.Connection, plain: str, where: str) -> str:
-        """Encrypt what the transaction is about to write at that place."""
+        """Encrypt a value that the transaction writes at that place."""
         sealer = self._context.sealer
         return sealer.seal(plain, place=where, key=key_in(self._database, connection, sealer))
 
@@ -67,10 +73,8 @@ def new_id() -> str:
 
 
 def insert_if_absent(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
-    """Insert a row unless one is there that it would collide with; whether it was inserted.
-
-    The row itself is asked for: PostgreSQL's driver does not always know how many rows an INSERT made.
-    """
+    """Insert a row unless a row with the same unique values exists; whether it was inserted."""
+    # RETURNING, not rowcount: PostgreSQL's driver does not always know how many rows an INSERT made.
     inserting = _insert(connection, table).values(values).on_conflict_do_nothing()
     return connection.execute(inserting.returning(*table.primary_key)).first() is not None
 
@@ -81,7 +85,7 @@ def insert_or_update(connection: sa.Connection, table: sa.Table, values: dict[st
 
 
 def insert_or_update_all(connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]]) -> None:
-    """The same with many rows of the same columns, at once."""
+    """``insert_or_update`` for many rows of the same columns, at once."""
     if not rows:
         return
     key = [column.name for column in table.primary_key]

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from hermesops.errors import UsageError
 from hermesops.model.cell import Cell, CellMachine, CellSpec, Placement
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
@@ -21,7 +21,7 @@ from hermesops.registry.schema.tables import (
     spare_machines,
 )
 
-_WITH_INSTANCE = instance_details.join(hermes_instances, hermes_instances.c.id == instance_details.c.instance_id)
+_WITH_INSTANCE = instance_details.join(hermes_instances)
 
 
 class CellRepository(Repository):
@@ -45,18 +45,18 @@ class CellRepository(Repository):
         return found[0]
 
     def open(self, place: Placement) -> None:
-        """Make the cell's row unless it is there; for whoever wants machines in it before its first user comes."""
+        """Make the cell's row unless it exists, as for a warm pool before its first user."""
         with self._database.writing() as connection:
             self.open_in(connection, place)
 
     def record_applied(self, name: CellName) -> None:
-        """Note that the cell's stack is now what its rows said when its run began; not audited, its operation is."""
+        """Record when the cell's stack was last applied; not audited: the operation is."""
         with self._database.writing() as connection:
             now = self._database.now(connection)
             connection.execute(cells.update().where(cells.c.name == name).values(brought_at=now))
 
     def spec(self, cell: CellName) -> CellSpec:
-        """The machines of the cell's instances, and those it has beside them, that are not on their way out, by name.
+        """The machines that the cell's stack should have, by name: of instances and spare ones, without given up ones.
 
         Raises:
             UsageError: No such cell was ever opened.
@@ -77,28 +77,26 @@ class CellRepository(Repository):
         return CellSpec(cell, tuple(sorted(machines, key=lambda machine: machine.name)))
 
     def machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
-        """The cell's machines that are given up (``mark_for_deletion``, ``spares.retire``) and may still be there."""
+        """The cell's machines that were given up (``mark_for_deletion``, ``spares.retire``) and may still exist."""
         of_instances = (
             sa.select(instance_details.c.machine_name)
             .select_from(_WITH_INSTANCE)
             .where(instance_details.c.cell == cell, sa.not_(instance_details.c.machine_wanted), LIVING)
         )
         spares = sa.select(spare_machines.c.name).where(spare_machines.c.cell == cell, sa.not_(spare_machines.c.wanted))
-        with self._database.reading() as connection:
-            return frozenset(MachineName(name) for name in connection.scalars(of_instances.union(spares)))
+        return frozenset(MachineName(name) for (name,) in self._rows(of_instances.union(spares)))
 
     def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
-        """The cell's machines that unfinished operations give another size."""
+        """The cell's machines that unfinished operations resize."""
         query = (
             sa.select(instance_details.c.machine_name)
             .join(operations, operations.c.instance_id == instance_details.c.instance_id)
             .where(instance_details.c.cell == cell, operations.c.kind == OperationKind.RESIZE, UNFINISHED)
         )
-        with self._database.reading() as connection:
-            return frozenset(MachineName(name) for name in connection.scalars(query))
+        return frozenset(MachineName(name) for (name,) in self._rows(query))
 
     def open_in(self, connection: sa.Connection, place: Placement) -> None:
-        """Make the row unless it is there; whoever makes the same one waits for us."""
+        """``open`` within a transaction; others that open the same cell wait for it to end."""
         takes = {"region": place.region, "only_plan": place.only_plan}
         values = {"name": place.cell, "created_at": self._database.now(connection), **takes}
         if insert_if_absent(connection, cells, values):
@@ -106,7 +104,7 @@ class CellRepository(Repository):
 
 
 def cells_in(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple[Cell, ...]:
-    """The cells of which those conditions hold, by name, as the transaction sees them."""
+    """The cells that fulfil the conditions, by name, as the transaction sees them."""
     of_instances = (
         sa.select(sa.func.count())
         .select_from(_WITH_INSTANCE)
@@ -128,22 +126,8 @@ def _no_cell(connection: sa.Connection, name: CellName) -> UsageError:
 
 
 def _machine(row: sa.Row[Any], name: str) -> CellMachine:
-    return CellMachine(
-        MachineName(name),
-        row.server_type,
-        row.region,
-        ImageId(row.image_id) if row.image_id else None,
-        InstanceId(row.instance_id) if row.instance_id else None,
-        Plan(row.plan),
-    )
+    return CellMachine(MachineName(name), row.server_type, row.region, row.image_id, row.instance_id, Plan(row.plan))
 
 
 def _cell(row: sa.Row[Any]) -> Cell:
-    return Cell(
-        name=CellName(row.name),
-        region=row.region,
-        only_plan=Plan(row.only_plan) if row.only_plan else None,
-        machines=row.machines,
-        created_at=row.created_at,
-        brought_at=row.brought_at,
-    )
+    return Cell(**row._asdict() | {"only_plan": Plan(row.only_plan) if row.only_plan else None})

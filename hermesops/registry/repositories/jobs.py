@@ -1,40 +1,38 @@
-"""The last turn of each job. They are few, and nothing is asked of them but by name: rows of ``meta`` hold them."""
+"""The last run of each job: JSON in rows of ``meta``, one per job."""
 
 import json
 from datetime import datetime
 from typing import Any
 
-import sqlalchemy as sa
-
-from hermesops.model.job import JobRun, job_subject
-from hermesops.model.operation import Lease
+from hermesops.model.operation import JobRun, Lease, job_subject
+from hermesops.registry.meta import read_meta
 from hermesops.registry.repositories.base import Repository, insert_or_update
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.schema.tables import meta
 
 
 class JobRepository(Repository):
-    """Turns of jobs."""
+    """Runs of jobs."""
 
     def get(self, name: str) -> JobRun | None:
-        """The last one; ``None`` when it was never done."""
+        """The last run of a job; ``None`` when it never ran."""
         with self._database.reading() as connection:
-            text = connection.execute(sa.select(meta.c.value).where(meta.c.name == job_subject(name))).scalar()
-        return _turn(json.loads(text)) if text else None
+            text = read_meta(connection, job_subject(name))
+        return _run(json.loads(text)) if text else None
 
     def begin(self, name: str, *, lease: Lease) -> None:
-        """Note that somebody begins with it.
+        """Record that a run begins.
 
         Raises:
-            LeaseLostError: The lease of the job is somebody else's by now.
+            LeaseLostError: Another process has taken the job's lease.
         """
         self._store_run(name, lease, ended=False, done="", problem="")
 
     def end(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
-        """Note what came of it.
+        """Record how a run ended.
 
         Raises:
-            LeaseLostError: As above; who has it now notes what comes of it.
+            LeaseLostError: As above.
         """
         self._store_run(name, lease, ended=True, done=done, problem=problem)
 
@@ -42,7 +40,7 @@ class JobRepository(Repository):
         with self._database.writing() as connection:
             require_lease(connection, lease)
             now = self._database.now(connection)
-            kept = connection.execute(sa.select(meta.c.value).where(meta.c.name == job_subject(name))).scalar()
+            kept = read_meta(connection, job_subject(name))
             began = json.loads(kept)["began_at"] if ended and kept else now.isoformat()
             values = {
                 "began_at": began,
@@ -53,7 +51,7 @@ class JobRepository(Repository):
             insert_or_update(connection, meta, {"name": job_subject(name), "value": json.dumps(values)})
 
 
-def _turn(values: dict[str, Any]) -> JobRun:
+def _run(values: dict[str, Any]) -> JobRun:
     ended = values["ended_at"]
     return JobRun(
         datetime.fromisoformat(values["began_at"]),

@@ -1,4 +1,7 @@
-"""Rows of ``leases``: who may work on what, and the numbers that fence those before them."""
+"""Rows of ``leases``, and the registry's epoch: who may work on what, and the fencing tokens of each holder.
+
+A fencing token is ``(epoch, counter)``. A restore begins a new epoch, which outranks the tokens of lost leases.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -7,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError, LeaseLostError
-from hermesops.registry.maintenance.epoch_number import read_epoch
+from hermesops.registry.meta import EPOCH, read_epoch
 from hermesops.registry.repositories.base import Repository, insert_if_absent
-from hermesops.registry.schema.tables import leases
+from hermesops.registry.schema.tables import leases, meta
 
 LEASE_LIFE = timedelta(seconds=LEASE_S)
 
@@ -24,9 +27,8 @@ class LeaseRepository(Repository):
 
         Args:
             subject: ``instance/<id>``, ``stack/<project>/<name>`` …
-            holder: Who takes it, as ``operations.holder`` writes it; one who holds it already is refused like
-                anybody else.
-            over: A holder who is known to be gone: from them it is taken though it has not expired.
+            holder: As ``operations.holder`` writes it; the present holder is refused too.
+            over: A holder known to be dead: its lease is taken before it expires.
 
         Raises:
             LeaseHeldError: Somebody holds it; the message says who and until when.
@@ -51,11 +53,10 @@ class LeaseRepository(Repository):
             return lease
 
     def renew(self, held: Sequence[Lease]) -> frozenset[str]:
-        """Hold leases for another while, all in one write. One that ran out but was taken by nobody is still ours.
+        """Renew leases, all in one write. An expired lease that nobody took is renewed too.
 
         Returns:
-            The subjects of those that were given back or that somebody else took: who holds them must stop working
-            at once.
+            The subjects of leases that were released or taken: work on them must stop at once.
         """
         columns = leases.c
         which = sa.tuple_(columns.subject, columns.holder, columns.epoch, columns.counter)
@@ -66,7 +67,7 @@ class LeaseRepository(Repository):
             return frozenset(one.subject for one in held).difference(renewed)
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back; does nothing when it is no longer held."""
+        """Release a lease; does nothing when it is no longer held."""
         with self._database.writing() as connection:
             row = _locked(connection, lease.subject)
             if row is not None and _is_held(row, lease):
@@ -84,12 +85,35 @@ class LeaseRepository(Repository):
             )
 
 
-def require_lease(connection: sa.Connection, lease: Lease) -> None:
-    """Let a transaction go on only if ``lease`` is still the last one taken of its subject.
+class EpochRepository(Repository):
+    """The present epoch."""
+
+    def open(self, why: str, *, above: int = 0) -> int:
+        """Begin a new epoch, which ends every lease; returns its number.
+
+        It is higher than ``above``, an epoch known from elsewhere, and than all of the audit's anchor: a copy that is
+        restored twice does not know the epoch of the first time.
+        """
+        anchor = self._context.audit_log.anchor
+        known = max(above, anchor.highest_epoch() if anchor else 0)
+        with self._database.writing(guarded=False) as connection:
+            before = read_epoch(connection, lock=True)
+            opened = max(before, known) + 1
+            connection.execute(meta.update().where(meta.c.name == EPOCH).values(value=str(opened)))
+            connection.execute(leases.update().values(holder=""))
+            change = {"before": {"epoch": before}, "after": {"epoch": opened}}
+            self._note(connection, "epoch_opened", "registry", **change, why=why)
+            return opened
+
+
+def require_lease(connection: sa.Connection, lease: Lease | None) -> None:
+    """Refuse the transaction when its lease was taken over; ``None`` needs no lease.
 
     Raises:
-        LeaseLostError: It is not; the message says who holds it.
+        LeaseLostError: It was; the message says who holds it.
     """
+    if lease is None:
+        return
     row = _locked(connection, lease.subject)
     if row is None or not _is_held(row, lease):
         holder = "nobody" if row is None or row.holder == _NOBODY else row.holder

@@ -1,4 +1,4 @@
-"""Rows of ``operations``: intent, last step and outcome of everything long."""
+"""Rows of ``operations`` and ``operation_steps``: intent, steps and outcome of everything long."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,52 +27,42 @@ class OperationRepository(Repository):
         intent: Mapping[str, object] | None = None,
         instance_id: InstanceId | None = None,
     ) -> Operation:
-        """Write down an intent before anything is done, or find the unfinished one.
+        """Record an intent before anything is done, or return the unfinished operation of that kind and subject.
 
-        There is at most one unfinished operation of a kind and subject; whoever comes second, from another process
-        too, gets the first one's row with its own intent.
+        There is at most one: a second caller, in any process, gets the first one's row with the first one's intent.
         ``subject`` is named as in a lease (``instance/<id>``); ``intent`` is JSON without secrets.
         """
         with self._database.writing() as connection:
             return self.open_in(connection, kind, subject, intent=intent, instance_id=instance_id)
 
     def record_step(self, operation_id: OperationId, step: str, *, lease: Lease | None = None) -> None:
-        """Note the step that begins now; the operation is ``running`` from here on.
-
-        With a ``lease`` the note is refused unless that lease still holds.
+        """Record that a step begins; the operation is ``running`` from here on.
 
         Raises:
             RefusedError: The operation has ended.
-            LeaseLostError: The lease is somebody else's by now.
+            LeaseLostError: Another process has taken the lease.
         """
         step = step[:_STEP_LENGTH]
         with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
+            require_lease(connection, lease)
             self.move_in(connection, operation_id, status=OperationStatus.RUNNING, step=step)
             self._begin_step(connection, operation_id, step, lease)
 
     def record_problem(self, operation_id: OperationId, problem: str, *, lease: Lease | None = None) -> None:
-        """Note why work on an operation stopped; the operation stays as it is.
-
-        Args:
-            operation_id: Which.
-            problem: The error, in one line and without secrets.
-            lease: As in ``record_step``.
+        """Record why work on an operation stopped, in one line without secrets; its status stays.
 
         Raises:
-            LeaseLostError: The lease is somebody else's by now.
+            LeaseLostError: Another process has taken the lease.
         """
         with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
+            require_lease(connection, lease)
             last = connection.execute(
                 sa.select(operation_steps)
                 .where(operation_steps.c.operation_id == operation_id)
                 .order_by(operation_steps.c.id.desc())
                 .limit(1)
             ).one_or_none()
-            # A step that was not ours to begin keeps what its own run said of it.
+            # A step that another holder began keeps the problem that it recorded.
             if last is None or last.problem or (lease and last.holder != lease.holder):
                 number = self._begin_step(connection, operation_id, "looking", lease)
             else:
@@ -80,14 +70,13 @@ class OperationRepository(Repository):
             connection.execute(operation_steps.update().where(operation_steps.c.id == number).values(problem=problem))
 
     def steps(self, operation_id: OperationId) -> tuple[OperationStep, ...]:
-        """The steps that an operation has begun, oldest first; repeated ones as often as they were."""
+        """The steps that an operation has begun, oldest first, repetitions included."""
         query = (
             sa.select(operation_steps)
             .where(operation_steps.c.operation_id == operation_id)
             .order_by(operation_steps.c.id)
         )
-        with self._database.reading() as connection:
-            return tuple(OperationStep(row.at, row.step, row.holder, row.problem) for row in connection.execute(query))
+        return tuple(OperationStep(row.at, row.step, row.holder, row.problem) for row in self._rows(query))
 
     def finish(
         self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
@@ -95,13 +84,15 @@ class OperationRepository(Repository):
         """End the operation, with its outcome in one line and without secrets.
 
         Raises:
-            RefusedError: It ended otherwise before.
-            LeaseLostError: The lease is somebody else's by now.
+            RefusedError: It has another outcome already.
+            LeaseLostError: Another process has taken the lease.
         """
-        self._move(operation_id, lease, status=status, outcome=outcome)
+        with self._database.writing() as connection:
+            require_lease(connection, lease)
+            self.move_in(connection, operation_id, status=status, outcome=outcome)
 
     def get(self, operation_id: str) -> Operation:
-        """One operation by its id, or by the beginning of it when only one has that.
+        """One operation, by its id or an unambiguous beginning of it.
 
         Raises:
             UsageError: There is none, or more than one.
@@ -127,8 +118,7 @@ class OperationRepository(Repository):
             query = query.where(operations.c.instance_id == instance_id)
         if kind:
             query = query.where(operations.c.kind == kind)
-        with self._database.reading() as connection:
-            return tuple(_operation(row) for row in connection.execute(query))
+        return tuple(map(_operation, self._rows(query)))
 
     def unfinished(self, *, limit: int = 2000) -> tuple[Operation, ...]:
         """Operations that have not ended, oldest first, of the kinds that this hermesops knows."""
@@ -138,8 +128,7 @@ class OperationRepository(Repository):
             .order_by(operations.c.created_at, operations.c.id)
             .limit(limit)
         )
-        with self._database.reading() as connection:
-            return tuple(_operation(row) for row in connection.execute(query))
+        return tuple(map(_operation, self._rows(query)))
 
     def open_in(
         self,
@@ -166,7 +155,7 @@ class OperationRepository(Repository):
         }
         is_it = (operations.c.kind == kind, operations.c.subject == subject, UNFINISHED)
         row = None
-        while row is None:  # the one that was in the way may end before it is read
+        while row is None:  # the unfinished one may end before it is read
             if insert_if_absent(connection, operations, values):
                 self._note(connection, "operation_opened", subject, why=f"{kind} {values['id']}")
             row = connection.execute(sa.select(operations).where(*is_it)).one_or_none()
@@ -184,22 +173,14 @@ class OperationRepository(Repository):
         number: int = connection.execute(adding).scalar_one()
         return number
 
-    def _move(
-        self, operation_id: OperationId, lease: Lease | None, *, status: OperationStatus, **values: object
-    ) -> None:
-        with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
-            self.move_in(connection, operation_id, status=status, **values)
-
     def move_in(
         self, connection: sa.Connection, operation_id: OperationId, *, status: OperationStatus, **values: object
     ) -> None:
-        """Write another status, and other columns with it, within a transaction.
+        """Set the status, and other columns with it, within a transaction.
 
         Raises:
             UsageError: There is no such operation.
-            RefusedError: It ended otherwise before.
+            RefusedError: It has ended in another status.
         """
         row = connection.execute(
             sa.select(operations).where(operations.c.id == operation_id).with_for_update()
@@ -227,7 +208,7 @@ class OperationRepository(Repository):
 
 
 def last_in(connection: sa.Connection, kind: OperationKind, subject: str) -> Operation | None:
-    """The newest operation of a kind and subject, ended or not; an unfinished one is the newest there is."""
+    """The newest operation of a kind and subject; an unfinished one counts as the newest."""
     row = connection.execute(
         sa.select(operations)
         .where(operations.c.kind == kind, operations.c.subject == subject)
@@ -238,15 +219,4 @@ def last_in(connection: sa.Connection, kind: OperationKind, subject: str) -> Ope
 
 
 def _operation(row: sa.Row[Any]) -> Operation:
-    return Operation(
-        id=OperationId(row.id),
-        kind=OperationKind(row.kind),
-        subject=row.subject,
-        instance_id=InstanceId(row.instance_id) if row.instance_id else None,
-        intent=row.intent,
-        status=row.status,
-        step=row.step,
-        outcome=row.outcome,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-    )
+    return Operation(**row._asdict() | {"kind": OperationKind(row.kind)})

@@ -1,4 +1,4 @@
-"""Rows of ``users``: whom an alias means."""
+"""Rows of ``users``: ids and aliases."""
 
 from typing import Any
 
@@ -15,14 +15,10 @@ class UserRepository(Repository):
     """Users by id and by alias."""
 
     def resolve(self, text: str, *, create: bool = False) -> User:
-        """The user that ``text`` means: a UUID, or an alias.
-
-        Args:
-            text: As typed by an operator.
-            create: Make the row when there is none; safe to call twice and from two processes.
+        """The user with that UUID or alias; ``create`` makes the row if missing, safely from two processes.
 
         Raises:
-            UsageError: It is neither, or there is no such user and none is to be made.
+            UsageError: It is neither, or there is no such user.
         """
         wanted = parse_user(text)
         with self._database.reading() as connection:
@@ -39,9 +35,7 @@ class UserRepository(Repository):
 
     def list(self) -> tuple[User, ...]:
         """Every user, by alias and id."""
-        with self._database.reading() as connection:
-            found = connection.execute(sa.select(users).order_by(users.c.alias, users.c.id))
-            return tuple(_user(row) for row in found)
+        return tuple(map(_user, self._rows(sa.select(users).order_by(users.c.alias, users.c.id))))
 
 
 def _find(connection: sa.Connection, wanted: User) -> User | None:

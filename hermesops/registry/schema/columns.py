@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 
 class UtcTimestamp(sa.TypeDecorator[datetime]):
-    """TIMESTAMPTZ; values go in and come out aware and in UTC, on SQLite too, which knows no zones."""
+    """TIMESTAMPTZ; values are aware and in UTC, on SQLite too, which stores no zones."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -44,7 +44,7 @@ class IpAddress(sa.TypeDecorator[str]):
         return dialect.type_descriptor(postgresql.INET())
 
     def process_result_value(self, value: object, dialect: sa.Dialect) -> str | None:  # noqa: ARG002 - SQLAlchemy's signature
-        """Make text of whatever the driver answered."""
+        """Turn the driver's answer into text."""
         return None if value is None else str(value)
 
 
@@ -60,8 +60,6 @@ def text_list() -> sa.types.TypeEngine[Any]:
 
 def choice(values: type[StrEnum], name: str) -> sa.Enum:
     """ENUM with the members' values; on SQLite text with a CHECK."""
-    return sa.Enum(values, values_callable=_values, name=name, create_constraint=True)
-
-
-def _values(kind: type[StrEnum]) -> list[str]:
-    return [member.value for member in kind]
+    return sa.Enum(
+        values, values_callable=lambda kind: [member.value for member in kind], name=name, create_constraint=True
+    )

@@ -1,12 +1,11 @@
-"""The tables with their partial indexes: to say which rows those are for imports both databases' dialects.
+"""The tables with their partial indexes, whose conditions import the dialects of both databases.
 
-Migrations and their tests need that, no command does. Whoever reads or writes rows imports ``schema``.
+Only migrations and their tests import this module; all others import ``tables``.
 """
 
 import sqlalchemy as sa
 
-from hermesops.registry.schema.rollout_tables import rollout_targets
-from hermesops.registry.schema.tables import hermes_instances, metadata, operations, spare_machines
+from hermesops.registry.schema.tables import hermes_instances, metadata, operations, rollout_targets, spare_machines
 
 __all__ = ["metadata"]
 

@@ -1,4 +1,4 @@
-"""Brings the database's tables to what this code expects, and tells when that cannot be."""
+"""Migrates the database's tables to this code's revision, and refuses newer ones."""
 
 import re
 from collections.abc import Callable
@@ -7,11 +7,10 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, RefusedError
-from hermesops.registry.database import Database
-from hermesops.registry.maintenance.damage import RESTORE
+from hermesops.registry.database import RESTORE, Database
 
 REVISIONS = ("0001",)
-"""Every revision this code knows, oldest first; the last one is what it works with."""
+"""Every revision that this code knows, oldest first; it works with the last one."""
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 """Folder of the scripts, one for each revision."""
@@ -56,11 +55,11 @@ def require(database: Database) -> None:
 
 
 def migrate(database: Database, copy: Callable[[str], object] | None = None) -> str | None:
-    """Bring the tables to this code's revision, in one transaction; safe to call twice and from two processes.
+    """Migrate the tables in one transaction; safe to call twice and from two processes.
 
     Args:
         database: Whose tables.
-        copy: Called with a reason before tables that hold something are changed; may refuse.
+        copy: Called with a reason before existing tables are changed; may refuse.
 
     Returns:
         The revision found before; equal to the last of ``REVISIONS`` when nothing was done.
@@ -88,7 +87,7 @@ def _current(connection: sa.Connection) -> str | None:
         return None
     version: object = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
     if not isinstance(version, str) or not _REVISION.fullmatch(version):
-        # Whoever makes the table writes its row in the same transaction; what a misplaced page says is no revision.
+        # The table and its row are made in one transaction; a damaged page may hold anything.
         raise BrokenInvariantError("the registry is damaged: it says no revision", hint=RESTORE)
     return version
 

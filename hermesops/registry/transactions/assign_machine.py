@@ -1,17 +1,16 @@
-"""An instance comes to be on a machine that was a spare one: a user's first, or the next of one who has another."""
+"""Assigns spare machines: to a user's new instance, to a drill, or to an instance that changes its machine."""
 
 from typing import TYPE_CHECKING, Any
 
 from hermesops.errors import RefusedError
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, instance_subject
+from hermesops.model.ids import InstanceId, MachineName, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, SpareStatus, spare_subject
 from hermesops.model.user import User
 from hermesops.registry.repositories.base import Repository, WriteContext
-from hermesops.registry.repositories.instances.instance import ALL, instance_of
-from hermesops.registry.repositories.instances.secrets import details_in
+from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.machines.spares import SpareRepository, locked_in
 from hermesops.registry.schema.tables import hermes_instances, instance_details, spare_machines
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AssignmentTransactions(Repository):
-    """Instances onto spare machines, each in one transaction."""
+    """Assignments of spare machines, each in one transaction."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -33,56 +32,38 @@ class AssignmentTransactions(Repository):
     def claim(
         self, user: User, name: MachineName, *, plan: Plan, lease: Lease | None = None, why: str = ""
     ) -> Instance | None:
-        """Make a machine of the warm pool a user's: its row ends and the instance's begins, in one transaction.
+        """Turn a machine of the warm pool into a user's instance: the machine's row is replaced by the instance's.
 
-        The instance has the machine's name, its cell and the API key that was made on it, so that nothing of the cell
-        changes. Two at once, and whoever gives the machine up at the same time, wait for one another.
-
-        Args:
-            user: Who has a row.
-            name: The machine.
-            plan: What they bought.
-            lease: Of ``spare_subject(name)``; refused when it is lost.
-            why: For the audit.
+        The instance has the machine's name, cell and API key, so that nothing of the cell changes. Concurrent claims
+        and retirements wait for one another. ``lease`` is of ``spare_subject(name)``.
 
         Returns:
-            The user's instance, the one that lives where there was one (the machine then stays in the pool);
-            ``None`` when the machine cannot be taken any more.
+            The user's instance (the living one where there was one: the machine then stays in the pool); ``None`` when
+            the machine is not available any more.
 
         Raises:
-            LeaseLostError: The lease is somebody else's by now.
+            LeaseLostError: Another process has taken the lease.
         """
         with self._database.writing() as connection:
             row = self._held_in_pool(connection, name, lease)
             if row is None:
                 return None
-            machine = NewMachine(
-                CellName(row.cell),
-                row.region,
-                row.server_type,
-                ImageId(row.image_id) if row.image_id else None,
-                name=name,
-                machine_id=MachineId(row.machine_id) if row.machine_id else None,
-                api_server_key=self._spares.api_server_key_of(row),
-            )
+            key = self._spares.api_server_key_of(row)
+            machine = NewMachine(row.cell, row.region, row.server_type, row.image_id, name, row.machine_id, key)
             instance = self._placements.write_in(connection, user, plan, machine)
             if instance.machine_name == name:
                 connection.execute(spare_machines.delete().where(spare_machines.c.name == name))
-                told: dict[str, object] = {"instance": instance.id}
-                self._note(connection, "spare_claimed", spare_subject(name), after=told, why=why)
+                self._note(connection, "spare_claimed", spare_subject(name), after={"instance": instance.id}, why=why)
             return instance
 
     def lend(self, name: MachineName, instance_id: InstanceId | None, *, lease: Lease | None = None, why: str) -> bool:
-        """Lend a machine of the warm pool to a drill, after which no instance ever gets it; whether it could be.
+        """Lend a machine of the warm pool to a drill, after which no instance gets it; whether it was available.
 
-        Args:
-            name: The machine.
-            instance_id: Whose backup is restored on it; ``None`` for a drill that is about no instance.
-            lease: Of ``spare_subject(name)``; refused when it is lost.
-            why: For the audit.
+        ``instance_id`` is whose backup is restored on it, ``None`` for a drill of a release. ``lease`` is of
+        ``spare_subject(name)``.
 
         Raises:
-            LeaseLostError: The lease is somebody else's by now.
+            LeaseLostError: Another process has taken the lease.
         """
         with self._database.writing() as connection:
             row = self._held_in_pool(connection, name, lease)
@@ -95,16 +76,14 @@ class AssignmentTransactions(Repository):
                 "api_server_key": None,
             }
             connection.execute(spare_machines.update().where(spare_machines.c.name == name).values(lent))
-            told: dict[str, object] = {"instance": instance_id}
-            self._note(connection, "spare_lent", spare_subject(name), after=told, why=why)
+            self._note(connection, "spare_lent", spare_subject(name), after={"instance": instance_id}, why=why)
             return True
 
     def _held_in_pool(
         self, connection: "sa.Connection", name: MachineName, lease: Lease | None
     ) -> "sa.Row[Any] | None":
-        """The row of a ready machine of the pool until the transaction's end; ``None`` when it is none any more."""
-        if lease:
-            require_lease(connection, lease)
+        """The locked row of a ready machine of the pool; ``None`` when it is not one any more."""
+        require_lease(connection, lease)
         row = locked_in(connection, name)
         is_ready = row is not None and row.wanted and (row.purpose, row.status) == (Purpose.POOL, SpareStatus.READY)
         return row if is_ready else None
@@ -118,29 +97,27 @@ class AssignmentTransactions(Repository):
         lease: Lease | None = None,
         why: str = "",
     ) -> Instance:
-        """Put an instance on another machine, in one transaction; what it was on becomes a spare, ``former``.
+        """Move an instance to another machine; the machine before becomes a spare with the purpose ``former``.
 
-        The instance takes the machine's cell, region, plan, server type, image and id, and its epoch rises by one, so
-        that the machine before refuses whoever still speaks for the instance. It keeps its API key; the tokens for the
-        model router that the machine before had are revoked.
-        Safe to call again.
+        The instance takes the machine's cell, region, plan, server type, image and id. Its epoch rises by one, so that
+        the machine before refuses commands for the instance. It keeps its API key; its tokens for the model router are
+        revoked. Safe to call again.
 
         Args:
             instance_id: Which.
             name: Its ``next`` machine, or a ready one of the warm pool.
-            keep_former: Whether the machine before stays until it is retired; one that is gone must not, or its cell
-                would make it anew.
-            lease: Of the instance; refused when it is lost.
+            keep_former: Whether the machine before stays until it is retired; ``False`` for one that no longer exists,
+                or its cell would make it again.
+            lease: Of the instance.
             why: For the audit.
 
         Raises:
-            RefusedError: The machine is not the instance's to take, not known yet, or was given up.
-            LeaseLostError: The lease is somebody else's by now.
+            RefusedError: The machine is another instance's, not known yet, or was given up.
+            LeaseLostError: Another process has taken the lease.
         """
         columns = hermes_instances.c
         with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
+            require_lease(connection, lease)
             details = details_in(connection, instance_id, lock=True)
             held = connection.execute(ALL.where(columns.id == instance_id)).one()
             if details.machine_name == name:

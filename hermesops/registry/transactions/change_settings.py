@@ -1,4 +1,4 @@
-"""Another choice of settings for an instance: the settings, the operation and the audit entry, in one transaction."""
+"""Changes an instance's settings: the settings, the operation and the audit entry, in one transaction."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from hermesops.model.instance import InstanceSettings
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.registry.repositories.base import Repository, WriteContext
-from hermesops.registry.repositories.instances.secrets import InstanceSecretRepository
+from hermesops.registry.repositories.instances.instance import InstanceSecretRepository
 from hermesops.registry.repositories.operations import OperationRepository, last_in
 from hermesops.registry.schema.tables import instance_details
 
@@ -15,7 +15,7 @@ _KIND = OperationKind.CONFIGURE
 
 
 class SettingsTransactions(Repository):
-    """Changes of what an instance's user chose."""
+    """Changes of instances' settings."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -31,10 +31,10 @@ class SettingsTransactions(Repository):
         intent: Mapping[str, object],
         why: str,
     ) -> Operation:
-        """Replace the settings and open the operation that brings them to the machine, or find the unfinished one.
+        """Replace the settings and open the operation that applies them, or return the unfinished one.
 
-        The caller holds the lease of ``subject``. An unfinished change to other settings is abandoned. What is kept as
-        the settings before is the last choice whose operation was done: never one that the machine rejected.
+        The caller holds the lease of ``subject``. An unfinished change to other settings is abandoned. The settings
+        before are the last ones whose operation was done, never those that the machine rejected.
         """
         with self._database.writing() as connection:
             held = self._secrets.settings_in(connection, instance_id, lock=True)
@@ -53,7 +53,7 @@ class SettingsTransactions(Repository):
                 connection.execute(
                     instance_details.update().where(instance_details.c.instance_id == instance_id).values(values)
                 )
-                # Settings hold tokens and users' words: the audit says which fields changed and their outline.
+                # Settings hold tokens and users' texts: the audit has only the changed fields and their outline.
                 self._note(
                     connection,
                     "settings_changed",

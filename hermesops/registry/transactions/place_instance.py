@@ -1,4 +1,4 @@
-"""A new instance is put into a cell, by any number of computers at once, without one cell more than it may hold.
+"""Places a new instance in a cell; concurrent computers never fill a cell beyond its limit.
 
 It must not know how a cell is chosen; that is ``hermesops.cells``.
 """
@@ -17,25 +17,24 @@ from hermesops.model.plan import Plan
 from hermesops.model.user import User
 from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent, new_id
 from hermesops.registry.repositories.cells import CellRepository, cells_in
-from hermesops.registry.repositories.instances.instance import ALL, instance_of
-from hermesops.registry.repositories.instances.secrets import NO_SETTINGS, InstanceSecretRepository
+from hermesops.registry.repositories.instances.instance import ALL, NO_SETTINGS, InstanceSecretRepository, instance_of
 from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details
 
 ATTEMPTS = 100
-"""Each one that fails found a cell filled by somebody else in the meantime."""
+"""Attempts to find room; each one fails because others filled the chosen cell in the meantime."""
 
 Choose = Callable[[Sequence[Cell]], Placement]
-"""Chooses for a new machine among the cells it is shown."""
+"""Chooses a cell for a new machine among those given."""
 
 
 @dataclass(frozen=True)
 class NewMachine:
-    """What an instance's rows say of the machine that it begins on.
+    """The machine that an instance begins on.
 
     Attributes:
-        name: Empty where the machine is to be made: it is then named after the instance.
-        machine_id: The vendor's, where there is one already.
-        api_server_key: As the machine made it; empty has one made here.
+        name: ``None`` for a machine to be made: it is named after the instance.
+        machine_id: ``None`` for a machine to be made.
+        api_server_key: The key made on the machine; empty for a new one.
     """
 
     cell: CellName
@@ -48,7 +47,7 @@ class NewMachine:
 
 
 class PlacementTransactions(Repository):
-    """Instances into cells."""
+    """Placements of instances in cells."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -56,22 +55,21 @@ class PlacementTransactions(Repository):
         self._secrets = InstanceSecretRepository(context)
 
     def place(self, user: User, *, plan: Plan, server_type: str, image_id: ImageId | None, choose: Choose) -> Instance:
-        """Write the row of a user's instance into the cell that ``choose`` names, or find the one that lives.
+        """Write the row of a user's instance in the cell that ``choose`` names, or return the living instance.
 
-        Two at once, from two processes too, make one row: the second gets the first one's, whatever it asked for.
-        A new row has its machine's name and an API key of its own.
-        The cell's row is locked from the choice, which is repeated on what that cell then holds, to the commit: what
-        ``choose`` promises of a cell's room is true when the row is written. The cell is opened where it is new.
+        Concurrent calls make one row; the second returns the first one's, whatever it asked for. A new row has its
+        machine's name and an API key. The cell is opened where it is new. Its row is locked to the commit, and the
+        choice repeated on what it then holds, so that the limit that ``choose`` checks is kept.
 
         Args:
-            user: Who has a row (``users.resolve(…, create=True)``).
-            plan: What they bought.
+            user: One with a row (``users.resolve(…, create=True)``).
+            plan: Of the instance.
             server_type: Of the machine.
-            image_id: What it boots from, ``None`` the vendor's base.
-            choose: Pure; asked with all cells, and again with the chosen one alone.
+            image_id: ``None`` is the vendor's base.
+            choose: Pure; called with all cells, and again with the chosen one alone.
 
         Raises:
-            UnavailableError: Others were faster a hundred times; nothing was written.
+            UnavailableError: Others took the room a hundred times; nothing was written.
         """
         for _ in range(ATTEMPTS):
             place = choose(self._cells.list())
@@ -89,7 +87,7 @@ class PlacementTransactions(Repository):
         return choose(cells_in(connection, is_it)) == place
 
     def write_in(self, connection: sa.Connection, user: User, plan: Plan, machine: NewMachine) -> Instance:
-        """Write the rows of a user's instance on a machine, or find those of the one that lives."""
+        """Write the rows of a user's instance on a machine, or return the living instance."""
         instance_id = InstanceId(new_id())
         row = {
             "id": instance_id,

@@ -1,4 +1,4 @@
-"""The end of a world: every row about its machines ends in one transaction; users, releases and the audit stay."""
+"""Removes a whole world: every row about its machines, in one transaction; users, releases and the audit stay."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,8 @@ from hermesops.model.operation import OperationStatus
 from hermesops.model.rollout import RolloutEvent, RolloutId, RolloutState, rollout_subject
 from hermesops.registry.repositories.base import Repository, WriteContext
 from hermesops.registry.repositories.operations import OperationRepository
-from hermesops.registry.repositories.rollouts.events import append_event
-from hermesops.registry.repositories.rollouts.targets import let_go
-from hermesops.registry.schema.rollout_tables import exposures, instance_releases, readings, rollouts
+from hermesops.registry.repositories.rollouts.rollout import append_event
+from hermesops.registry.repositories.rollouts.targets import set_held
 from hermesops.registry.schema.tables import (
     LIVING,
     UNFINISHED,
@@ -20,13 +19,17 @@ from hermesops.registry.schema.tables import (
     cells,
     certificates,
     data_keys,
+    exposures,
     hermes_instances,
     images,
+    instance_releases,
     leases,
     machine_sightings,
     meta,
     operations,
     proxy_tokens,
+    readings,
+    rollouts,
     spare_machines,
 )
 from hermesops.registry.transactions.terminate import TerminationTransactions
@@ -37,7 +40,7 @@ _UNFINISHED_ROLLOUTS = rollouts.c.state.in_([state.value for state in RolloutSta
 
 @dataclass(frozen=True)
 class Fleet:
-    """How many rows tell of a world's machines, and of what is kept of them.
+    """How many rows there are about a world's machines and backups.
 
     Attributes:
         instances: Not terminated.
@@ -58,7 +61,7 @@ class Fleet:
 
 
 class PurgeTransactions(Repository):
-    """The rows of a whole world."""
+    """Removal of the rows of a whole world."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -66,7 +69,7 @@ class PurgeTransactions(Repository):
         self._terminations = TerminationTransactions(context)
 
     def count(self) -> Fleet:
-        """Count what ``purge`` would end."""
+        """Count what ``purge`` would remove."""
         with self._database.reading() as connection:
             return _count(connection)
 
@@ -78,17 +81,14 @@ class PurgeTransactions(Repository):
             return frozenset(connection.scalars(of_instances.union(of_spares)))
 
     def purge(self, *, with_backups: bool, why: str) -> Fleet:
-        """End every row about machines, all at once; where none is left, nothing is written.
+        """Remove everything about machines; writes nothing where there is nothing.
 
-        Instances are terminated, as by ``terminations.terminate``; spare machines and images are forgotten, rollouts
+        Instances are terminated, as by ``terminations.terminate``; spare machines and images are deleted, rollouts
         aborted, operations abandoned, leases ended. Users, cells, releases, freezes and the audit stay.
-
-        Args:
-            with_backups: Whether the rows of backups and the keys of their repositories go too: their bucket is gone.
-            why: For the audit.
+        ``with_backups`` deletes the rows of backups and the keys of their repositories too: their bucket is gone.
 
         Returns:
-            What has ended.
+            What was removed.
         """
         with self._database.writing() as connection:
             counted = _count(connection)
@@ -111,12 +111,11 @@ class PurgeTransactions(Repository):
         for row in connection.execute(sa.select(rollouts).where(_UNFINISHED_ROLLOUTS)).all():
             aborted = {"state": RolloutState.ABORTED.value, "reason": why, "updated_at": now}
             connection.execute(rollouts.update().where(rollouts.c.id == row.id).values(aborted))
-            let_go(connection, RolloutId(row.id))
+            set_held(connection, RolloutId(row.id), held=False)
             append_event(connection, RolloutId(row.id), RolloutEvent(now, "abort", {"why": why}, {}))
             before, after = {"state": row.state}, {"state": RolloutState.ABORTED.value}
-            self._note(
-                connection, "rollout_changed", rollout_subject(RolloutId(row.id)), before=before, after=after, why=why
-            )
+            subject = rollout_subject(RolloutId(row.id))
+            self._note(connection, "rollout_changed", subject, before=before, after=after, why=why)
 
     def _end_operations(self, connection: sa.Connection) -> None:
         for id_ in connection.scalars(sa.select(operations.c.id).where(UNFINISHED)).all():

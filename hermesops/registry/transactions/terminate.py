@@ -1,4 +1,4 @@
-"""The end of an instance: its status, its secrets, and what was under way for it, in one transaction."""
+"""Termination of an instance: its status, its secrets and its unfinished operations, in one transaction."""
 
 import sqlalchemy as sa
 
@@ -6,7 +6,7 @@ from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.registry.repositories.base import Repository, WriteContext
-from hermesops.registry.repositories.instances.secrets import NO_SETTINGS, InstanceSecretRepository, details_in
+from hermesops.registry.repositories.instances.instance import NO_SETTINGS, InstanceSecretRepository, details_in
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.repositories.operations import OperationRepository
 from hermesops.registry.schema.tables import (
@@ -17,12 +17,15 @@ from hermesops.registry.schema.tables import (
     operations,
     proxy_tokens,
 )
-from hermesops.registry.transactions.mark_for_deletion import mark_spares_for_deletion
-from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
+from hermesops.registry.transactions.revoke_credentials import (
+    mark_spares_for_deletion,
+    raise_token_floor,
+    revoke_machine,
+)
 
 
 class TerminationTransactions(Repository):
-    """Instances that end."""
+    """Terminations of instances."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -30,11 +33,10 @@ class TerminationTransactions(Repository):
         self._secrets = InstanceSecretRepository(context)
 
     def terminate(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Record the end of an instance and erase its secrets, in one transaction; safe to call twice.
+        """Mark an instance as terminated and erase its secrets; safe to call twice.
 
-        Its API key, settings, connections and proxy tokens are gone from the rows, and its model tokens are revoked.
-        Machines that it leaves behind are given up.
-        What else was under way for it is abandoned.
+        Its API key, settings, connections, proxy tokens and data keys are deleted, its certificates and model tokens
+        revoked, its spare machines given up, its unfinished operations abandoned.
         """
         with self._database.writing() as connection:
             self.terminate_in(connection, instance_id, why)
@@ -71,7 +73,7 @@ class TerminationTransactions(Repository):
         self._abandon_others(connection, instance_id)
 
     def _abandon_others(self, connection: sa.Connection, instance_id: InstanceId) -> None:
-        """Close what was under way for an instance that has ended: nobody can bring it to an end any more."""
+        """Abandon the instance's unfinished operations, which cannot end any more."""
         others = sa.and_(
             operations.c.instance_id == instance_id, operations.c.kind != OperationKind.TERMINATE.value, UNFINISHED
         )

@@ -42,14 +42,14 @@ class World(FakeRegistry):
     def instances_get(self, _instance_id: InstanceId) -> Instance:
         return ADA
 
-    def ended_backups_list_repositories(self) -> Mapping[InstanceId, datetime]:
+    def backups_list_ended_repositories(self) -> Mapping[InstanceId, datetime]:
         return {}
 
     def backups_forget(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
         assert why == "retention"
         self.rows = [one for one in self.rows if one.instance_id != instance_id or one.id not in ids]
 
-    def ended_backups_forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
+    def backups_forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
         raise AssertionError((instance_id, why))
 
     def now(self) -> datetime:
@@ -109,7 +109,7 @@ class EndedWorld(World):
     async def revoke(self, instance_id: InstanceId) -> None:
         self.did.append(f"revoked {instance_id}")
 
-    def ended_backups_forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
+    def backups_forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
         self.did.append(f"forgot {instance_id}: {why}")
 
     @asynccontextmanager

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 from hermesops.drift.collect import listing
 from hermesops.justavps.wire import MachineStatus
+from hermesops.model.fleet import MachineObservation
 from hermesops.model.ids import MachineId
-from hermesops.model.sighting import MachineObservation
 from tests.support.fleets import machine_for, ordered
 
 

@@ -14,9 +14,9 @@ from hermesops.drift.selection import FIELDS, machines_asked, narrowed
 from hermesops.justavps.wire import Image, MachineStatus
 from hermesops.model.check import Check, Verdict
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId
+from hermesops.model.image import snapshot_name
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
-from hermesops.model.snapshot import snapshot_name
 from hermesops.model.spare import SpareStatus, pool_subject
 from tests.support.fleets import AT, Fleet, machine_for, machine_of_spare, ordered, pooled, stacks_of, told
 

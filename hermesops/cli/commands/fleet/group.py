@@ -49,7 +49,9 @@ def status(
         context.run(list_machines(composed.registry, composed.vendor, composed.env.name))
     registry = composed.registry
     cells, loss = registry.fleet.tally_cells(), registry.backups.loss(RPO)
-    crowded = registry.storage_pressure.list({plan: size * GB for plan, size in composed.env.settings.data_gb.items()})
+    crowded = registry.backups.list_low_on_disk(
+        {plan: size * GB for plan, size in composed.env.settings.data_gb.items()}
+    )
     machines = registry.observations.confirmation()
     told = {
         **fleet.status(cells),

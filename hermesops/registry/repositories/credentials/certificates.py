@@ -1,17 +1,88 @@
-"""Rows of ``certificates`` and ``authorities``: the machines' certificates, and the authorities that machines trust.
+"""Rows of ``certificates``, ``authorities`` and ``relay_callers``: certificates of machines and of services.
 
 It must not know how certificates are made; that is ``hermesops.pki``.
 """
 
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.certificate import Certificate, KeyTakenError
-from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.certificate import Caller, Certificate, KeyTakenError
+from hermesops.model.ids import MachineId
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.repositories.credentials.issued_certificates import OF_MACHINES
-from hermesops.registry.schema.tables import authorities, certificates
+from hermesops.registry.schema.tables import authorities, certificates, relay_callers
+
+MOST_AN_HOUR = 12
+"""Certificates issued to one holder within an hour after which it may not renew; it needs one in days."""
+
+_KEPT = timedelta(days=30)
+"""How long the row of an expired certificate stays; the certificate is refused with or without its row."""
+
+
+@dataclass(frozen=True)
+class CertificateTable:
+    """One table of issued certificates: which rows are valid, how often a holder renews, how long rows stay.
+
+    Attributes:
+        table: Has the columns ``serial``, ``issued_at``, ``not_after``, ``revoked_at`` and ``why``.
+        holder: The column that names the holder of a certificate.
+        kind: What a holder is, for messages.
+    """
+
+    table: sa.Table
+    holder: sa.Column[str]
+    kind: str
+
+    def find_good(
+        self, connection: sa.Connection, serial: str, now: datetime, *, locked: bool = False
+    ) -> sa.Row[Any] | None:
+        """The row of a certificate that is neither revoked nor expired; ``locked`` locks it for the transaction."""
+        query = sa.select(self.table).where(self.table.c.serial == serial, self._is_good(now))
+        return connection.execute(query.with_for_update() if locked else query).one_or_none()
+
+    def delete_expired(self, connection: sa.Connection, now: datetime) -> None:
+        """Delete the rows of certificates that expired long ago."""
+        connection.execute(self.table.delete().where(self.table.c.not_after < now - _KEPT))
+
+    def refuse_uncounted(self, connection: sa.Connection, serial: str, now: datetime) -> None:
+        """Refuse to renew a certificate that is not valid.
+
+        Raises:
+            RefusedError: The certificate is unknown, revoked or expired.
+        """
+        if self.find_good(connection, serial, now, locked=True) is None:
+            raise RefusedError(f"certificate {serial} counts no more")
+
+    def refuse_many(self, connection: sa.Connection, holder: str, now: datetime) -> None:
+        """Limit how often a holder renews.
+
+        Raises:
+            UnavailableError: Too many certificates were issued to it within the last hour.
+        """
+        recent = sa.and_(self.holder == holder, self.table.c.issued_at > now - timedelta(hours=1))
+        count = connection.execute(sa.select(sa.func.count()).where(recent)).scalar() or 0
+        if count >= MOST_AN_HOUR:
+            raise UnavailableError(f"{self.kind} {holder} was issued {MOST_AN_HOUR} certificates within an hour")
+
+    def revoke(self, connection: sa.Connection, holder: str, now: datetime, why: str) -> int:
+        """Revoke every valid certificate of a holder; returns how many.
+
+        The rows are locked first: the update then sees the certificate that a concurrent renewal adds.
+        """
+        locked = sa.select(self.table.c.serial).where(self.holder == holder, self._is_good(now)).with_for_update()
+        connection.execute(locked).all()
+        revoked = self.table.update().where(self.holder == holder, self._is_good(now))
+        return connection.execute(revoked.values(revoked_at=now, why=why)).rowcount
+
+    def _is_good(self, now: datetime) -> sa.ColumnElement[bool]:
+        return sa.and_(self.table.c.revoked_at.is_(None), self.table.c.not_after > now)
+
+
+OF_MACHINES = CertificateTable(certificates, certificates.c.machine_id, "machine")
+OF_SERVICES = CertificateTable(relay_callers, relay_callers.c.name, "service")
 
 
 class CertificateRepository(Repository):
@@ -20,11 +91,10 @@ class CertificateRepository(Repository):
     def list_authorities(self) -> tuple[str, ...]:
         """The certificates of the authorities that machines trust, PEM, the newest first."""
         query = sa.select(authorities.c.certificate).order_by(authorities.c.created_at.desc())
-        with self._database.reading() as connection:
-            return tuple(connection.scalars(query))
+        return tuple(certificate for (certificate,) in self._rows(query))
 
     def trust_authority(self, certificate: str, *, only_first: bool = False) -> bool:
-        """Make machines trust an authority, with ``only_first`` only where they trust none; whether they do now."""
+        """Let machines trust an authority (with ``only_first``, unless they trust one); whether they do now."""
         with self._database.writing() as connection:
             known = set(connection.scalars(sa.select(authorities.c.certificate).with_for_update()))
             if certificate not in known and not (known and only_first):
@@ -35,16 +105,16 @@ class CertificateRepository(Repository):
         return certificate in known
 
     def add(self, made: Certificate, *, renews: str = "") -> None:
-        """Write a certificate down before it is handed out; the registry's clock says when it was issued.
+        """Record a certificate before it is handed out; the registry's clock says when it was issued.
 
         Args:
-            made: The certificate.
-            renews: Serial of the certificate that the machine proved itself with; it must count now. Empty where an
-                operator or a workflow gives the machine one.
+            made: Its ``issued_at`` is ignored.
+            renews: Serial of the valid certificate that the machine authenticated with; empty where an operator or a
+                workflow issues one.
 
         Raises:
             KeyTakenError: Its key is another machine's.
-            RefusedError: The certificate that it renews does not count.
+            RefusedError: The certificate to renew is not valid.
             UnavailableError: The machine renewed too often within an hour.
         """
         columns = certificates.c
@@ -64,41 +134,72 @@ class CertificateRepository(Repository):
         """The certificate of that serial; ``None`` once it is revoked, or expired by the registry's clock."""
         with self._database.reading() as connection:
             row = OF_MACHINES.find_good(connection, serial, self._database.now(connection))
-        return _certificate(row) if row else None
+        return Certificate(**row._asdict()) if row else None
 
     def find(self, serial: str) -> Certificate | None:
-        """The certificate of that serial, whether it counts or not."""
-        with self._database.reading() as connection:
-            row = connection.execute(sa.select(certificates).where(certificates.c.serial == serial)).one_or_none()
-        return _certificate(row) if row else None
+        """The certificate of that serial, valid or not."""
+        row = self._row(sa.select(certificates).where(certificates.c.serial == serial))
+        return Certificate(**row._asdict()) if row else None
 
     def list(self, machine_id: MachineId | None = None) -> tuple[Certificate, ...]:
         """Every certificate that has a row, or those of a machine; the newest first."""
         query = sa.select(certificates).order_by(certificates.c.issued_at.desc(), certificates.c.serial)
         if machine_id is not None:
             query = query.where(certificates.c.machine_id == machine_id)
-        with self._database.reading() as connection:
-            return tuple(_certificate(row) for row in connection.execute(query))
+        return tuple(Certificate(**row._asdict()) for row in self._rows(query))
 
     def revoke(self, machine_id: MachineId, *, why: str) -> int:
-        """Revoke every certificate of a machine that still counts; how many did."""
+        """Revoke every valid certificate of a machine; returns how many."""
         with self._database.writing() as connection:
             count = OF_MACHINES.revoke(connection, machine_id, self._database.now(connection), why)
             if count:
-                told = {"certificates": count}
-                self._note(connection, "certificates_revoked", f"machine/{machine_id}", after=told, why=why)
+                after = {"certificates": count}
+                self._note(connection, "certificates_revoked", f"machine/{machine_id}", after=after, why=why)
             return count
 
 
-def _certificate(row: sa.Row[Any]) -> Certificate:
-    return Certificate(
-        serial=row.serial,
-        key=row.key,
-        machine_id=MachineId(row.machine_id),
-        instance_id=InstanceId(row.instance_id) if row.instance_id else None,
-        cell=CellName(row.cell) if row.cell else None,
-        issued_at=row.issued_at,
-        not_after=row.not_after,
-        revoked_at=row.revoked_at,
-        why=row.why,
-    )
+class RelayCallerRepository(Repository):
+    """Certificates of services that may call the relay."""
+
+    def add(self, made: Caller, *, renews: str = "") -> None:
+        """Record a certificate before it is handed out; the registry's clock says when it was issued.
+
+        Args:
+            made: Its ``issued_at`` is ignored.
+            renews: Serial of the valid certificate that the service authenticated with; empty where an operator admits
+                the service, which is audited.
+
+        Raises:
+            RefusedError: The certificate to renew is not valid.
+            UnavailableError: The service renewed too often within an hour.
+        """
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            OF_SERVICES.delete_expired(connection, now)
+            if renews:
+                OF_SERVICES.refuse_uncounted(connection, renews, now)
+                OF_SERVICES.refuse_many(connection, made.name, now)
+            connection.execute(relay_callers.insert().values({**vars(made), "issued_at": now}))
+            if not renews:
+                after = {"serial": made.serial}
+                self._note(connection, "relay_caller_admitted", f"service/{made.name}", after=after, why=made.why)
+
+    def find_valid(self, serial: str) -> Caller | None:
+        """The certificate of that serial; ``None`` once it is revoked, or expired by the registry's clock."""
+        with self._database.reading() as connection:
+            row = OF_SERVICES.find_good(connection, serial, self._database.now(connection))
+        return Caller(**row._asdict()) if row else None
+
+    def list(self) -> tuple[Caller, ...]:
+        """Every certificate that has a row, by service, the newest first."""
+        query = sa.select(relay_callers).order_by(relay_callers.c.name, relay_callers.c.issued_at.desc())
+        return tuple(Caller(**row._asdict()) for row in self._rows(query))
+
+    def revoke(self, name: str, *, why: str) -> int:
+        """Revoke every valid certificate of a service; returns how many."""
+        with self._database.writing() as connection:
+            count = OF_SERVICES.revoke(connection, name, self._database.now(connection), why)
+            if count:
+                after = {"certificates": count}
+                self._note(connection, "relay_caller_revoked", f"service/{name}", after=after, why=why)
+            return count

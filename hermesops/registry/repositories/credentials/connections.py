@@ -7,9 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
-from hermesops.model.connection import ServiceConnection
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.instance import InstanceStatus, ServiceConnection
 from hermesops.registry.encryption.sealing import place
 from hermesops.registry.repositories.base import Repository, new_id
 from hermesops.registry.schema.tables import hermes_connections, hermes_instances
@@ -18,7 +17,7 @@ _ACCESS, _REFRESH = "access_token", "refresh_token"
 
 
 class ConnectionRepository(Repository):
-    """Services an instance is connected to."""
+    """The external services that instances may use, with their tokens."""
 
     def connect(
         self,
@@ -30,10 +29,10 @@ class ConnectionRepository(Repository):
         scopes: Sequence[str] = (),
         expires_at: datetime | None = None,
     ) -> None:
-        """Keep a service's tokens instead of those before.
+        """Store a service's tokens in place of the ones before.
 
         Raises:
-            RefusedError: The instance is terminated: its secrets are erased, and none are added.
+            RefusedError: The instance is terminated.
         """
         columns = hermes_connections.c
         with self._database.writing() as connection:
@@ -63,7 +62,7 @@ class ConnectionRepository(Repository):
             self._note(connection, "service_connected", instance_subject(instance_id), after=granted)
 
     def disconnect(self, instance_id: InstanceId, service: str) -> None:
-        """Forget a service's tokens; harmless when there are none. Revoking them at the service is the caller's."""
+        """Delete a service's tokens, if any; the caller revokes them at the service."""
         columns = hermes_connections.c
         with self._database.writing() as connection:
             gone = connection.execute(
@@ -77,9 +76,7 @@ class ConnectionRepository(Repository):
         """An instance's connections with their tokens, by service."""
         columns = hermes_connections.c
         query = sa.select(hermes_connections).where(columns.instance_id == instance_id).order_by(columns.service)
-        with self._database.reading() as connection:
-            rows = connection.execute(query).all()
-        return tuple(self._connection(row) for row in rows)
+        return tuple(map(self._connection, self._rows(query)))
 
     def _connection(self, row: sa.Row[Any]) -> ServiceConnection:
         return ServiceConnection(

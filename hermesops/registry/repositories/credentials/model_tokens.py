@@ -1,7 +1,7 @@
-"""Tokens for the model router, as rows know them: which generation counts, and when the present token runs out.
+"""Tokens for the model router: the generation that is valid, and when the present token expires.
 
-The generation is the floor that routers read: a token of an earlier one is refused. Whatever takes an agent from its
-machine raises it in the transaction that says so, so that no row ever says it while a copied token still counts.
+Routers read the generation as a floor and refuse tokens of earlier ones. A transaction that takes an agent from its
+machine raises it too, so a copied token is never valid once a row says that the agent is gone.
 """
 
 from collections.abc import Mapping
@@ -14,26 +14,22 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.route import PresentToken
 from hermesops.registry.database import Database
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.repositories.instances.instance import ALL, instance_of
-from hermesops.registry.repositories.instances.secrets import details_in
+from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of
 from hermesops.registry.schema.tables import hermes_instances, instance_details
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor
 
 
 class FloorReader:
-    """Reads what a model router has to know, with no key and no more rights than ``SELECT`` on two columns.
+    """Reads token floors for a model router: without a key, and with no rights but ``SELECT`` on two columns.
 
-    A connection for each reading: an SQLite registry may have been put back from a copy since the last one.
-
-    Args:
-        url: Of the registry.
+    It connects for each reading: an SQLite registry may have been restored from a copy since the last one.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     def read(self) -> Mapping[InstanceId, int]:
-        """The oldest generation of each instance's tokens that counts, of ended instances too.
+        """The oldest valid generation of each instance's tokens, of terminated instances too.
 
         Raises:
             UnavailableError: The registry does not answer.
@@ -55,7 +51,7 @@ class ModelTokenRepository(Repository):
     """Generations and expiries of instances' tokens."""
 
     def get(self, instance_id: InstanceId) -> PresentToken:
-        """What is known of an instance's present token."""
+        """Generation and expiry of an instance's present token."""
         with self._database.reading() as connection:
             details = details_in(connection, instance_id)
         return PresentToken(
@@ -63,10 +59,7 @@ class ModelTokenRepository(Repository):
         )
 
     def renew(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
-        """Have an instance's present token be one with at least half of its life left; what it is then.
-
-        The token before stays good until its own expiry.
-        """
+        """The present token; a new one where less than half of ``life`` is left. The old one expires by itself."""
         columns = instance_details.c
         with self._database.writing() as connection:
             now = self._database.now(connection)
@@ -83,7 +76,7 @@ class ModelTokenRepository(Repository):
         return PresentToken(held.model_token_generation, expires_at, handed_at)
 
     def record_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
-        """Record that an instance's machine has that token, unless another has become the present one meanwhile."""
+        """Record that an instance's machine has that token, unless it is no longer the present one."""
         columns = instance_details.c
         is_present = sa.and_(
             columns.instance_id == instance_id,
@@ -95,7 +88,7 @@ class ModelTokenRepository(Repository):
             connection.execute(instance_details.update().where(is_present).values(model_token_handed_at=now))
 
     def instances_due(self, *, life: timedelta) -> tuple[Instance, ...]:
-        """Running instances whose machine lacks the present token, or whose token has lived half its life."""
+        """Running instances whose machine lacks the present token, or whose token is past half of ``life``."""
         columns = instance_details.c
         with self._database.reading() as connection:
             now = self._database.now(connection)

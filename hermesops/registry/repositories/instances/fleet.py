@@ -1,13 +1,13 @@
-"""The fleet in one look: every living instance with the machine its row orders, and cells in numbers."""
+"""The whole fleet: every living instance with the machine its row orders, and the cells in numbers."""
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from hermesops.model.fleet import CellTally, Ordered
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
+from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.spare import Purpose, SpareStatus
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.instances.instance import ALL, instance_of
@@ -27,59 +27,43 @@ class FleetRepository(Repository):
         query = ALL.add_columns(details.server_type, details.region, details.image_id, details.machine_wanted)
         if cell is not None:
             query = query.where(details.cell == cell)
-        with self._database.reading() as connection:
-            found = connection.execute(query.where(LIVING).order_by(details.machine_name))
-            return tuple(_ordered(row) for row in found)
+        rows = self._rows(query.where(LIVING).order_by(details.machine_name))
+        return tuple(
+            Ordered(instance_of(row), row.server_type, row.region, row.image_id, row.machine_wanted) for row in rows
+        )
 
     def ended_machines(self) -> Mapping[MachineName, InstanceId]:
-        """The machines of terminated instances, by name: JustAVPS should list none of them any more."""
+        """The machines of terminated instances, by name: the vendor should list none of them."""
         details = instance_details.c
         query = (
             sa.select(details.machine_name, details.instance_id)
-            .join_from(instance_details, hermes_instances, hermes_instances.c.id == details.instance_id)
+            .join_from(instance_details, hermes_instances)
             .where(sa.not_(LIVING))
         )
-        with self._database.reading() as connection:
-            return {MachineName(name): InstanceId(id_) for name, id_ in connection.execute(query)}
+        return {MachineName(name): InstanceId(id_) for name, id_ in self._rows(query)}
 
     def tally_cells(self) -> tuple[CellTally, ...]:
-        """Every cell in numbers, by name; terminated instances do not count."""
+        """How many machines of which kind each cell has, by name; without terminated instances."""
         columns, spares = hermes_instances.c, spare_machines.c
         query = (
             sa.select(instance_details.c.cell, columns.plan, columns.status)
-            .join_from(instance_details, hermes_instances, columns.id == instance_details.c.instance_id)
+            .join_from(instance_details, hermes_instances)
             .where(LIVING)
             .order_by(columns.created_at, columns.id)
         )
         with self._database.reading() as connection:
             regions = connection.execute(sa.select(cells.c.name, cells.c.region).order_by(cells.c.name)).all()
-            held = connection.execute(query).all()
-            beside = connection.execute(sa.select(spares.cell, spares.purpose, spares.status)).all()
+            living = connection.execute(query).all()
+            extra = connection.execute(sa.select(spares.cell, spares.purpose, spares.status)).all()
         grids: dict[str, list[InstanceStatus]] = {}
         plans: dict[str, Counter[Plan]] = {}
-        for cell, plan, status in held:
+        for cell, plan, status in living:
             grids.setdefault(cell, []).append(status)
             plans.setdefault(cell, Counter())[plan] += 1
         kinds: dict[str, Counter[tuple[Purpose, SpareStatus]]] = {}
-        for cell, purpose, status in beside:
+        for cell, purpose, status in extra:
             kinds.setdefault(cell, Counter())[Purpose(purpose), SpareStatus(status)] += 1
         return tuple(
-            CellTally(
-                CellName(name),
-                region,
-                tuple(grids.get(name, ())),
-                dict(plans.get(name, {})),
-                dict(kinds.get(name, {})),
-            )
+            CellTally(name, region, tuple(grids.get(name, ())), dict(plans.get(name, {})), dict(kinds.get(name, {})))
             for name, region in regions
         )
-
-
-def _ordered(row: sa.Row[Any]) -> Ordered:
-    return Ordered(
-        instance=instance_of(row),
-        server_type=row.server_type,
-        region=row.region,
-        image_id=ImageId(row.image_id) if row.image_id else None,
-        wanted=row.machine_wanted,
-    )

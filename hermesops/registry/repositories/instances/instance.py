@@ -1,12 +1,14 @@
-"""Rows of ``hermes_instances`` with what stands beside them in ``instance_details``."""
+"""Rows of ``hermes_instances`` and ``instance_details``: instances, their settings and their secrets."""
 
+import dataclasses
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
 from hermesops.model.ids import (
     CellName,
     InstanceId,
@@ -17,20 +19,20 @@ from hermesops.model.ids import (
     is_alias,
     user_id_of,
 )
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
+from hermesops.registry.encryption.sealing import place
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.repositories.instances.secrets import details_in
-from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.schema.tables import LIVING, hermes_instances, instance_details, users
-from hermesops.registry.transactions.mark_for_deletion import mark_spares_for_deletion
-from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
+from hermesops.registry.transactions.revoke_credentials import (
+    give_up_machine,
+    mark_spares_for_deletion,
+    raise_token_floor,
+)
 
 ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
-    hermes_instances.join(instance_details, instance_details.c.instance_id == hermes_instances.c.id).join(
-        users, users.c.id == hermes_instances.c.user_id
-    )
+    hermes_instances.join(instance_details).join(users)
 )
 """Selects instances with their details and their users' aliases."""
 
@@ -43,7 +45,7 @@ _ALIASES = (
 
 
 class InstanceRepository(Repository):
-    """Instances: one per user that is not terminated."""
+    """Instances: at most one per user that is not terminated."""
 
     def get(self, instance_id: InstanceId) -> Instance:
         """One instance, terminated or not.
@@ -51,22 +53,18 @@ class InstanceRepository(Repository):
         Raises:
             UsageError: There is none with that id.
         """
-        with self._database.reading() as connection:
-            row = connection.execute(ALL.where(hermes_instances.c.id == instance_id)).one_or_none()
+        row = self._row(ALL.where(hermes_instances.c.id == instance_id))
         if row is None:
-            raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+            raise _no_instance(instance_id)
         return instance_of(row)
 
     def of_user(self, user_id: UserId) -> Instance | None:
         """The user's instance that is not terminated."""
-        with self._database.reading() as connection:
-            row = connection.execute(ALL.where(hermes_instances.c.user_id == user_id, LIVING)).one_or_none()
+        row = self._row(ALL.where(hermes_instances.c.user_id == user_id, LIVING))
         return instance_of(row) if row else None
 
     def find(self, text: str) -> Instance:
-        """The instance an operator means by a user's alias, a user id or an instance id.
-
-        A living one comes before a terminated one, a later one before an earlier one.
+        """The instance with that user alias, user id or instance id: a living one first, then the newest.
 
         Raises:
             UsageError: There is none.
@@ -92,14 +90,7 @@ class InstanceRepository(Repository):
         cell: CellName | None = None,
         terminated: bool = False,
     ) -> tuple[Instance, ...]:
-        """Instances by age, oldest first.
-
-        Args:
-            plan: Only of that plan.
-            status: Only in that state.
-            cell: Only of that cell.
-            terminated: Whether terminated ones are listed too; asking for that ``status`` lists them anyway.
-        """
+        """Instances, oldest first; terminated ones only with ``terminated`` or with that ``status``."""
         query = ALL.order_by(hermes_instances.c.created_at, hermes_instances.c.id)
         if plan:
             query = query.where(hermes_instances.c.plan == plan)
@@ -109,38 +100,30 @@ class InstanceRepository(Repository):
             query = query.where(hermes_instances.c.status == status)
         elif not terminated:
             query = query.where(LIVING)
-        with self._database.reading() as connection:
-            return tuple(instance_of(row) for row in connection.execute(query))
+        return tuple(map(instance_of, self._rows(query)))
 
     def set_machine(
         self, instance_id: InstanceId, machine_id: MachineId | None, *, ip: str | None = None, why: str = ""
     ) -> Instance:
-        """Write which machine the instance is on, and its internal address where the vendor tells it."""
+        """Set the instance's machine, and its internal address where the vendor returns one."""
         return self._set(instance_id, "machine_set", why, {"vm_id": machine_id, "vm_ip": ip})
 
     def set_status(self, instance_id: InstanceId, status: InstanceStatus, *, why: str = "") -> Instance:
-        """Write what state the instance is in; ``terminations.terminate`` writes the last one.
+        """Set the instance's status; ``terminations.terminate`` sets the last one.
 
-        With ``SUSPENDED`` its tokens for the model router are revoked.
+        ``SUSPENDED`` revokes its tokens for the model router. Any status cancels a scheduled termination.
 
         Raises:
-            RefusedError: It is terminated, and that is for good.
+            RefusedError: It is terminated.
         """
         if status is InstanceStatus.TERMINATED:
             raise ValueError("an instance is ended by terminations.terminate, which erases its secrets too")
         return self._set(instance_id, "status_changed", why, {"status": status})
 
-    def record_heartbeat(self, instance_id: InstanceId, at: datetime) -> None:
-        """Write when the instance was last heard of; not audited, it comes every 30 s."""
-        with self._database.writing() as connection:
-            connection.execute(
-                hermes_instances.update().where(hermes_instances.c.id == instance_id).values(last_heartbeat=at)
-            )
-
     def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Take the instance's machine out of what its cell should have, and name it as one that may be destroyed.
+        """Let the next run of its cell destroy the instance's machine, and its former and next ones.
 
-        So are the ones it was on before, and the one it was to be on next: nothing of an instance that ends stays.
+        Their certificates are revoked and the keys of their data destroyed.
         """
         with self._database.writing() as connection:
             changed = self._leave(connection, instance_id)
@@ -150,28 +133,25 @@ class InstanceRepository(Repository):
                 self._note(connection, "machine_given_up", instance_subject(instance_id), after=after, why=why)
 
     def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """The same for its machine alone: an instance that lives on may still want one that it was on before."""
+        """``mark_for_deletion`` for the present machine only: the instance may still need its former one."""
         with self._database.writing() as connection:
             if self._leave(connection, instance_id):
                 self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)
 
     def is_machine_wanted(self, instance_id: InstanceId) -> bool:
-        """Whether the instance's cell should have its machine."""
+        """Whether the instance's cell should have its machine: it was not given up."""
         with self._database.reading() as connection:
             return bool(details_in(connection, instance_id).machine_wanted)
 
     def change_plan(self, instance_id: InstanceId, plan: Plan, server_type: str, *, why: str = "") -> Instance:
-        """Write an instance's plan and the server type of its machine; the next run of its cell resizes that.
+        """Set an instance's plan and its machine's server type; the next run of its cell resizes the machine.
 
         Raises:
             RefusedError: It is terminated.
         """
         is_it = hermes_instances.c.id == instance_id
         with self._database.writing() as connection:
-            details = details_in(connection, instance_id, lock=True)
-            held = instance_of(connection.execute(ALL.where(is_it)).one())
-            if held.status is InstanceStatus.TERMINATED:
-                raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+            details, held = _lock_living(connection, instance_id)
             before = {"plan": held.plan, "server_type": details.server_type}
             after = {"plan": plan, "server_type": server_type}
             if before != after:
@@ -181,13 +161,12 @@ class InstanceRepository(Repository):
                     .where(instance_details.c.instance_id == instance_id)
                     .values(server_type=server_type)
                 )
-                self._note(
-                    connection, "plan_changed", instance_subject(instance_id), before=before, after=after, why=why
-                )
+                subject = instance_subject(instance_id)
+                self._note(connection, "plan_changed", subject, before=before, after=after, why=why)
             return instance_of(connection.execute(ALL.where(is_it)).one())
 
     def begin_grace(self, instance_id: InstanceId, until: datetime, *, why: str = "") -> Instance:
-        """Write that an agent is suspended, and terminated then unless that is cancelled; safe to call twice.
+        """Suspend an instance that is to be terminated at ``until`` unless that is cancelled; safe to call twice.
 
         Its tokens for the model router are revoked.
 
@@ -196,10 +175,7 @@ class InstanceRepository(Repository):
         """
         is_it = hermes_instances.c.id == instance_id
         with self._database.writing() as connection:
-            details_in(connection, instance_id, lock=True)
-            held = instance_of(connection.execute(ALL.where(is_it)).one())
-            if held.status is InstanceStatus.TERMINATED:
-                raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+            _, held = _lock_living(connection, instance_id)
             if (held.status, held.grace_until) != (InstanceStatus.SUSPENDED, until):
                 connection.execute(hermes_instances.update().where(is_it).values(status=InstanceStatus.SUSPENDED))
                 connection.execute(
@@ -219,21 +195,18 @@ class InstanceRepository(Repository):
             return instance_of(connection.execute(ALL.where(is_it)).one())
 
     def past_grace(self) -> tuple[Instance, ...]:
-        """Those whose termination nobody cancelled in time, by the registry's clock."""
+        """Instances whose scheduled termination is due, by the registry's clock."""
         with self._database.reading() as connection:
             now = self._database.now(connection)
             is_past = sa.and_(LIVING, instance_details.c.grace_until <= now)
-            return tuple(instance_of(row) for row in connection.execute(ALL.where(is_past)))
+            return tuple(map(instance_of, connection.execute(ALL.where(is_past))))
 
     def _leave(self, connection: sa.Connection, instance_id: InstanceId) -> bool:
         is_its_own = sa.and_(instance_details.c.instance_id == instance_id, instance_details.c.machine_wanted)
         left = connection.execute(instance_details.update().where(is_its_own).values(machine_wanted=False)).rowcount
         if left:
             machine_id = sa.select(hermes_instances.c.vm_id).where(hermes_instances.c.id == instance_id)
-            now = self._database.now(connection)
-            left_id = connection.execute(machine_id).scalar()
-            revoke_machine(connection, left_id, now, "its machine was given up")
-            destroy_data_keys(connection, now, machine_id=left_id)
+            give_up_machine(connection, connection.execute(machine_id).scalar(), self._database.now(connection))
         return bool(left)
 
     def _set(self, instance_id: InstanceId, action: str, why: str, values: Mapping[str, Any]) -> Instance:
@@ -243,21 +216,32 @@ class InstanceRepository(Repository):
                 sa.select(hermes_instances).where(columns.id == instance_id).with_for_update()
             ).one_or_none()
             if row is None:
-                raise UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+                raise _no_instance(instance_id)
             before = {name: getattr(row, name) for name in values}
             if before != dict(values):
                 if row.status == InstanceStatus.TERMINATED:
                     raise RefusedError(f"instance {instance_id} is terminated; that is for good")
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
-                if (
-                    "status" in values
-                ):  # whatever it is now, the termination was cancelled: only begin_grace says otherwise
-                    had_back = instance_details.update().where(instance_details.c.instance_id == instance_id)
-                    connection.execute(had_back.values(grace_until=None))
+                if "status" in values:  # only begin_grace keeps a termination scheduled
+                    cancelling = instance_details.update().where(instance_details.c.instance_id == instance_id)
+                    connection.execute(cancelling.values(grace_until=None))
                     if values["status"] == InstanceStatus.SUSPENDED:
                         raise_token_floor(connection, instance_id)
                 self._note(connection, action, instance_subject(instance_id), before=before, after=values, why=why)
             return instance_of(connection.execute(ALL.where(columns.id == instance_id)).one())
+
+
+def _lock_living(connection: sa.Connection, instance_id: InstanceId) -> tuple[sa.Row[Any], Instance]:
+    """An instance's locked details, and the instance.
+
+    Raises:
+        RefusedError: It is terminated.
+    """
+    details = details_in(connection, instance_id, lock=True)
+    held = instance_of(connection.execute(ALL.where(hermes_instances.c.id == instance_id)).one())
+    if held.status is InstanceStatus.TERMINATED:
+        raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+    return details, held
 
 
 def instance_of(row: sa.Row[Any]) -> Instance:
@@ -276,3 +260,80 @@ def instance_of(row: sa.Row[Any]) -> Instance:
         last_heartbeat=row.last_heartbeat,
         grace_until=row.grace_until,
     )
+
+
+NO_SETTINGS = "{}"
+"""Default settings, before they are sealed."""
+
+_FIELDS = frozenset(field.name for field in dataclasses.fields(InstanceSettings))
+
+
+class InstanceSecretRepository(Repository):
+    """Encrypted columns of instances: their settings and their API keys."""
+
+    def settings(self, instance_id: InstanceId) -> InstanceSettings:
+        """The settings that the instance's user chose."""
+        with self._database.reading() as connection:
+            return self.settings_in(connection, instance_id)
+
+    def settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
+        """The last settings before the present ones that a machine accepted; ``None`` when never changed."""
+        with self._database.reading() as connection:
+            sealed = details_in(connection, instance_id).settings_before
+        return self._open_settings(sealed, "settings_before", instance_id) if sealed else None
+
+    def settings_in(
+        self, connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False
+    ) -> InstanceSettings:
+        """``settings`` within a transaction; ``lock`` locks the row until it ends."""
+        details = details_in(connection, instance_id, lock=lock)
+        return self._open_settings(details.settings, "settings", instance_id)
+
+    def _open_settings(self, sealed: str, column: str, instance_id: InstanceId) -> InstanceSettings:
+        values = json.loads(self._context.sealer.unseal(sealed, place=_place(column, instance_id)))
+        unknown = values.keys() - _FIELDS
+        if unknown:
+            raise BrokenInvariantError(
+                f"instance {instance_id} has settings that this hermesops does not know: {', '.join(sorted(unknown))}"
+            )
+        for name in ("cron", "disabled_tools"):
+            values[name] = tuple(values.get(name, ()))
+        return InstanceSettings(**values)
+
+    def seal_settings_in(
+        self, connection: sa.Connection, settings: InstanceSettings, column: str, instance_id: InstanceId
+    ) -> str:
+        """Encrypt settings for that column of the instance."""
+        plain = json.dumps(dataclasses.asdict(settings), default=dict)
+        return self.seal_in(connection, plain, column, instance_id)
+
+    def seal_in(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
+        """Encrypt a value for that column of the instance."""
+        return self._seal_in(connection, plain, _place(column, instance_id))
+
+    def api_server_key(self, instance_id: InstanceId) -> str:
+        """The bearer token of the agent's own HTTP API."""
+        with self._database.reading() as connection:
+            sealed = details_in(connection, instance_id).api_server_key
+        return self._context.sealer.unseal(sealed, place=_place("api_server_key", instance_id))
+
+
+def details_in(connection: sa.Connection, instance_id: InstanceId, *, lock: bool = False) -> sa.Row[Any]:
+    """An instance's row of ``instance_details``; ``lock`` locks it until the transaction ends.
+
+    Raises:
+        UsageError: There is no such instance.
+    """
+    query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)
+    row = connection.execute(query.with_for_update() if lock else query).one_or_none()
+    if row is None:
+        raise _no_instance(instance_id)
+    return row
+
+
+def _no_instance(instance_id: InstanceId) -> UsageError:
+    return UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+
+
+def _place(column: str, instance_id: InstanceId) -> str:
+    return place("instance_details", column, instance_id)

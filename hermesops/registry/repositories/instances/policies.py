@@ -1,4 +1,4 @@
-"""Rows of ``list``: what is to be minded of an instance when many are changed."""
+"""Rows of ``instance_policies``: when and in which order rollouts may change an instance."""
 
 from collections.abc import Mapping
 from datetime import time
@@ -9,24 +9,22 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance_policy import InstancePolicy, QuietHours
 from hermesops.registry.repositories.base import Repository, insert_or_update
-from hermesops.registry.schema.rollout_tables import instance_policies
+from hermesops.registry.schema.tables import instance_policies
 
 
 class InstancePolicyRepository(Repository):
     """Policies of instances."""
 
     def get(self, instance_id: InstanceId) -> InstancePolicy:
-        """What is to be minded of an instance."""
+        """An instance's policy, the default one where it has none."""
         return self.list().get(instance_id, InstancePolicy())
 
     def list(self) -> Mapping[InstanceId, InstancePolicy]:
-        """What is to be minded of those of whom anything is."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(instance_policies))
-            return {InstanceId(row.instance_id): _policy(row) for row in rows}
+        """The policies of the instances that have one."""
+        return {InstanceId(row.instance_id): _policy(row) for row in self._rows(sa.select(instance_policies))}
 
     def set(self, instance_id: InstanceId, policy: InstancePolicy, *, why: str = "") -> None:
-        """Write what is to be minded of an instance."""
+        """Set an instance's policy."""
         quiet = policy.quiet
         values = {
             "opted_in": policy.opted_in,
@@ -46,10 +44,7 @@ class InstancePolicyRepository(Repository):
 
 
 def _policy(row: sa.Row[Any]) -> InstancePolicy:
-    return InstancePolicy(row.opted_in, row.protected, _hours(row))
-
-
-def _hours(row: sa.Row[Any]) -> QuietHours | None:
     if not row.quiet_from:
-        return None
-    return QuietHours(time.fromisoformat(row.quiet_from), time.fromisoformat(row.quiet_until), row.timezone)
+        return InstancePolicy(row.opted_in, row.protected)
+    hours = QuietHours(time.fromisoformat(row.quiet_from), time.fromisoformat(row.quiet_until), row.timezone)
+    return InstancePolicy(row.opted_in, row.protected, hours)

@@ -1,7 +1,7 @@
-"""Rows of ``data_keys``: what opens the data volumes of machines.
+"""Rows of ``data_keys``: the keys of machines' data volumes.
 
-A key is destroyed in the transaction that gives its machine up, or ends its instance: what is left of the volume, on a
-disk of the vendor's or in an image, is noise from then on. Its row stays and says so.
+A key is destroyed in the transaction that gives its machine up or terminates its instance: from then on nobody can
+read the volume, or a copy of it at the vendor. The row stays and says so.
 """
 
 from datetime import datetime
@@ -15,23 +15,17 @@ from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import data_keys
 
 _AT_MOST = 4
-"""Volumes of one machine: whoever holds a machine must not fill the registry."""
+"""Volumes of one machine, so that no machine can fill the registry."""
 
 
 class DataKeyRepository(Repository):
     """Keys of data volumes."""
 
     def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None, *, fresh: str) -> str:
-        """The key of a volume, for its machine or its instance; a volume that nobody knows becomes that machine's.
-
-        Args:
-            volume_id: Which.
-            machine_id: Who asks.
-            instance_id: Whose machine that is; ``None`` where it has none.
-            fresh: The key, where there is none yet.
+        """The key of a volume, for its machine or its instance's; ``fresh`` becomes the key of an unknown volume.
 
         Raises:
-            RefusedError: It is another's, its key was destroyed, or the machine has too many.
+            RefusedError: The volume is another's, its key was destroyed, or the machine has too many.
         """
         columns = data_keys.c
         with self._database.writing() as connection:
@@ -77,7 +71,7 @@ class DataKeyRepository(Repository):
 def destroy_data_keys(
     connection: sa.Connection, now: datetime, *, machine_id: str | None = None, instance_id: InstanceId | None = None
 ) -> None:
-    """Destroy the keys of a machine's volumes, or of an instance's; ``None`` is no machine and no instance."""
+    """Destroy the keys of a machine's and of an instance's volumes."""
     columns = data_keys.c
     whose = [
         column == value

@@ -1,45 +1,56 @@
-"""Rows of ``machine_sightings``: how each machine looked last, and in the audit what has changed since."""
+"""Rows of ``machine_sightings`` and ``readings``: how machines looked last, and health samples of their agents."""
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.ids import MachineId
+from hermesops.model.fleet import GONE, READY, Confirmation, MachineObservation, Unconfirmed
+from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.sighting import GONE, READY, Confirmation, MachineObservation, Unconfirmed
-from hermesops.registry.repositories.base import Repository, insert_or_update, insert_or_update_all
-from hermesops.registry.schema.tables import hermes_instances, instance_details, machine_sightings, meta, users
+from hermesops.registry.meta import read_meta
+from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update, insert_or_update_all
+from hermesops.registry.schema.tables import (
+    hermes_instances,
+    instance_details,
+    machine_sightings,
+    meta,
+    readings,
+    users,
+)
 
 _LISTED_AT = "machines_listed_at"
-"""The row of ``meta`` that says when all machines were listed last."""
+"""Name of the row of ``meta`` with the moment of the last listing of all machines."""
 
 _SEEN = {"server_type": "machine_resized_seen", "status": "machine_status_seen", "boot_id": "machine_reboot_seen"}
-"""What the audit calls a change that was seen, not made, by the field that it is seen in."""
+"""Audit actions for changes that hermesops did not make, by the field that changed."""
+
+_REMEMBERED = timedelta(days=7)
 
 
 class MachineObservationRepository(Repository):
-    """What machines looked like."""
+    """The last observation of each machine."""
 
     def record(
         self, seen: Iterable[MachineObservation], *, missing: Mapping[MachineId, str] | None = None
     ) -> Mapping[MachineId, MachineObservation]:
-        """Remember how all machines look now, and write into the audit what differs from the last time.
-
-        A sighting without ``boot_id`` leaves the one before as it is.
+        """Record an observation of all machines, and audit what changed since the last one.
 
         Args:
-            seen: Every machine there is: one that was seen before and is not in it is forgotten, and the audit says
-                that it is gone.
-            missing: Machines that instances are on and that were not seen, with their names: remembered as gone.
+            seen: Every machine that exists; the rows of others are deleted, and audited as gone. One without
+                ``boot_id`` keeps the boot that was recorded before.
+            missing: Names of the machines that instances are on and that do not exist; recorded as gone.
 
         Returns:
-            How machines looked before.
+            The observations before.
         """
         gone = [MachineObservation(machine_id, name, "", GONE) for machine_id, name in (missing or {}).items()]
         with self._database.writing() as connection:
-            before = {MachineId(row.machine_id): _sighting(row) for row in connection.execute(_ALL)}
+            before = {
+                MachineId(row.machine_id): MachineObservation(**row._asdict())
+                for row in connection.execute(sa.select(machine_sightings))
+            }
             now = self._database.now(connection)
             left = dict(before)
             changed = []
@@ -54,19 +65,16 @@ class MachineObservationRepository(Repository):
         return before
 
     def confirmation(self) -> Confirmation:
-        """What the vendor said, when it was last asked, of the machines of instances that should run."""
+        """How the vendor's last listing shows the machines of running instances."""
         status, instances = machine_sightings.c.status, hermes_instances.c
         running = (
             sa.select(users.c.alias, instances.user_id, instance_details.c.machine_name, status)
-            .select_from(
-                hermes_instances.join(instance_details, instance_details.c.instance_id == instances.id)
-                .join(users, users.c.id == instances.user_id)
-                .outerjoin(machine_sightings, machine_sightings.c.machine_id == instances.vm_id)
-            )
+            .select_from(hermes_instances.join(instance_details).join(users))
+            .outerjoin(machine_sightings, machine_sightings.c.machine_id == instances.vm_id)
             .where(instances.status == InstanceStatus.RUNNING)
         )
         with self._database.reading() as connection:
-            listed_at = connection.scalar(sa.select(meta.c.value).where(meta.c.name == _LISTED_AT))
+            listed_at = read_meta(connection, _LISTED_AT)
             if listed_at is None:
                 return Confirmation(None, 0)
             found = connection.execute(running).all()
@@ -81,14 +89,16 @@ class MachineObservationRepository(Repository):
     def _changed(
         self, connection: sa.Connection, old: MachineObservation | None, new: MachineObservation, now: datetime
     ) -> list[dict[str, Any]]:
-        """The row to be written, where it differs; what differs is noted."""
+        """Audit what changed; returns the row to write, none where nothing changed."""
         if new.status != GONE:
             self._note_change(connection, old, new)
         elif old is None or old.status != GONE:
             self._note_gone(connection, new)
-        boot = {"boot_id": new.boot_id, "boot_seen_at": now} if new.boot_id else {}
-        if old is None or boot or (old.server_type, old.status) != (new.server_type, new.status):
-            return [{**_values(new, old), **boot}]
+        boot = {"boot_id": old.boot_id, "boot_seen_at": old.boot_seen_at} if old else {}
+        if new.boot_id:
+            boot = {"boot_id": new.boot_id, "boot_seen_at": now}
+        if old is None or new.boot_id or (old.server_type, old.status) != (new.server_type, new.status):
+            return [vars(new) | boot]
         return []
 
     def _note_gone(self, connection: sa.Connection, one: MachineObservation) -> None:
@@ -101,21 +111,27 @@ class MachineObservationRepository(Repository):
                 self._note(connection, action, f"machine/{new.name}", before={field: was}, after={field: now})
 
 
-_ALL = sa.select(machine_sightings)
+class HealthSampleRepository(Repository):
+    """Health samples, as text that ``hermesops.health`` writes and reads; kept for 7 days."""
 
+    def add(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
+        """Record samples by instance, with the moment of each, and delete old ones; safe to call twice."""
+        with self._database.writing() as connection:
+            forgotten = self._database.now(connection) - _REMEMBERED
+            connection.execute(readings.delete().where(readings.c.at < forgotten))
+            for instance_id, (at, text) in read.items():
+                values = {"instance_id": instance_id, "at": at, "reading": text}
+                insert_if_absent(connection, readings, values)
 
-def _values(observation: MachineObservation, old: MachineObservation | None) -> dict[str, Any]:
-    return {
-        "machine_id": observation.machine_id,
-        "name": observation.name,
-        "server_type": observation.server_type,
-        "status": observation.status,
-        "boot_id": old.boot_id if old else "",
-        "boot_seen_at": old.boot_seen_at if old else None,
-    }
-
-
-def _sighting(row: sa.Row[Any]) -> MachineObservation:
-    return MachineObservation(
-        MachineId(row.machine_id), row.name, row.server_type, row.status, row.boot_id, row.boot_seen_at
-    )
+    def list(self, instances: Collection[InstanceId], *, since: datetime) -> dict[InstanceId, tuple[str, ...]]:
+        """The samples of these instances since a moment, oldest first."""
+        columns = readings.c
+        query = (
+            sa.select(columns.instance_id, columns.reading)
+            .where(columns.instance_id.in_(list(instances)), columns.at >= since)
+            .order_by(columns.at)
+        )
+        found: dict[InstanceId, tuple[str, ...]] = dict.fromkeys(instances, ())
+        for row in self._rows(query):
+            found[row.instance_id] = (*found[row.instance_id], row.reading)
+        return found

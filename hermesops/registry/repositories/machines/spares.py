@@ -1,9 +1,8 @@
-"""Rows of ``spare_machines``: what a cell has beside the machines of its instances.
+"""Rows of ``spare_machines``: the machines of cells that no instance is on.
 
 It must not know which machines a pool wants; that is ``hermesops.pool``.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,14 +14,13 @@ from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
 from hermesops.registry.encryption.sealing import place as place_of
 from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent, new_id
 from hermesops.registry.repositories.cells import CellRepository
-from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.schema.tables import proxy_tokens, spare_machines
 from hermesops.registry.transactions.place_instance import ATTEMPTS, Choose, PlacementTransactions
-from hermesops.registry.transactions.revoke_credentials import revoke_machine
+from hermesops.registry.transactions.revoke_credentials import give_up_machine
 
 
 class SpareRepository(Repository):
-    """Machines of the warm pool, and those that instances change from and to."""
+    """Machines of the warm pool, of drills, and those that instances change from and to."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -36,19 +34,17 @@ class SpareRepository(Repository):
         purpose: Purpose | None = None,
         instance_id: InstanceId | None = None,
     ) -> tuple[Spare, ...]:
-        """Spare machines by age, oldest first; those given up too, until they are known to be gone."""
+        """Spare machines, oldest first; those given up too, until ``forget``."""
         columns = spare_machines.c
         query = sa.select(spare_machines).order_by(columns.created_at, columns.name)
         for column, value in ((columns.cell, cell), (columns.purpose, purpose), (columns.instance_id, instance_id)):
             if value is not None:
                 query = query.where(column == value)
-        with self._database.reading() as connection:
-            return tuple(spare_of(row) for row in connection.execute(query))
+        return tuple(map(spare_of, self._rows(query)))
 
     def find(self, name: MachineName) -> Spare | None:
         """The spare machine of that name."""
-        with self._database.reading() as connection:
-            row = connection.execute(sa.select(spare_machines).where(spare_machines.c.name == name)).one_or_none()
+        row = self._row(sa.select(spare_machines).where(spare_machines.c.name == name))
         return spare_of(row) if row else None
 
     def place(
@@ -62,19 +58,10 @@ class SpareRepository(Repository):
         instance_id: InstanceId | None = None,
         why: str = "",
     ) -> Spare:
-        """Order a machine into the cell that ``choose`` names; the run of that cell makes it.
+        """Order a machine, with a new name, in the cell that ``choose`` names; the next run of that cell makes it.
 
-        It has a name of its own that no machine had before. An instance has one next machine at most: whoever orders a
-        second gets the first one.
-
-        Args:
-            purpose: Why.
-            plan: Whose size it has.
-            server_type: Of the machine.
-            image_id: What it boots from, ``None`` the vendor's base.
-            choose: As in ``placements.place``; for a cell that is known it names that one.
-            instance_id: Whose; ``None`` for the pool.
-            why: For the audit.
+        An instance has at most one next machine: a second order returns the first one. ``choose`` is as in
+        ``placements.place``; ``image_id`` ``None`` is the vendor's base; ``instance_id`` ``None`` is the pool.
 
         Raises:
             UnavailableError: Others took the room a hundred times; nothing was written.
@@ -100,8 +87,8 @@ class SpareRepository(Repository):
                     "created_at": self._database.now(connection),
                 }
                 if insert_if_absent(connection, spare_machines, values):
-                    told = {"purpose": purpose, "cell": place.cell, "plan": plan, "instance": instance_id or ""}
-                    self._note(connection, "spare_ordered", spare_subject(name), after=told, why=why)
+                    after = {"purpose": purpose, "cell": place.cell, "plan": plan, "instance": instance_id or ""}
+                    self._note(connection, "spare_ordered", spare_subject(name), after=after, why=why)
                     return spare_of(self._spare_in(connection, name))
                 is_it = sa.and_(spare_machines.c.instance_id == instance_id, spare_machines.c.wanted)
                 held = sa.select(spare_machines).where(is_it, spare_machines.c.purpose == purpose)
@@ -109,11 +96,16 @@ class SpareRepository(Repository):
         raise UnavailableError(f"found no room for a spare machine: others took it {ATTEMPTS} times")
 
     def set_machine(self, name: MachineName, machine_id: MachineId, *, why: str = "") -> Spare:
-        """Write which machine it is."""
-        return self._set_spare(name, "spare_machine_set", {"machine_id": machine_id}, why)
+        """Record the vendor's id of a spare machine."""
+        with self._database.writing() as connection:
+            before, after = {"machine_id": self._spare_in(connection, name).machine_id}, {"machine_id": machine_id}
+            if before != after:
+                connection.execute(spare_machines.update().where(spare_machines.c.name == name).values(after))
+                self._note(connection, "spare_machine_set", spare_subject(name), before=before, after=after, why=why)
+            return spare_of(self._spare_in(connection, name))
 
     def mark_ready(self, name: MachineName, *, api_server_key: str = "", why: str = "") -> Spare:
-        """Write that it is well and may be taken, with the API key that was made on it where its gateway is warm.
+        """Mark a machine as ready to be taken, with the API key that was made on it where its gateway is warm.
 
         Raises:
             RefusedError: It was given up or taken in the meantime.
@@ -131,19 +123,23 @@ class SpareRepository(Repository):
             return spare_of(self._spare_in(connection, name))
 
     def retire(self, name: MachineName, *, why: str = "") -> bool:
-        """Give a spare machine up: the next run of its cell destroys it; whether it was still wanted.
+        """Let the next run of its cell destroy a spare machine; whether it was still wanted.
 
-        Safe to call twice, and for one that is gone or that an instance has taken: then nothing is changed.
+        Changes nothing for a machine that is gone, given up, or taken by an instance.
         """
         with self._database.writing() as connection:
             row = locked_in(connection, name)
             if row is None or not row.wanted:
                 return False
-            self._retire_in(connection, row, why)
+            gone = {"wanted": False, "status": SpareStatus.DRAINING, "api_server_key": None}
+            connection.execute(spare_machines.update().where(spare_machines.c.name == name).values(gone))
+            give_up_machine(connection, row.machine_id, self._database.now(connection))
+            before = {"status": row.status, "purpose": row.purpose}
+            self._note(connection, "spare_retired", spare_subject(name), before=before, why=why)
             return True
 
     def forget(self, name: MachineName, *, why: str = "") -> None:
-        """Remove the row of a machine that was given up and is known to be gone, with what opened its doors.
+        """Delete the row and the proxy tokens of a machine that was given up and no longer exists.
 
         Raises:
             RefusedError: It is still wanted.
@@ -156,27 +152,8 @@ class SpareRepository(Repository):
                 raise RefusedError(f"machine {name} is still wanted: retire it first")
             connection.execute(spare_machines.delete().where(spare_machines.c.name == name))
             connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.machine_id))
-            told = {"id": row.machine_id, "purpose": row.purpose}
-            self._note(connection, "spare_gone", spare_subject(name), before=told, why=why)
-
-    def _retire_in(self, connection: sa.Connection, row: sa.Row[Any], why: str) -> None:
-        is_it = spare_machines.c.name == row.name
-        gone = {"wanted": False, "status": SpareStatus.DRAINING, "api_server_key": None}
-        connection.execute(spare_machines.update().where(is_it).values(gone))
-        now = self._database.now(connection)
-        revoke_machine(connection, row.machine_id, now, "its machine was given up")
-        destroy_data_keys(connection, now, machine_id=row.machine_id)
-        before = {"status": row.status, "purpose": row.purpose}
-        self._note(connection, "spare_retired", spare_subject(row.name), before=before, why=why)
-
-    def _set_spare(self, name: MachineName, action: str, values: Mapping[str, Any], why: str) -> Spare:
-        with self._database.writing() as connection:
-            row = self._spare_in(connection, name)
-            before = {column: getattr(row, column) for column in values}
-            if before != dict(values):
-                connection.execute(spare_machines.update().where(spare_machines.c.name == name).values(values))
-                self._note(connection, action, spare_subject(name), before=before, after=values, why=why)
-            return spare_of(self._spare_in(connection, name))
+            before = {"id": row.machine_id, "purpose": row.purpose}
+            self._note(connection, "spare_gone", spare_subject(name), before=before, why=why)
 
     def _spare_in(self, connection: sa.Connection, name: MachineName) -> sa.Row[Any]:
         row = locked_in(connection, name)
@@ -190,29 +167,17 @@ class SpareRepository(Repository):
 
 
 def locked_in(connection: sa.Connection, name: MachineName) -> sa.Row[Any] | None:
-    """A spare machine's row, locked to the transaction's end; ``None`` where there is none."""
+    """A spare machine's row, locked until the transaction ends."""
     query = sa.select(spare_machines).where(spare_machines.c.name == name).with_for_update()
     return connection.execute(query).one_or_none()
 
 
 def spare_of(row: sa.Row[Any]) -> Spare:
     """The spare machine of a row."""
-    return Spare(
-        name=MachineName(row.name),
-        purpose=Purpose(row.purpose),
-        instance_id=InstanceId(row.instance_id) if row.instance_id else None,
-        cell=CellName(row.cell),
-        plan=Plan(row.plan),
-        server_type=row.server_type,
-        region=row.region,
-        image_id=ImageId(row.image_id) if row.image_id else None,
-        machine_id=MachineId(row.machine_id) if row.machine_id else None,
-        wanted=row.wanted,
-        status=SpareStatus(row.status),
-        epoch=row.epoch,
-        created_at=row.created_at,
-        ready_at=row.ready_at,
-    )
+    fields = row._asdict()
+    del fields["api_server_key"]
+    enums = {"purpose": Purpose(row.purpose), "plan": Plan(row.plan), "status": SpareStatus(row.status)}
+    return Spare(**fields | enums)
 
 
 def _key_place(name: str) -> str:

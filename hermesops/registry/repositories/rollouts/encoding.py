@@ -1,4 +1,4 @@
-"""What rollouts are made of, as JSON and back. Fields that a later hermesops added are passed over."""
+"""Parts of rollouts to JSON and back. Fields that a later hermesops added are ignored."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -15,21 +15,18 @@ _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def to_json(part: Part) -> dict[str, Any]:
-    """A part of a rollout, as it is written."""
-    return _dumped(type(part), part)
+    """A part of a rollout as it is stored."""
+    stored: dict[str, Any] = _adapter(type(part)).dump_python(part, mode="json")
+    return stored
 
 
-def from_json(kind: type[Part], told: Mapping[str, Any]) -> Part:
-    """A part of a rollout, as it was written."""
-    part: Part = _adapter(kind).validate_python(told)
+def from_json(kind: type[Part], stored: Mapping[str, Any]) -> Part:
+    """A part of a rollout from what was stored."""
+    part: Part = _adapter(kind).validate_python(stored)
     return part
 
 
-def plain(told: Mapping[str, object]) -> dict[str, Any]:
-    """Anything that is decided, or decided from."""
-    return _dumped(dict[str, Any], told)
-
-
-def _dumped(kind: Any, value: object) -> dict[str, Any]:  # noqa: ANN401 - any type that pydantic knows
-    told: dict[str, Any] = _adapter(kind).dump_python(value, mode="json")
-    return told
+def plain(value: Mapping[str, object]) -> dict[str, Any]:
+    """A decision, or its evidence, as it is stored."""
+    stored: dict[str, Any] = _adapter(dict[str, Any]).dump_python(value, mode="json")
+    return stored

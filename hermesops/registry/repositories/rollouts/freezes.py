@@ -1,8 +1,7 @@
-"""Rows of ``freezes``: when operators want nothing to be rolled out."""
+"""Rows of ``freezes``: spans in which nothing is rolled out."""
 
 import secrets
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -10,19 +9,14 @@ from hermesops.errors import UsageError
 from hermesops.model.freeze import Freeze
 from hermesops.model.unknown_name import find_by_id
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.schema.rollout_tables import freezes
+from hermesops.registry.schema.tables import freezes
 
 
 class FreezeRepository(Repository):
     """Freezes, past ones too."""
 
     def set(self, *, begins_at: datetime | None, ends_at: datetime | None, reason: str) -> Freeze:
-        """Let nothing be rolled out for a while.
-
-        Args:
-            begins_at: ``None`` begins now.
-            ends_at: ``None`` lasts until it is lifted.
-            reason: For everybody who is held up by it.
+        """Let nothing be rolled out from ``begins_at`` (``None``: now) to ``ends_at`` (``None``: until lifted).
 
         Raises:
             UsageError: It ends before it begins, or has ended already.
@@ -41,29 +35,25 @@ class FreezeRepository(Repository):
         return made
 
     def lift(self, freeze_id: str, *, why: str) -> Freeze:
-        """End a freeze now, by its id or the beginning of it; safe to call twice.
+        """End a freeze now, by its id or an unambiguous beginning of it; safe to call twice.
 
         Raises:
             UsageError: There is none of that id, or more than one.
         """
         with self._database.writing() as connection:
             rows = connection.execute(sa.select(freezes).with_for_update())
-            every = {row.id: _freeze(row) for row in rows}
+            every = {row.id: Freeze(**row._asdict()) for row in rows}
             meant = find_by_id("freeze", freeze_id, every)
             is_it = freezes.c.id == meant
             if every[meant].lifted_at is None:
                 connection.execute(freezes.update().where(is_it).values(lifted_at=self._database.now(connection)))
                 self._note(connection, "freeze_lifted", f"freeze/{meant}", why=why)
-            return _freeze(connection.execute(sa.select(freezes).where(is_it)).one())
+            return Freeze(**connection.execute(sa.select(freezes).where(is_it)).one()._asdict())
 
     def list(self, *, past: bool = False) -> tuple[Freeze, ...]:
-        """Freezes that hold or will, the earliest first; those of the past as well if asked for."""
+        """Present and future freezes, with ``past`` also those before, the earliest first."""
         query = sa.select(freezes).order_by(freezes.c.begins_at, freezes.c.id)
         with self._database.reading() as connection:
             now = self._database.now(connection)
-            found = [_freeze(row) for row in connection.execute(query)]
+            found = [Freeze(**row._asdict()) for row in connection.execute(query)]
         return tuple(one for one in found if past or not one.is_past(now))
-
-
-def _freeze(row: sa.Row[Any]) -> Freeze:
-    return Freeze(row.id, row.begins_at, row.ends_at, row.reason, row.who, row.lifted_at)

@@ -1,6 +1,4 @@
-"""Rows of ``releases``: which there are, who made them known, and which may run no more."""
-
-from typing import Any
+"""Rows of ``releases``: the known ones, who added each, and which are revoked."""
 
 import sqlalchemy as sa
 
@@ -8,22 +6,17 @@ from hermesops.errors import RefusedError
 from hermesops.model.release import KnownRelease, ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.repositories.base import Repository, insert_if_absent
-from hermesops.registry.schema.rollout_tables import releases
+from hermesops.registry.schema.tables import releases
 
 
 class ReleaseRepository(Repository):
     """Releases by their ids."""
 
     def add(self, release_id: ReleaseId, *, digest: str, agent_version: str) -> KnownRelease:
-        """Make a release known; safe to call twice. Who did, and when, the first call says.
-
-        Args:
-            release_id: It.
-            digest: SHA-256 of its lock, hex.
-            agent_version: Of the agent in it.
+        """Add a release; safe to call twice, the first call's time and actor stay. ``digest`` is its lock's SHA-256.
 
         Raises:
-            RefusedError: The id stands for another lock already.
+            RefusedError: The id belongs to another lock already.
         """
         values = {"id": release_id, "digest": digest, "agent_version": agent_version, "revoked_at": None, "why": ""}
         with self._database.writing() as connection:
@@ -35,20 +28,19 @@ class ReleaseRepository(Repository):
             raise RefusedError(
                 f"release {release_id} is known with another lock", hint=f"hermesops release show {row.id}"
             )
-        return _release(row)
+        return KnownRelease(**row._asdict())
 
     def ids(self) -> frozenset[ReleaseId]:
-        """Every release that was ever known."""
-        with self._database.reading() as connection:
-            return frozenset(map(ReleaseId, connection.scalars(sa.select(releases.c.id))))
+        """Every release that was ever added."""
+        return frozenset(ReleaseId(id_) for (id_,) in self._rows(sa.select(releases.c.id)))
 
     def revoke(self, release_id: ReleaseId, *, why: str) -> KnownRelease:
-        """Write down that no machine may run a release from now on; safe to call twice, the first reason stays.
+        """Revoke a release: no machine may run it from now on; safe to call twice, the first reason stays.
 
-        Machines learn it from the signed list of revocations, not from here.
+        Machines read the signed list of revocations, not this row.
 
         Raises:
-            UsageError: It is not known.
+            UsageError: There is no such release.
         """
         is_it = releases.c.id == release_id
         with self._database.writing() as connection:
@@ -59,10 +51,4 @@ class ReleaseRepository(Repository):
                 values = {"revoked_at": self._database.now(connection), "why": why}
                 connection.execute(releases.update().where(is_it).values(values))
                 self._note(connection, "release_revoked", release_subject(release_id), why=why)
-            return _release(connection.execute(sa.select(releases).where(is_it)).one())
-
-
-def _release(row: sa.Row[Any]) -> KnownRelease:
-    return KnownRelease(
-        ReleaseId(row.id), row.digest, row.agent_version, row.created_at, row.who, row.revoked_at, row.why
-    )
+            return KnownRelease(**connection.execute(sa.select(releases).where(is_it)).one()._asdict())

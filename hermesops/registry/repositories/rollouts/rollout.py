@@ -1,9 +1,9 @@
-"""Rows of ``rollouts``: what is brought to many, and where that stands.
+"""Rows of ``rollouts`` and ``rollout_events``: what is rolled out, its state, and what was decided.
 
 It must not know how a rollout is decided; that is ``hermesops.rollout``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind
-from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import (
     OperatorDecisions,
     Rollout,
@@ -27,16 +26,9 @@ from hermesops.registry.repositories.base import Repository, WriteContext
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.operations import OperationRepository
 from hermesops.registry.repositories.rollouts import encoding
-from hermesops.registry.repositories.rollouts.events import append_event
-from hermesops.registry.repositories.rollouts.targets import (
-    RolloutTargetRepository,
-    hold,
-    let_go,
-    targets_of,
-    values_of,
-)
-from hermesops.registry.schema.rollout_tables import rollout_targets, rollouts
-from hermesops.registry.schema.tables import hermes_instances, users
+from hermesops.registry.repositories.rollouts.encoding import plain
+from hermesops.registry.repositories.rollouts.targets import RolloutTargetRepository, set_held, targets_of, values_of
+from hermesops.registry.schema.tables import hermes_instances, rollout_events, rollout_targets, rollouts, users
 
 _LIST = "hermesops rollout list"
 _ENDED = [state.value for state in RolloutState if state.has_ended]
@@ -51,15 +43,10 @@ class RolloutRepository(Repository):
         self._targets = RolloutTargetRepository(context)
 
     def add(self, rollout: Rollout, targets: Sequence[RolloutTarget], event: RolloutEvent) -> Operation:
-        """Write a rollout down with its frozen targets, and the operation that brings it forward.
-
-        Args:
-            rollout: It.
-            targets: In the order of the course.
-            event: Its first.
+        """Write a rollout with its targets, in their order, and its first event; open its operation.
 
         Raises:
-            RefusedError: Another rollout that has not ended holds one of them.
+            RefusedError: Another unfinished rollout has one of the instances.
         """
         subject = rollout_subject(rollout.id)
         with self._database.writing() as connection:
@@ -69,17 +56,17 @@ class RolloutRepository(Repository):
             connection.execute(rollout_targets.insert(), rows)
             append_event(connection, rollout.id, event)
             operation = self._open_in(connection, rollout)
-            told = {"release": rollout.release, "targets": len(targets)}
-            self._note(connection, "rollout_started", subject, after=told, why=rollout.reason)
+            after = {"release": rollout.release, "targets": len(targets)}
+            self._note(connection, "rollout_started", subject, after=after, why=rollout.reason)
         return operation
 
     def reopen_operation(self, rollout: Rollout) -> Operation:
-        """The operation that brings a rollout forward: the one under way, else a new one."""
+        """The operation that runs a rollout: the unfinished one, else a new one."""
         with self._database.writing() as connection:
             return self._open_in(connection, rollout)
 
     def find(self, text: str) -> Rollout:
-        """A rollout by its id or the beginning of it; the newest that has not ended for an empty text, else the newest.
+        """A rollout by an unambiguous beginning of its id; for an empty text the newest unfinished, else the newest.
 
         Raises:
             UsageError: There is none, or more than one.
@@ -97,8 +84,7 @@ class RolloutRepository(Repository):
         query = sa.select(rollouts).order_by(rollouts.c.created_at.desc(), rollouts.c.id).limit(limit)
         if unfinished:
             query = query.where(rollouts.c.state.not_in(_ENDED))
-        with self._database.reading() as connection:
-            return tuple(_rollout(row) for row in connection.execute(query))
+        return tuple(map(_rollout, self._rows(query)))
 
     def get(self, rollout_id: RolloutId) -> Rollout:
         """One rollout.
@@ -106,14 +92,13 @@ class RolloutRepository(Repository):
         Raises:
             UsageError: There is none of that id.
         """
-        with self._database.reading() as connection:
-            row = connection.execute(sa.select(rollouts).where(rollouts.c.id == rollout_id)).one_or_none()
+        row = self._row(sa.select(rollouts).where(rollouts.c.id == rollout_id))
         if row is None:
             raise unknown_name("rollout", rollout_id)
         return _rollout(row)
 
     def state(self, rollout_id: RolloutId) -> RolloutState:
-        """Where a rollout stands, cheaply."""
+        """A rollout's state, without the rest of its row."""
         with self._database.reading() as connection:
             return RolloutState(
                 connection.execute(sa.select(rollouts.c.state).where(rollouts.c.id == rollout_id)).scalar_one()
@@ -128,28 +113,21 @@ class RolloutRepository(Repository):
         targets: Sequence[RolloutTarget] = (),
         lease: Lease | None = None,
     ) -> bool:
-        """Write state, reason, who and wishes with the event of it, or nothing where the row is no longer ``was``.
+        """Write a rollout's state and decisions, with an event and targets; nothing where the row is no longer ``was``.
 
-        Instances are free for others once the state says that it has ended, and held again when it goes on after all.
-
-        Args:
-            was: The rollout as it was read.
-            rollout: As it shall be; without ``who`` the registry's actor did it.
-            event: Of it.
-            targets: Those that change with it.
-            lease: The runner's; an operator's command has none.
+        The end of a rollout frees its instances for others; a rollout that continues after its end takes them again.
+        Without ``who``, the registry's actor changed it. An operator's command has no ``lease``.
 
         Returns:
             Whether it was written.
 
         Raises:
-            RefusedError: It had ended, and another rollout has some of its instances by now.
-            LeaseLostError: The lease is somebody else's by now.
+            RefusedError: It had ended, and another rollout has some of its instances now.
+            LeaseLostError: Another process has taken the lease.
         """
         is_it = rollouts.c.id == rollout.id
         with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
+            require_lease(connection, lease)
             held = _rollout(connection.execute(sa.select(rollouts).where(is_it).with_for_update()).one())
             if (held.state, held.reason, held.who, held.decisions) != (was.state, was.reason, was.who, was.decisions):
                 return False
@@ -164,10 +142,10 @@ class RolloutRepository(Repository):
             is_release = rollout.action is Action.SLOT
             self._targets.put_in(connection, rollout.id, rollout.release, targets, is_release=is_release)
             if rollout.state.has_ended:
-                let_go(connection, rollout.id)
+                set_held(connection, rollout.id, held=False)
             elif was.state.has_ended:
                 _refuse_held(connection, targets_of(connection, rollout.id))
-                hold(connection, rollout.id)
+                set_held(connection, rollout.id, held=True)
             append_event(connection, rollout.id, event)
             before = {"state": was.state.value, **encoding.to_json(was.decisions)}
             after = {"state": rollout.state.value, **encoding.to_json(rollout.decisions)}
@@ -186,12 +164,11 @@ class RolloutRepository(Repository):
 
 
 def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> None:
-    """Let nobody start what somebody else has under way; the database's index catches who is as fast as we are."""
+    """Refuse instances of another unfinished rollout; an index of the database refuses concurrent ones."""
     columns = rollout_targets.c
     query = (
         sa.select(columns.rollout_id, columns.instance_id, users.c.alias, users.c.id.label("user_id"))
-        .join_from(rollout_targets, hermes_instances, hermes_instances.c.id == columns.instance_id)
-        .join(users, users.c.id == hermes_instances.c.user_id)
+        .select_from(rollout_targets.join(hermes_instances).join(users))
         .where(columns.held)
     )
     ours = set(wanted)
@@ -207,31 +184,69 @@ def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> Non
 
 
 def _row_of(rollout: Rollout) -> dict[str, Any]:
-    return {
-        "id": rollout.id,
-        "release": rollout.release,
+    stored = {
         "action": rollout.action.value,
         "spec": encoding.to_json(rollout.spec),
         "state": rollout.state.value,
-        "reason": rollout.reason,
-        "who": rollout.who,
-        "created_at": rollout.created_at,
-        "updated_at": rollout.updated_at,
-        "operation_id": None,
         "decisions": encoding.to_json(rollout.decisions),
     }
+    return vars(rollout) | stored
 
 
 def _rollout(row: sa.Row[Any]) -> Rollout:
-    return Rollout(
-        id=RolloutId(row.id),
-        release=ReleaseId(row.release),
-        action=Action(row.action),
-        spec=encoding.from_json(Spec, row.spec),
-        state=RolloutState(row.state),
-        reason=row.reason,
-        who=row.who,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        decisions=encoding.from_json(OperatorDecisions, row.decisions),
-    )
+    read = {
+        "action": Action(row.action),
+        "spec": encoding.from_json(Spec, row.spec),
+        "state": RolloutState(row.state),
+        "decisions": encoding.from_json(OperatorDecisions, row.decisions),
+    }
+    fields = row._asdict() | read
+    del fields["operation_id"]
+    return Rollout(**fields)
+
+
+class RolloutEventRepository(Repository):
+    """What was decided of rollouts; appended, never changed."""
+
+    def add(self, rollout_id: RolloutId, event: RolloutEvent, *, lease: Lease | None = None) -> None:
+        """Append an event.
+
+        Raises:
+            LeaseLostError: Another process has taken the lease.
+        """
+        with self._database.writing() as connection:
+            require_lease(connection, lease)
+            append_event(connection, rollout_id, event)
+
+    def list(self, rollout_id: RolloutId) -> tuple[RolloutEvent, ...]:
+        """A rollout's events, the oldest first."""
+        query = sa.select(rollout_events).where(rollout_events.c.rollout_id == rollout_id).order_by(rollout_events.c.id)
+        return tuple(map(_event, self._rows(query)))
+
+    def latest(self, rollout_id: RolloutId) -> Mapping[str, RolloutEvent]:
+        """The newest event of each kind."""
+        newest = (
+            sa.select(sa.func.max(rollout_events.c.id))
+            .where(rollout_events.c.rollout_id == rollout_id)
+            .group_by(rollout_events.c.kind)
+        )
+        return {
+            row.kind: _event(row)
+            for row in self._rows(sa.select(rollout_events).where(rollout_events.c.id.in_(newest)))
+        }
+
+
+def append_event(connection: sa.Connection, rollout_id: RolloutId, event: RolloutEvent) -> None:
+    """Append an event in the transaction of the change."""
+    values = {
+        "rollout_id": rollout_id,
+        "at": event.at,
+        "kind": event.kind,
+        "decision": plain(event.decision),
+        "evidence": plain(event.evidence),
+    }
+    connection.execute(rollout_events.insert().values(values))
+
+
+def _event(row: sa.Row[Any]) -> RolloutEvent:
+    return RolloutEvent(row.at, row.kind, row.decision, row.evidence, row.id)

@@ -1,4 +1,4 @@
-"""Rows of ``list``, and beside them which release instances run and who was among the first."""
+"""Rows of ``rollout_targets``, ``instance_releases`` and ``exposures``: targets, and what instances run."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,8 +14,14 @@ from hermesops.model.rollout_spec import Action
 from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.rollouts import encoding
-from hermesops.registry.schema.rollout_tables import exposures, instance_releases, rollout_targets, rollouts
-from hermesops.registry.schema.tables import LIVING, hermes_instances
+from hermesops.registry.schema.tables import (
+    LIVING,
+    exposures,
+    hermes_instances,
+    instance_releases,
+    rollout_targets,
+    rollouts,
+)
 
 _OFF_RELEASE = frozenset({TargetState.ROLLED_BACK, TargetState.FAILED})
 
@@ -24,27 +30,25 @@ class RolloutTargetRepository(Repository):
     """Targets of rollouts."""
 
     def list(self, rollout_id: RolloutId) -> tuple[RolloutTarget, ...]:
-        """A rollout's targets, in the order of its course."""
+        """A rollout's targets, in their order."""
         columns = rollout_targets.c
         query = sa.select(rollout_targets).where(columns.rollout_id == rollout_id).order_by(columns.position)
-        with self._database.reading() as connection:
-            return tuple(_target(row) for row in connection.execute(query))
+        return tuple(map(_target, self._rows(query)))
 
     def put(self, rollout_id: RolloutId, targets: Sequence[RolloutTarget], *, lease: Lease | None = None) -> None:
-        """Write where targets stand, all or none; and which release each runs, where that follows.
+        """Write the states of targets, all or none, and the release that each runs where that follows from them.
 
         Raises:
-            LeaseLostError: The lease is somebody else's by now.
+            LeaseLostError: Another process has taken the lease.
         """
         with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
+            require_lease(connection, lease)
             query = sa.select(rollouts.c.release, rollouts.c.action).where(rollouts.c.id == rollout_id)
             row = connection.execute(query).one()
             self.put_in(connection, rollout_id, row.release, targets, is_release=row.action == Action.SLOT)
 
     def outdated(self) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
-        """Who did not get what a rollout that has ended was to bring, by the last rollout that each was in."""
+        """Targets that a finished rollout left without its release, if it was the last rollout they were in."""
         columns, later = rollout_targets.c, rollout_targets.alias()
         newer = rollouts.alias()
         is_last = ~sa.exists().where(
@@ -54,8 +58,7 @@ class RolloutTargetRepository(Repository):
         )
         query = (
             sa.select(rollout_targets, rollouts.c.release)
-            .join_from(rollout_targets, rollouts, rollouts.c.id == columns.rollout_id)
-            .join(hermes_instances, hermes_instances.c.id == columns.instance_id)
+            .select_from(rollout_targets.join(rollouts).join(hermes_instances))
             .where(
                 columns.state == TargetState.OUTDATED.value,
                 rollouts.c.state == RolloutState.DONE.value,
@@ -64,39 +67,33 @@ class RolloutTargetRepository(Repository):
             )
             .order_by(rollouts.c.created_at, columns.position)
         )
-        with self._database.reading() as connection:
-            found = connection.execute(query)
-            return tuple((RolloutId(row.rollout_id), ReleaseId(row.release), _target(row)) for row in found)
+        return tuple((RolloutId(row.rollout_id), ReleaseId(row.release), _target(row)) for row in self._rows(query))
 
     def add_exposure(self, instance_id: InstanceId, release: ReleaseId, *, lease: Lease | None = None) -> None:
-        """Note that an instance was among the first to get a release; harmless when it stands there.
+        """Record that an instance was among the first to get a release; safe to call twice.
 
         Raises:
-            LeaseLostError: The lease is somebody else's by now.
+            LeaseLostError: Another process has taken the lease.
         """
         with self._database.writing() as connection:
-            if lease:
-                require_lease(connection, lease)
+            require_lease(connection, lease)
             values = {"instance_id": instance_id, "release": release, "at": self._database.now(connection)}
             insert_if_absent(connection, exposures, values)
 
     def exposures(self) -> Mapping[InstanceId, Mapping[ReleaseId, datetime]]:
         """Which releases each instance was among the first to get, and when."""
         found: dict[InstanceId, dict[ReleaseId, datetime]] = {}
-        with self._database.reading() as connection:
-            for row in connection.execute(sa.select(exposures)):
-                found.setdefault(InstanceId(row.instance_id), {})[ReleaseId(row.release)] = row.at
+        for row in self._rows(sa.select(exposures)):
+            found.setdefault(row.instance_id, {})[row.release] = row.at
         return found
 
     def instance_releases(self) -> Mapping[InstanceId, ReleaseId]:
-        """The release that each instance was last seen to run; those never looked at are absent."""
-        columns = instance_releases.c
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(columns.instance_id, columns.release))
-            return {InstanceId(row.instance_id): ReleaseId(row.release) for row in rows}
+        """The release that each instance last ran, for those that were observed."""
+        rows = self._rows(sa.select(instance_releases))
+        return {InstanceId(row.instance_id): ReleaseId(row.release) for row in rows}
 
     def record_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
-        """Write down which releases instances were seen to run."""
+        """Record the releases that instances were observed to run."""
         if not seen:
             return
         with self._database.writing() as connection:
@@ -104,13 +101,13 @@ class RolloutTargetRepository(Repository):
                 self._note_release(connection, instance_id, release)
 
     def record_rolled_back(self, instance_id: InstanceId, release: ReleaseId, *, before: ReleaseId, why: str) -> None:
-        """Write down that one instance was put back on a release; nothing where it was there already."""
+        """Record that an instance was rolled back to a release; audited unless it ran that before."""
         with self._database.writing() as connection:
             self._note_release(connection, instance_id, release)
             if release != before:
-                told, after = {"release": before}, {"release": release}
+                was, now = {"release": before}, {"release": release}
                 subject = instance_subject(instance_id)
-                self._note(connection, "release_rolled_back", subject, before=told, after=after, why=why)
+                self._note(connection, "release_rolled_back", subject, before=was, after=now, why=why)
 
     def put_in(
         self,
@@ -121,13 +118,13 @@ class RolloutTargetRepository(Repository):
         *,
         is_release: bool,
     ) -> None:
-        """``put`` within a transaction; ``is_release`` is whether the rollout brings a release, not an image."""
+        """``put`` within a transaction; ``is_release`` is whether the rollout changes the release, not the image."""
         columns = rollout_targets.c
         for target in targets:
             is_it = sa.and_(columns.rollout_id == rollout_id, columns.instance_id == target.id)
             connection.execute(rollout_targets.update().where(is_it).values(_moving_values(target)))
             if not is_release:
-                continue  # of an image: which release an agent runs does not follow
+                continue  # an image does not say which release an agent runs
             if target.progress.on_release:
                 self._note_release(connection, target.id, release)
             elif target.state in _OFF_RELEASE and target.facts.release_before:
@@ -139,42 +136,26 @@ class RolloutTargetRepository(Repository):
 
 
 def targets_of(connection: sa.Connection, rollout_id: RolloutId) -> list[InstanceId]:
-    """Whom a rollout is about."""
+    """The instances of a rollout."""
     query = sa.select(rollout_targets.c.instance_id).where(rollout_targets.c.rollout_id == rollout_id)
     return [InstanceId(one) for one in connection.scalars(query)]
 
 
-def hold(connection: sa.Connection, rollout_id: RolloutId) -> None:
-    """Keep others off a rollout's instances."""
-    connection.execute(rollout_targets.update().where(rollout_targets.c.rollout_id == rollout_id).values(held=True))
-
-
-def let_go(connection: sa.Connection, rollout_id: RolloutId) -> None:
-    """Free a rollout's instances for others."""
-    connection.execute(rollout_targets.update().where(rollout_targets.c.rollout_id == rollout_id).values(held=False))
+def set_held(connection: sa.Connection, rollout_id: RolloutId, *, held: bool) -> None:
+    """Reserve a rollout's instances, or free them for other rollouts."""
+    connection.execute(rollout_targets.update().where(rollout_targets.c.rollout_id == rollout_id).values(held=held))
 
 
 def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:
-    """A whole row, but for whether it is held."""
-    return {
-        "rollout_id": rollout_id,
-        "instance_id": target.id,
-        "facts": encoding.to_json(target.facts),
-        **_moving_values(target),
-    }
+    """A row without ``held``."""
+    facts = encoding.to_json(target.facts)
+    return {"rollout_id": rollout_id, "instance_id": target.id, "facts": facts, **_moving_values(target)}
 
 
 def _moving_values(target: RolloutTarget) -> dict[str, Any]:
-    return {
-        "stage": target.stage,
-        "batch": target.batch,
-        "position": target.position,
-        "progress": encoding.to_json(target.progress),
-        "state": target.state.value,
-        "detail": target.detail,
-        "touched_at": target.touched_at,
-        "updated_at": target.updated_at,
-    }
+    values = vars(target) | {"progress": encoding.to_json(target.progress), "state": target.state.value}
+    del values["facts"]
+    return values
 
 
 def _target(row: sa.Row[Any]) -> RolloutTarget:

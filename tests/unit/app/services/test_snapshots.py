@@ -9,7 +9,7 @@ from hermesops.app.services.snapshots import Snapshots, chosen
 from hermesops.errors import UnknownOutcomeError, UsageError
 from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.ids import MachineId, OperationId, instance_subject
-from hermesops.model.snapshot import snapshot_name
+from hermesops.model.image import snapshot_name
 from tests.support.instances import ADA
 from tests.support.parts import Leases, part
 

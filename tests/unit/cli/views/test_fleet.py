@@ -11,11 +11,10 @@ from hermesops.drift.rebuild import plan_rebuild
 from hermesops.drift.repairs import RepairAdvisor
 from hermesops.model.audit import AuditEntry
 from hermesops.model.backup import Loss
-from hermesops.model.fleet import CellTally
+from hermesops.model.fleet import CellTally, Confirmation, Unconfirmed
 from hermesops.model.ids import CellName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.sighting import Confirmation, Unconfirmed
 from hermesops.model.spare import Purpose, SpareStatus
 from hermesops.model.stack import StackHistoryEntry
 from tests.support.fleets import recovered

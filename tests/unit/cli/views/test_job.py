@@ -7,7 +7,7 @@ from hermesops.cli.commands import token
 from hermesops.cli.views import job
 from hermesops.jobs.runner import Job, Report
 from hermesops.model.ids import MachineId
-from hermesops.model.job import JobRun
+from hermesops.model.operation import JobRun
 from hermesops.model.token import KeptToken
 from tests.support.instances import ADA
 

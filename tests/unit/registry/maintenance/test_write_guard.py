@@ -10,10 +10,10 @@ from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableErro
 from hermesops.model.audit import AuditHead
 from hermesops.registry import Registry
 from hermesops.registry.audit.anchor import Anchor
+from hermesops.registry.audit.log import no_warning
 from hermesops.registry.database import Database
 from hermesops.registry.maintenance.backup import Copies, Copy, copy_database
 from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss, refuse_older
-from hermesops.registry.ports import in_silence
 from tests.support.registries import registry_at
 
 OTHER = "f" * 64
@@ -165,7 +165,7 @@ def test_nobody_who_may_not_write_gets_any_further(registry: Registry, anchor: A
 
     anchor.append(AuditHead(2, 5, OTHER))
     with pytest.raises(RefusedError, match="no operator"):
-        WriteGuard(registry._database, anchor, copies, in_silence, nobody)()
+        WriteGuard(registry._database, anchor, copies, no_warning, nobody)()
     assert copies.asked == 0
 
 

@@ -1,32 +1,27 @@
-"""Writes rows of instances that are known from elsewhere: from their machines, after the registry was lost."""
-
-from typing import Any
-
-import sqlalchemy as sa
+"""Writes rows from what machines say of themselves, after the registry was lost or is out of date."""
 
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
 from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent
-from hermesops.registry.repositories.instances.secrets import InstanceSecretRepository
+from hermesops.registry.repositories.instances.instance import InstanceSecretRepository, details_in
 from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, users
 
 
 class RecoveryTransactions(Repository):
-    """Instances that come back."""
+    """Recovery of rows from machines."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
         self._secrets = InstanceSecretRepository(context)
 
     def recover_instance(self, one: Recovered, *, why: str) -> bool:
-        """Write the rows of an instance, its user and its cell as they were; whether they were not there.
+        """Write the rows of an instance, its user and its cell; whether the instance was missing.
 
-        Nothing is changed where the instance has a row, or its user has another instance that lives.
+        Nothing is changed where the instance has a row, or its user another living instance.
         """
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            cell = {"name": one.cell, "region": one.region, "created_at": now}
-            insert_if_absent(connection, cells, cell)
+            insert_if_absent(connection, cells, {"name": one.cell, "region": one.region, "created_at": now})
             user = {"id": one.user_id, "alias": one.user_alias or None, "created_at": now}
             insert_if_absent(connection, users, user)
             row = {
@@ -39,7 +34,22 @@ class RecoveryTransactions(Repository):
             }
             if not insert_if_absent(connection, hermes_instances, row):
                 return False
-            connection.execute(instance_details.insert().values(self._details(connection, one)))
+            details = {
+                "instance_id": one.id,
+                "cell": one.cell,
+                "machine_name": one.machine_name,
+                "machine_wanted": True,
+                "server_type": one.server_type,
+                "region": one.region,
+                "image_id": one.image_id,
+                "epoch": one.epoch,
+                "settings": self._secrets.seal_settings_in(connection, one.settings, "settings", one.id),
+                "api_server_key": self._secrets.seal_in(connection, one.api_server_key, "api_server_key", one.id),
+                "model_token_generation": one.model_token_generation,
+                "model_token_expires_at": one.model_token_expires_at,
+                "model_token_handed_at": now if one.model_token_expires_at else None,
+            }
+            connection.execute(instance_details.insert().values(details))
             after: dict[str, object] = {"machine": one.machine_name, "cell": one.cell, "plan": one.plan.value}
             self._note(connection, "instance_recovered", instance_subject(one.id), after=after, why=why)
         return True
@@ -47,12 +57,10 @@ class RecoveryTransactions(Repository):
     def take_machine(
         self, instance_id: InstanceId, machine_id: MachineId, machine_name: MachineName, *, why: str
     ) -> None:
-        """Put a living instance on a machine that says it is the instance's; the one before is known to be gone."""
+        """Assign a living instance the machine that has its state; the one before no longer exists."""
         columns = hermes_instances.c
         with self._database.writing() as connection:
-            before = connection.execute(
-                instance_details.select().where(instance_details.c.instance_id == instance_id)
-            ).one()
+            before = details_in(connection, instance_id)
             connection.execute(
                 hermes_instances.update().where(columns.id == instance_id, LIVING).values(vm_id=machine_id, vm_ip=None)
             )
@@ -71,29 +79,12 @@ class RecoveryTransactions(Repository):
             )
 
     def accept_server_type(self, instance_id: InstanceId, server_type: str, *, why: str) -> str:
-        """Order from now on the size that an instance's machine has; the size ordered before."""
+        """Make the server type that an instance's machine has the ordered one; returns the one ordered before."""
         is_it = instance_details.c.instance_id == instance_id
         with self._database.writing() as connection:
-            before = str(connection.execute(instance_details.select().where(is_it)).one().server_type)
+            before = str(details_in(connection, instance_id).server_type)
             if before != server_type:
                 connection.execute(instance_details.update().where(is_it).values(server_type=server_type))
                 change = {"before": {"server_type": before}, "after": {"server_type": server_type}}
                 self._note(connection, "size_accepted", instance_subject(instance_id), **change, why=why)
         return before
-
-    def _details(self, connection: sa.Connection, one: Recovered) -> dict[str, Any]:
-        return {
-            "instance_id": one.id,
-            "cell": one.cell,
-            "machine_name": one.machine_name,
-            "machine_wanted": True,
-            "server_type": one.server_type,
-            "region": one.region,
-            "image_id": one.image_id,
-            "epoch": one.epoch,
-            "settings": self._secrets.seal_settings_in(connection, one.settings, "settings", one.id),
-            "api_server_key": self._secrets.seal_in(connection, one.api_server_key, "api_server_key", one.id),
-            "model_token_generation": one.model_token_generation,
-            "model_token_expires_at": one.model_token_expires_at,
-            "model_token_handed_at": self._database.now(connection) if one.model_token_expires_at else None,
-        }

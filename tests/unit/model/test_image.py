@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from hermesops.model.ids import CellName, InstanceId, OperationId, machine_name
-from hermesops.model.snapshot import owner_of, snapshot_name
+from hermesops.model.image import owner_of, snapshot_name
 
 INSTANCE, OPERATION = InstanceId(str(uuid4())), OperationId(str(uuid4()))
 
