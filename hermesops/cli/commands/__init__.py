@@ -33,5 +33,5 @@ SUMMARIES = {
 }
 """What ``--help`` says of each, in its order. One without verbs says more in its docstring."""
 
-FOLDERS = frozenset({"fleet", "instance", "registry", "release", "rollout", "stack"})
+FOLDERS = frozenset({"instance", "rollout"})
 """Nouns with a folder in ``commands``; its module ``group`` assembles their commands."""

@@ -15,11 +15,6 @@ from hermesops.errors import BrokenInvariantError, RefusedError
 app = Noun(no_args_is_help=True)
 
 
-@app.callback()
-def group() -> None:
-    """Who changed what, and why."""
-
-
 @app.command()
 def log(
     since: Annotated[str, typer.Option("--since", help="Only from then on: 90m, 12h, 7d, or a date.")] = "",

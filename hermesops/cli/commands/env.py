@@ -9,11 +9,6 @@ from hermesops.errors import RefusedError
 app = Noun(no_args_is_help=True)
 
 
-@app.callback()
-def group() -> None:
-    """Environments: named sets of settings, keys and state."""
-
-
 @app.command("list")
 def list_() -> None:
     """List the environments of this home; * is the one that commands are about."""

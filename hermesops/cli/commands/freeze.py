@@ -15,11 +15,6 @@ app = Noun(no_args_is_help=True)
 Reason = Annotated[str, typer.Option("--reason", help="Why; whoever is held up reads it.")]
 
 
-@app.callback()
-def group() -> None:
-    """Freezes: spans of time in which nothing is rolled out."""
-
-
 @app.command("list")
 def list_(
     past: Annotated[bool, typer.Option("--all", help="Those of the past as well.")] = False,

@@ -1,7 +1,7 @@
 """``hermesops identity``: the certificates of machines, and the service that renews them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,22 +12,9 @@ from hermesops.cli.listener import inherited, listen, serve_until_told
 from hermesops.cli.views import identity
 from hermesops.errors import PartlyDoneError, UsageError
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import TypeVar
-
-    from hermesops.app.services.machine_certificates import CertificateRenewal
-
-    T = TypeVar("T")
-
 app = Noun(no_args_is_help=True)
 
 Who = Annotated[str, typer.Argument(metavar="USER|MACHINE", help="User, or a machine's id or a spare one's name.")]
-
-
-@app.callback()
-def group() -> None:
-    """Identities: the certificates by which machines prove who they are."""
 
 
 @app.command("list")
@@ -72,7 +59,7 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     result(
         "identity-revoked",
         {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count},
-        [f"{holder.title}: {count} certificates count no more; hermesops identity renew {who} gives it another"],
+        [f"{holder.title}: {count} certificates revoked; hermesops identity renew {who} gives it another"],
     )
 
 
@@ -87,23 +74,18 @@ def renew(
     from hermesops.app.services.machine_certificates import find_holder
 
     composed = context.compose()
-
-    async def connected(work: "Callable[[CertificateRenewal], Awaitable[T]]") -> "T":
-        async with composed.session() as session:
-            return await work(session.certificate_renewal)
-
     if everything:
-        _tell_all(context.run(connected(lambda renewal: renewal.renew_all())))
+        _report_all(context.run_connected(composed, lambda session: session.certificate_renewal.renew_all()))
         return
     holder = find_holder(composed.registry, who)
-    made = context.run(connected(lambda renewal: renewal.renew(holder)))
+    made = context.run_connected(composed, lambda session: session.certificate_renewal.renew(holder))
     data = {"machine": holder.title, "serial": made.serial, "names": list(made.names), "not_after": made.not_after}
     result("identity-renewed", data, [f"{holder.title}: certificate {made.serial}", *made.names])
 
 
-def _tell_all(told: dict[str, str]) -> None:
-    rows = [{"machine": title, "problem": problem} for title, problem in told.items()]
-    failed = [title for title, problem in told.items() if problem]
+def _report_all(problems: dict[str, str]) -> None:
+    rows = [{"machine": title, "problem": problem} for title, problem in problems.items()]
+    failed = [title for title, problem in problems.items() if problem]
     table("identity-renewed-all", "machines", ("machine", "problem"), rows, "there are no machines")
     if failed:
         raise PartlyDoneError(f"no certificate for {', '.join(failed)}", hint="the same command again")

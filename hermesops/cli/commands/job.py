@@ -1,4 +1,4 @@
-"""``hermesops job``: what workers do without being asked."""
+"""``hermesops job``: scheduled jobs, which workers run by themselves."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,14 +11,10 @@ from hermesops.cli.views import job as view
 from hermesops.errors import PartlyDoneError
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.jobs.runner import Report
 
 app = Noun(no_args_is_help=True)
-
-
-@app.callback()
-def group() -> None:
-    """Scheduled jobs: what workers run by themselves."""
 
 
 @app.command("list")
@@ -26,24 +22,23 @@ def list_() -> None:
     """List jobs: what is pending, the last run, its problem, and the next run."""
     composed = context.compose()
 
-    async def work() -> list[dict[str, object]]:
-        async with composed.session() as session:
-            jobs = session.jobs
-            chosen = {job.name for job in jobs.chosen()}
-            leases = {lease.subject: lease.holder for lease in composed.registry.leases.list()}
-            return [
-                view.job(
-                    job,
-                    composed.registry.jobs.get(job.name),
-                    list(job.due()),
-                    leases,
-                    now=composed.registry.now(),
-                    is_chosen=job.name in chosen,
-                )
-                for job in jobs.all().values()
-            ]
+    async def work(session: "Runtime") -> list[dict[str, object]]:
+        jobs, registry = session.jobs, composed.registry
+        chosen = {job.name for job in jobs.chosen()}
+        leases = {lease.subject: lease.holder for lease in registry.leases.list()}
+        return [
+            view.job(
+                job,
+                registry.jobs.get(job.name),
+                list(job.due()),
+                leases,
+                now=registry.now(),
+                is_chosen=job.name in chosen,
+            )
+            for job in jobs.all().values()
+        ]
 
-    rows = context.run(work())
+    rows = context.run_connected(composed, work)
     table("job-list", "jobs", ("job", "due", "last", "done", "next", "problem"), rows, "no jobs")
 
 
@@ -54,13 +49,12 @@ def run(
     """Run one job now, as a worker would, whenever it ran last."""
     composed = context.compose()
 
-    async def work() -> "Report":
+    async def work(session: "Runtime") -> "Report":
         from hermesops.jobs.runner import do_now
 
-        async with composed.session() as session:
-            return await do_now(session.jobs.named(name), composed.registry)
+        return await do_now(session.jobs.named(name), composed.registry)
 
-    report = context.run(work())
+    report = context.run_connected(composed, work)
     result("job", {"job": name, "done": report.done, "problem": report.problem or None}, [report.done])
     if report.problem:
         raise PartlyDoneError(report.problem, hint=f"hermesops job run {name} again")

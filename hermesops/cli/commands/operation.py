@@ -54,12 +54,7 @@ def continue_(
     """Continue an operation from where it stopped; follow it if another process has it."""
     composed = context.compose()
     operation = composed.registry.operations.get(operation_id)
-
-    async def work() -> str:
-        async with composed.session() as session:
-            return await session.operations.resume(operation, wait_s=wait)
-
-    outcome = context.run(work())
+    outcome = context.run_connected(composed, lambda session: session.operations.resume(operation, wait_s=wait))
     result("operation", {"id": operation.id, "outcome": outcome}, [outcome])
 
 
@@ -76,7 +71,6 @@ def abandon(
 
     composed = context.compose()
     row = composed.registry.operations.get(operation_id)
-
     question = f"Nobody will continue {row.kind} of {row.subject} in environment {composed.env.name}."
     # Without a reason it is refused anyway, and nobody need be asked.
     agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())

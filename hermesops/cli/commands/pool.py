@@ -23,11 +23,6 @@ app = Noun(no_args_is_help=True)
 Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells; none means all.", show_default=False)]
 
 
-@app.callback()
-def group() -> None:
-    """Warm pools: machines of a cell that are booted and well, and belong to nobody yet."""
-
-
 @app.command("list")
 def list_(cells: Cells = None) -> None:
     """List the machines of warm pools from the registry, and how many settings want."""

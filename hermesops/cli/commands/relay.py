@@ -1,4 +1,7 @@
-"""``hermesops relay``: the service by which the platform's services reach agents, and which services may use it."""
+"""``hermesops relay``: the service by which the platform's services reach agents, and which services may use it.
+
+It carries the agent's API and nothing else of a machine. It alone holds the tokens that open machines for that.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,21 +12,13 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
 from hermesops.cli.listener import listen, serve_until_told
-from hermesops.cli.options import input_file
+from hermesops.cli.options import files
 from hermesops.cli.views import identity
 from hermesops.errors import RefusedError, UsageError
 
 app = Noun(no_args_is_help=True)
 
 Service = Annotated[str, typer.Argument(metavar="SERVICE", help="Lower-case letters, digits and -, as message-router.")]
-
-
-@app.callback()
-def group() -> None:
-    """The relay: the one way by which the platform's services reach agents.
-
-    It carries the agent's API and nothing else of a machine. It alone holds the tokens that open machines for that.
-    """
 
 
 @app.command()
@@ -60,7 +55,7 @@ def admit(
     The service renews it by itself, with POST /certificate to the relay, before it runs out.
     """
     require_reason(reason, f"hermesops relay admit {service} …")
-    text = input_file.read(request)
+    text = files.read(request)
     made = context.compose().callers.admit(service, text, why=reason)
     try:
         to.mkdir(parents=True, exist_ok=True)
@@ -98,5 +93,5 @@ def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
     count = composed.registry.relay_callers.revoke(service, why=reason)
     if not count:
         raise RefusedError(f"no certificate of service {service} counts", hint="hermesops relay list")
-    words = f"{service}: {count} certificates count no more; hermesops relay admit {service} gives it another"
+    words = f"{service}: {count} certificates revoked; hermesops relay admit {service} gives it another"
     result("relay-revoked", {"service": service, "certificates": count}, [words])

@@ -7,18 +7,13 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, say, table
-from hermesops.cli.options import input_file
+from hermesops.cli.options import files
 from hermesops.cli.views import shapes
 from hermesops.errors import CHANGES_REMAIN, RefusedError, UsageError
 
 app = Noun(no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="As secrets list says it, as api.key.")]
-
-
-@app.callback()
-def group() -> None:
-    """What opens all the rest."""
 
 
 @app.command("list")
@@ -49,7 +44,7 @@ def set_(
             spared=f"{name} is as it was",
             yes=yes,
         )
-    where = composed.secret_changes.set(which, input_file.read(source), why=reason)
+    where = composed.secret_changes.set(which, files.read(source), why=reason)
     result("secret-set", {"name": name, "home": where}, [f"{name} is kept in {where}"])
 
 

@@ -7,6 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, result, table
+from hermesops.cli.options.instance import User
 from hermesops.cli.views.shapes import moment
 from hermesops.errors import PartlyDoneError, UsageError
 from hermesops.model.token import PLATFORM, purpose_of
@@ -15,21 +16,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hermesops.app.container import Container
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.instance import Instance
     from hermesops.model.route import PresentToken
     from hermesops.model.token import KeptToken
 
 app = Noun(no_args_is_help=True)
-
-User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
-
-
-@app.callback()
-def group() -> None:
-    """Tokens: what opens JustAVPS's proxy to one machine, for one purpose and six hours at most.
-
-    Purpose "models" is an agent's token for the model router: it counts for days and is renewed while the agent runs.
-    """
 
 
 @app.command("list")
@@ -41,14 +33,13 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
     composed = context.compose()
     now = composed.registry.now()
 
-    async def work() -> "list[dict[str, object]]":
+    instance = composed.registry.instances.find(user) if user else None
 
-        instance = composed.registry.instances.find(user) if user else None
-        async with composed.session() as session:
-            proxy = [shape(owner, token, now) for owner, token in session.proxy_tokens.of(instance)]
-            return proxy + [model_shape(owner, token, now) for owner, token in session.model_tokens.of(instance)]
+    async def work(session: "Runtime") -> "list[dict[str, object]]":
+        proxy = [shape(owner, token, now) for owner, token in session.proxy_tokens.of(instance)]
+        return proxy + [model_shape(owner, token, now) for owner, token in session.model_tokens.of(instance)]
 
-    rows = context.run(work())
+    rows = context.run_connected(composed, work)
     empty = "no tokens; workers make those that the relay needs, commands those that they need"
     columns = ("user", "purpose", "holder", "generation", "machine_id", "expires_at", "left")
     table("token-list", "tokens", columns, rows, empty)
@@ -63,13 +54,9 @@ def renew(
     """Replace a token by a new one that is tried through the proxy first; the old one is revoked after that."""
     composed = context.compose()
     instance = composed.registry.instances.find(user)
-
-    async def work() -> None:
-        async with composed.session() as session:
-            await session.proxy_tokens.renew(instance, purpose, reason=reason or "renewed by hand")
-
-    context.run(work())
-    words = f"the token {purpose} of {user} is another one now, and opens the proxy; the old one is revoked"
+    why = reason or "renewed by hand"
+    context.run_connected(composed, lambda session: session.proxy_tokens.renew(instance, purpose, reason=why))
+    words = f"the token {purpose} of {user} is replaced: the new one opens the proxy, the old one is revoked"
     result("token-renew", {"user": user, "purpose": purpose}, [words])
 
 
@@ -90,14 +77,9 @@ def revoke(
     if models:
         _revoke_models(composed, user, instance, reason or "revoked")
         return
-
-    async def work() -> list[str]:
-        async with composed.session() as session:
-            return [
-                one.purpose for one in await session.proxy_tokens.revoke(instance, purpose, reason=reason or "revoked")
-            ]
-
-    gone = context.run(work())
+    why = reason or "revoked"
+    revoked = context.run_connected(composed, lambda s: s.proxy_tokens.revoke(instance, purpose, reason=why))
+    gone = [one.purpose for one in revoked]
     result("token-revoke", {"user": user, "revoked": gone}, [f"revoked {len(gone)} tokens of {user}"])
 
 

@@ -1,24 +1,48 @@
-"""``--no-wait``: what a command intends is written down, and workers do it."""
+"""``--no-wait``: a command opens an operation and runs it here, or leaves it to the workers."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli.console import say
+from hermesops.cli import context
+from hermesops.cli.console import result, say
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hermesops.app import Container
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.operation import Operation
     from hermesops.operations.runner import Operations
+
+    Begin = Callable[[Runtime], Awaitable[Operation]]
 
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Leave it to the workers; operation continue ID waits for its end.")
 ]
 
 
+def change_instance(kind: str, composed: "Container", user: str, begin: "Begin", *, no_wait: bool) -> None:
+    """Run the operation that ``begin`` opens for a user's instance, and print its outcome as a result of this kind."""
+    composed.registry.instances.find(user)
+    _, outcome = run_operation(composed, begin, no_wait=no_wait)
+    result(kind, {"user": user, "outcome": outcome}, [outcome])
+
+
+def run_operation(composed: "Container", begin: "Begin", *, no_wait: bool) -> "tuple[Operation, str]":
+    """Connect, open an operation, and run it or leave it to the workers; returns it and its outcome in a line."""
+
+    async def work(session: "Runtime") -> "tuple[Operation, str]":
+        operation = await begin(session)
+        return operation, await run_or_leave(session.operations, operation, no_wait=no_wait)
+
+    return context.run_connected(composed, work)
+
+
 async def run_or_leave(operations: "Operations", operation: "Operation", *, no_wait: bool) -> str:
-    """Bring an operation to its end here, or leave it to the workers; its outcome in a line."""
+    """Run an operation to its end here, or leave it to the workers; returns its outcome in a line."""
     if not no_wait:
         return await operations.run(operation)
     operations.leave(operation)
-    say(f"hermesops operation continue {operation.id} waits for its end; hermesops worker is what brings it there")
+    say(f"hermesops operation continue {operation.id} waits for its end; hermesops worker runs it")
     return f"left to the workers: operation {operation.id}"

@@ -1,4 +1,4 @@
-"""How an operator names what goes beyond the limits of a run, and hands over a preview that says it all."""
+"""Options that let a run exceed its limits, or take these from a saved preview."""
 
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
     from hermesops.cells.changes.guard import Overrides
@@ -28,7 +28,6 @@ From = Annotated[
     Path | None,
     typer.Option("--from", help="Let this saved preview happen, and nothing else.", show_default=False, dir_okay=False),
 ]
-
 ApprovedBy = Annotated[
     Path | None,
     typer.Option(
@@ -38,10 +37,10 @@ ApprovedBy = Annotated[
 
 
 def parse_overrides(destroy: list[str] | None, share: str, budget: str) -> "Overrides":
-    """What was named.
+    """What may be exceeded.
 
     Raises:
-        UsageError: A figure is none.
+        UsageError: A share or a budget is not one.
     """
     from hermesops.cells.changes.guard import Overrides
     from hermesops.model.ids import MachineName
@@ -51,26 +50,6 @@ def parse_overrides(destroy: list[str] | None, share: str, budget: str) -> "Over
         _share(share) if share else None,
         _dollars(budget) if budget else None,
     )
-
-
-def read_saved(file: Path) -> str:
-    """The text of a saved preview.
-
-    Raises:
-        UsageError: There is no such file, or it is no text.
-    """
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}", hint="hermesops stack preview CELL --save FILE") from error
-
-
-def write_saved(file: Path, text: str) -> None:
-    """Write a saved preview."""
-    try:
-        file.write_text(text)
-    except OSError as error:
-        raise RefusedError(f"{file} cannot be written: {error.strerror}") from error
 
 
 def _share(text: str) -> float:

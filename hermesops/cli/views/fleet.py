@@ -1,14 +1,18 @@
-"""Shapes of what ``hermesops fleet`` prints; the rules of ``render`` hold here too."""
+"""What ``hermesops fleet`` and ``hermesops registry rebuild`` print: shapes for programs, lines for people."""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hermesops.cli.views import shapes
 from hermesops.cli.views.shapes import moment
+from hermesops.model.crowding import LowOnDisk
 from hermesops.model.fleet import CellTally
 from hermesops.model.instance import InstanceStatus
+from hermesops.model.plan import GB
 
 if TYPE_CHECKING:
+    from hermesops.app.services.costs import Costs
     from hermesops.converge import Converged
     from hermesops.drift.changes import Happening
     from hermesops.drift.finding import Finding
@@ -22,13 +26,13 @@ SIGNS = {
     InstanceStatus.SUSPENDED: "S",
     InstanceStatus.TERMINATED: "T",
 }
-"""What stands for an instance in a grid: the eye shall stop where something is not as usual."""
+"""Signs of instances in the grid; the usual one is small, so that others stand out."""
 
 _WIDTH = 80
 """Signs in a line of the grid."""
 
 _NAMED = 10
-"""Instances that people are told of; programs are told of all."""
+"""Instances named in lines for people; JSON names all."""
 
 _ASK = "hermesops fleet status --live asks"
 
@@ -131,6 +135,47 @@ def loss_lines(backups: "Loss") -> list[str]:
         return [told]
     late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
     return [told, f"{late}: hermesops backup list names them, runbooks/backups-are-late.md says what to do"]
+
+
+def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:
+    """Agents that are low on disk."""
+    return [{"user": one.user, "plan": one.plan.value, "bytes": one.bytes, "size": one.size} for one in agents]
+
+
+def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
+    """The same for people."""
+    lines = [
+        f"data: {one.user} has {one.bytes / GB:.1f} of {one.size / GB:.0f} GB full, by the newest backup;"
+        f" hermesops instance resize {one.user}, or the user deletes some: runbooks/data-volume.md"
+        for one in agents[:_NAMED]
+    ]
+    more = len(agents) - _NAMED
+    return [*lines, *([f"data: {more} more are as full"] if more > 0 else [])]
+
+
+def cost(costs: "Costs") -> dict[str, object]:
+    """What the machines cost by the registry's rows, and what JustAVPS says."""
+    return {
+        "cells": [{"cell": cell, **shapes.bill(bill)} for cell, bill in costs.cells.items()],
+        "plans": [{"plan": plan, **shapes.bill(bill)} for plan, bill in costs.plans.items()],
+        "estimated": shapes.bill(costs.total),
+        "actual": {
+            "monthly": None if costs.actual is None else f"{costs.actual:.2f}",
+            "machines": costs.rented,
+        },
+        "difference": None if costs.difference is None else f"{costs.difference:.2f}",
+    }
+
+
+def cost_lines(costs: "Costs") -> list[str]:
+    """The same for people."""
+    width = max((len(name) for name in (*costs.cells, *costs.plans, "estimated")), default=0)
+    lines = [f"{name:<{width}}  {bill}" for bill_of in (costs.cells, costs.plans) for name, bill in bill_of.items()]
+    actual = "not known" if costs.actual is None else f"${costs.actual:.2f} for {costs.rented} machines"
+    lines += [f"{'estimated':<{width}}  {costs.total}", f"{'JustAVPS':<{width}}  {actual}"]
+    if costs.difference:
+        lines.append(f"{'difference':<{width}}  ${costs.difference:.2f}; hermesops fleet drift looks for what is extra")
+    return lines
 
 
 def drift(findings: "Sequence[Finding]") -> dict[str, object]:

@@ -38,11 +38,6 @@ Release = Annotated[
 ]
 
 
-@app.callback()
-def group() -> None:
-    """Rollouts: one release brought to many, in stages that halt when a gate fails."""
-
-
 @app.command()
 def preview(
     release: Release,

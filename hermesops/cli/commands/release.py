@@ -8,9 +8,8 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.release.signers import signers
 from hermesops.cli.console import Why, Yes, agree, complain, result, table
-from hermesops.cli.options import input_file
+from hermesops.cli.options import files
 from hermesops.cli.views import release as release_view
 from hermesops.errors import RefusedError, UsageError
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from hermesops.release.builder.build import Built
 
 app = Noun(no_args_is_help=True)
+signers = Noun(no_args_is_help=True)
 app.add_typer(signers, name="signers", help="Whose signatures count for releases.")
 
 Release = Annotated[str, typer.Argument(help="Id of a release, or the agent's version where one release has it.")]
@@ -27,11 +27,6 @@ Python = Annotated[
     list[str] | None,
     typer.Option("--python", help="Only for machines of this Python; may be repeated.", show_default=False),
 ]
-
-
-@app.callback()
-def group() -> None:
-    """Releases: what runs on instances. Immutable, named after its content, signed."""
 
 
 @app.command()
@@ -172,6 +167,55 @@ def floor(
     result("release-floor", release_view.revocations(revocations), [line])
 
 
+@signers.command("show")
+def show_signers() -> None:
+    """Show who may sign releases, in OpenSSH's format, and how often that changed."""
+    trust = context.compose().releases.trust
+    number, text = len(trust.chain()), trust.current()
+    lines = text.splitlines() or ["nobody has signed a release yet; hermesops release build"]
+    result("release-signers", {"signers": text.splitlines(), "number": number}, lines)
+
+
+@signers.command("set")
+def set_signers(
+    file: Annotated[str, typer.Argument(help="Allowed signers, in OpenSSH's format; - reads standard input.")],
+    reason: Why,
+    sign_again: Annotated[
+        bool, typer.Option(help="Sign again with your key what a removed signer had signed.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Change who signs releases. Your key must be valid before and after, so that nobody is locked out.
+
+    Machines take the new signers with the next release that is brought to them.
+    """
+    composed = context.compose()
+    allowed = files.read(file)
+    agree("Whoever that file names signs releases.", expect="signers", spared="the signers are as they were", yes=yes)
+    left = context.run(composed.release_changes.set_signers(allowed, sign_again=sign_again, reason=reason))
+    lines = [f"{len(allowed.splitlines())} lines of signers count from now on"]
+    lines += [f"{release} is vouched for by none of them: machines refuse it" for release in left]
+    result("release-signers-set", {"signers": allowed.splitlines(), "unsigned": list(left)}, lines)
+
+
+@signers.command("restore")
+def restore_signers(reason: Why, yes: Yes = False) -> None:
+    """Write the signers and revocations that this computer remembers into a store that lost them or was restored.
+
+    What a store says of signers and revocations only ever rises; one that says less was changed by somebody.
+    """
+    composed = context.compose()
+    agree(
+        "This replaces what the store says of signers and revocations by what this computer remembers.",
+        expect="signers",
+        spared="the store is as it was",
+        yes=yes,
+    )
+    written = context.run(composed.release_changes.restore(reason=reason))
+    lines = [f"restored: {', '.join(written)}"] if written else ["the store knows all that this computer remembers"]
+    result("release-signers-restored", {"restored": list(written)}, lines)
+
+
 def _lock_in(file: Path) -> "Lock":
     from hermesops.node.errors import NodeError
     from hermesops.node.release.documents.lock import Lock
@@ -193,7 +237,7 @@ def _managed(source: str) -> "Managed":
     if not source:
         return Managed()
     try:
-        given = json.loads(input_file.read(source))
+        given = json.loads(files.read(source))
         return managed_from({"config": {}, "environment": {}, **given})  # either may be left out
     except (TypeError, ValueError, NodeError) as error:
         raise UsageError(f"{source}: {error}", hint='{"config": {…}, "environment": {…}}') from error
