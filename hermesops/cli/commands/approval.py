@@ -1,4 +1,4 @@
-"""``hermesops approval``: a second operator's word for what another one saved and signed."""
+"""``hermesops approval``: a second operator's signature on what another one saved and signed."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

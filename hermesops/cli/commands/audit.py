@@ -25,13 +25,8 @@ def log(
     """List entries, newest first."""
     begin = durations.since(since) if since else None
     entries = context.compose().registry.audit.list(subject=subject, who=who, since=begin, limit=limit)
-    table(
-        "audit-log",
-        "entries",
-        ("id", "at", "who", "action", "subject", "why"),
-        [audit.entry(entry) for entry in entries],
-        "nothing was changed",
-    )
+    columns = ("id", "at", "who", "action", "subject", "why")
+    table("audit-log", "entries", columns, [audit.entry(entry) for entry in entries], "nothing was changed")
 
 
 @app.command()

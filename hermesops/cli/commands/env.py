@@ -2,9 +2,8 @@
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import is_json, result, say, table
-from hermesops.cli.views import environment, shapes
-from hermesops.errors import RefusedError
+from hermesops.cli.console import is_json, result, table
+from hermesops.cli.views import checks, environment, shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -34,12 +33,4 @@ def show() -> None:
 @app.command()
 def check() -> int:
     """Check that this environment can be worked with: registry, vendor and every secret."""
-    from hermesops.model.check import Verdict
-
-    checks = context.run(context.compose().checks.all())
-    rows = [shapes.check(one) for one in checks]
-    table("env-check", "checks", ("check", "verdict", "seen", "hint"), rows, "")
-    failed = sum(one.verdict is Verdict.FAILED for one in checks)
-    if failed:
-        say(f"{failed} of {len(checks)} checks failed")
-    return RefusedError.exit_code if failed else 0
+    return checks.report("env-check", context.run(context.compose().checks.all()))

@@ -12,7 +12,7 @@ from hermesops.errors import UsageError
 
 app = Noun(no_args_is_help=True)
 
-Reason = Annotated[str, typer.Option("--reason", help="Why; whoever is held up reads it.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; those who have to wait read it.")]
 
 
 @app.command("list")
@@ -38,7 +38,7 @@ def set_(
     from hermesops.cli.options.durations import until as moment_of
 
     if not reason.strip():
-        raise UsageError("a freeze needs a reason: others are held up by it", hint="--reason 'quarter end'")
+        raise UsageError("a freeze needs a reason: others have to wait for it", hint="--reason 'quarter end'")
     composed = context.compose()
     now = composed.registry.now()
     begins_at = moment_of(begin, now=now) if begin else None

@@ -1,4 +1,4 @@
-"""``hermesops local``: the local world, and what shall go wrong in it."""
+"""``hermesops local``: the vendor's API and machines on this computer, and faults in it."""
 
 import sys
 from dataclasses import asdict
@@ -11,7 +11,6 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, agree, is_json, result, say, table
 
 if TYPE_CHECKING:
-    from hermesops.app.services.world_purge import WorldPurge
     from hermesops.localcloud.server.control_client import WorldStatus
     from hermesops.localcloud.world.local_world import World
 
@@ -42,7 +41,7 @@ def up(driver: Driver = None) -> None:
 
     given = server_environment(environment)
     status = context.run(_world(driver or "").up(command, environment=given, tell=say))
-    if left_over := _purge().left_over([machine["id"] for machine in status.machines]):
+    if left_over := context.compose().world_purge.left_over([machine["id"] for machine in status.machines]):
         say(left_over)
     _show(status)
 
@@ -64,7 +63,7 @@ def down(
 
 
 def _purge_all(*, yes: bool) -> None:
-    name, purge = context.environment().name, _purge()
+    name, purge = context.environment().name, context.compose().world_purge
     losses = context.run(purge.losses())
     if losses:
         question = f"This removes the local world of environment {name} for good: {losses}."
@@ -151,10 +150,6 @@ def clear() -> None:
     result("local-faults-cleared", {"cleared": count}, [f"{count} faults forgotten"])
 
 
-def _purge() -> "WorldPurge":
-    return context.compose().world_purge
-
-
 def _world(driver: str = "") -> "World":
     from hermesops.app.container_parts.local_world import world_of
 
@@ -168,27 +163,21 @@ def _show(status: "WorldStatus") -> None:
     if not status.is_up:
         result("local-status", {}, ["the local world is down"])
         return
+    limits = "machines have the memory, CPU and disk of their server type, and no more"
+    if status.unlimited:
+        limits = f"of their server type, machines are not held to: {', '.join(status.unlimited)}"
+    store = status.object_store
+    backups = f"{store['endpoint']}  (key in {store['key_file']})" if store else "no object store until one is needed"
     lines = [
         f"API     {status.api_url}  (key in {status.api_key_file})",
         f"models  {status.model_base_url}",
         f"driver  {status.driver}",
         f"base    {status.base}",
         f"room    for {status.room} more machines: {status.figures}",
-        f"limits  {_limits(status)}",
-        f"backups {_object_store(status)}",
+        f"limits  {limits}",
+        f"backups {backups}",
         f"images  {len(status.images)}",
         "",
     ]
     result("local-status", {}, lines)
     table("local-status", "machines", ("name", "status", "slug", "ip", "message"), status.machines, "no machines")
-
-
-def _object_store(status: "WorldStatus") -> str:
-    store = status.object_store
-    return f"{store['endpoint']}  (key in {store['key_file']})" if store else "no object store until one is needed"
-
-
-def _limits(status: "WorldStatus") -> str:
-    if not status.unlimited:
-        return "machines have the memory, CPU and disk of their server type, and no more"
-    return f"of their server type, machines are not held to: {', '.join(status.unlimited)}"

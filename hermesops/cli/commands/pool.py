@@ -1,4 +1,4 @@
-"""``hermesops pool``: machines that are ready before anybody wants one."""
+"""``hermesops pool``: warm pools, machines prepared in advance."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +25,7 @@ Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells; none me
 
 @app.command("list")
 def list_(cells: Cells = None) -> None:
-    """List the machines of warm pools from the registry, and how many settings want."""
+    """List the machines of warm pools from the registry, and how many the settings want."""
     from hermesops.model.cell import parse_cell
     from hermesops.model.spare import Purpose
 
@@ -40,11 +40,11 @@ def list_(cells: Cells = None) -> None:
     sizes = {plan.value: size for plan, size in sorted(wanted.items())}
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
     empty = (
-        "no machines; the setting pool_size says how many each cell keeps ready"
-        if not any(wanted.values())
-        else ("no machines; hermesops pool refill makes them")
+        "hermesops pool refill makes them"
+        if any(wanted.values())
+        else "the setting pool_size says how many each cell keeps ready"
     )
-    table("pool-list", "machines", columns, rows, empty, beside={"pool_size": sizes})
+    table("pool-list", "machines", columns, rows, f"no machines; {empty}", beside={"pool_size": sizes})
 
 
 @app.command()
@@ -97,23 +97,20 @@ def _fill(
     no_wait: bool,
 ) -> None:
     composed = context.compose()
-
     failed: list[tuple[str, HermesError]] = []
+    rows: list[dict[str, object]] = []
 
-    async def work() -> list[dict[str, object]]:
-        done: list[dict[str, object]] = []
-        async with composed.session() as session:
-            for cell in session.pools.cells(cells or (), opening=opening):
-                try:
-                    operation = await begin(session, cell.name)
-                    outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
-                except HermesError as error:
-                    failed.append((cell.name, error))
-                    continue
-                done.append({"cell": cell.name, "operation_id": operation.id, "outcome": outcome})
-        return done
+    async def work(session: "Runtime") -> None:
+        for cell in session.pools.cells(cells or (), opening=opening):
+            try:
+                operation = await begin(session, cell.name)
+                outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
+            except HermesError as error:
+                failed.append((cell.name, error))
+                continue
+            rows.append({"cell": cell.name, "operation_id": operation.id, "outcome": outcome})
 
-    rows = context.run(work())
+    context.run_connected(composed, work)
     if rows or not failed:
         lines = [str(row["outcome"]) for row in rows] or ["no cells; the setting pool_size wants none"]
         result(kind, {"cells": rows}, lines)

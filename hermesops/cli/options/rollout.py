@@ -1,7 +1,10 @@
-"""How an operator says which rollout, and in which way it shall go; what is not said is as ``Spec`` has it."""
+"""Options that name a rollout and choose how it goes; what is left out is as ``Spec`` has it."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
     from hermesops.model.rollout_spec import Action, Gates, Spec
 
 K = TypeVar("K", bound=StrEnum)
+R = TypeVar("R")
 
 Id = Annotated[str, typer.Argument(help="Id of the rollout, or its beginning; without it, the one under way.")]
 Detach = Annotated[
@@ -75,27 +79,27 @@ ActionOption = Annotated[str, typer.Option("--action", help="slot: on the machin
 
 def spec_of(
     *,
-    stages: str = "",
-    max_unavailable: str = "",
-    at_once: int = 0,
-    soak: str = "",
-    settle: str = "",
-    confirm_within: str = "",
-    drain: str = "",
-    defer: str = "",
-    windows: list[str] | None = None,
-    emergency: str = "",
-    manual_before: list[int] | None = None,
-    hooks: list[str] | None = None,
-    vitals: str = "",
-    on_halt: str = "",
-    drill: str = "",
-    two_person_above: float = -1.0,
+    stages: Stages = "",
+    max_unavailable: Unavailable = "",
+    at_once: AtOnce = 0,
+    soak: Soak = "",
+    settle: Settle = "",
+    confirm_within: ConfirmWithin = "",
+    drain: Drain = "",
+    defer: Defer = "",
+    windows: Windows = None,
+    emergency: Emergency = "",
+    manual_before: ManualBefore = None,
+    hooks: HooksOption = None,
+    vitals: Vitals = "",
+    on_halt: OnHalt = "",
+    drill: Drill = "",
+    two_person_above: TwoPerson = -1.0,
 ) -> "Spec":
-    """What was chosen.
+    """How a rollout goes, from the options of a command.
 
     Raises:
-        UsageError: Something of it means nothing, or it cannot be carried out.
+        UsageError: A value cannot be read, or no rollout can go so.
     """
     from hermesops.cli.context import environment
     from hermesops.cli.options.durations import seconds
@@ -123,8 +127,33 @@ def spec_of(
     return spec
 
 
+def takes_spec(*without: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Give a command the options of ``spec_of`` in the place of its parameter ``spec``.
+
+    Args:
+        without: Options of ``spec_of`` that it does not take.
+    """
+    options = [one for one in inspect.signature(spec_of).parameters.values() if one.name not in without]
+
+    def add(command: Callable[..., R]) -> Callable[..., R]:
+        @functools.wraps(command)
+        def call(**given: Any) -> R:  # noqa: ANN401 - the command's own arguments
+            chosen = {one.name: given.pop(one.name) for one in options}
+            return command(**given, spec=spec_of(**chosen))
+
+        signature = inspect.signature(command)
+        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in signature.parameters.values()]
+        at = next(number for number, one in enumerate(own) if one.name == "spec")
+        parameters = [*own[:at], *options, *own[at + 1 :]]
+        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {one.name: one.annotation for one in parameters}
+        return call
+
+    return add
+
+
 def other_gates(spec: "Spec", *, vitals: str, early_failures: int, **rates: float) -> "Gates":
-    """The gates of a rollout with some figures of another choice; without one, and below 0, they stay.
+    """The gates of a rollout with other figures; an empty or negative one leaves the rollout's own.
 
     Raises:
         UsageError: Gates cannot work with them.
@@ -134,10 +163,8 @@ def other_gates(spec: "Spec", *, vitals: str, early_failures: int, **rates: floa
     from hermesops.rollout.plan.admission import refuse_spec
 
     failures = spec.gates.failures
-    chosen = {name: value for name, value in rates.items() if value >= 0}
-    failures = replace(failures, early_failures=early_failures or failures.early_failures)
-    for name, value in chosen.items():
-        failures = replace(failures, **{name: value})  # type: ignore[arg-type]  # names of rates, all of them floats
+    chosen: dict[str, Any] = {name: value for name, value in rates.items() if value >= 0}
+    failures = replace(failures, early_failures=early_failures or failures.early_failures, **chosen)
     gates = replace(spec.gates, failures=failures)
     if vitals:
         gates = replace(gates, health=replace(gates.health, vitals=_vitals(vitals)))
@@ -146,10 +173,10 @@ def other_gates(spec: "Spec", *, vitals: str, early_failures: int, **rates: floa
 
 
 def parse_action(text: str) -> "Action":
-    """What is changed.
+    """What a rollout changes.
 
     Raises:
-        UsageError: It is no such thing.
+        UsageError: There is no such action.
     """
     from hermesops.model.rollout_spec import Action
 

@@ -1,4 +1,4 @@
-"""``hermesops rollout``: one release brought to many, in stages that halt when a gate fails."""
+"""``hermesops rollout``: deploy one release to many instances, in stages that halt when a gate fails."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,20 +15,14 @@ from hermesops.cli.views.rollout import status as status_view
 from hermesops.errors import CHANGES_REMAIN
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from hermesops.rollout.ports import Records
+    from hermesops.model.rollout_spec import Spec
 
 app = Noun(no_args_is_help=True)
-app.command()(controls.pause)
-app.command()(controls.resume)
-app.command()(controls.promote)
-app.command()(controls.approve)
-app.command()(controls.abort)
-app.command()(controls.retry)
-app.command()(history.history)
-app.command()(history.explain)
-app.command()(history.replay)
+for _verb in (
+    *(controls.pause, controls.resume, controls.promote, controls.approve, controls.abort, controls.retry),
+    *(history.history, history.explain, history.replay),
+):
+    app.command()(_verb)
 
 Release = Annotated[
     str,
@@ -39,36 +33,19 @@ Release = Annotated[
 
 
 @app.command()
+@options.takes_spec("confirm_within", "drain", "defer", "manual_before", "hooks", "on_halt", "drill")
 def preview(
     release: Release,
     where: options.Where = "",
     everybody: options.Everybody = False,
-    stages: options.Stages = "",
-    max_unavailable: options.Unavailable = "",
-    at_once: options.AtOnce = 0,
-    soak: options.Soak = "",
-    settle: options.Settle = "",
-    windows: options.Windows = None,
-    emergency: options.Emergency = "",
-    vitals: options.Vitals = "",
-    two_person_above: options.TwoPerson = -1.0,
+    *,
+    spec: "Spec",
     action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
     from hermesops.app.services import rollout_requests
     from hermesops.rollout.plan.requests import RolloutRequest
 
-    spec = options.spec_of(
-        stages=stages,
-        max_unavailable=max_unavailable,
-        at_once=at_once,
-        soak=soak,
-        settle=settle,
-        windows=windows,
-        emergency=emergency,
-        vitals=vitals,
-        two_person_above=two_person_above,
-    )
     composed = context.compose()
     request = RolloutRequest(release, where, everybody, spec, options.parse_action(action), "")
     ahead, closed = rollout_requests.preview(composed, request)
@@ -77,26 +54,13 @@ def preview(
 
 
 @app.command()
+@options.takes_spec()
 def start(
     release: Release,
     where: options.Where = "",
     everybody: options.Everybody = False,
-    stages: options.Stages = "",
-    max_unavailable: options.Unavailable = "",
-    at_once: options.AtOnce = 0,
-    soak: options.Soak = "",
-    settle: options.Settle = "",
-    confirm_within: options.ConfirmWithin = "",
-    drain: options.Drain = "",
-    defer: options.Defer = "",
-    windows: options.Windows = None,
-    emergency: options.Emergency = "",
-    manual_before: options.ManualBefore = None,
-    hooks: options.HooksOption = None,
-    vitals: options.Vitals = "",
-    on_halt: options.OnHalt = "",
-    drill: options.Drill = "",
-    two_person_above: options.TwoPerson = -1.0,
+    *,
+    spec: "Spec",
     action: options.ActionOption = "slot",
     reason: Why = "",
     queue: Annotated[bool, typer.Option("--queue", help="Wait for a rollout that has some of them already.")] = False,
@@ -112,31 +76,7 @@ def start(
     """
     from hermesops.rollout.plan.requests import RolloutRequest
 
-    request = RolloutRequest(
-        release,
-        where,
-        everybody,
-        options.spec_of(
-            stages=stages,
-            max_unavailable=max_unavailable,
-            at_once=at_once,
-            soak=soak,
-            settle=settle,
-            confirm_within=confirm_within,
-            drain=drain,
-            defer=defer,
-            windows=windows,
-            emergency=emergency,
-            manual_before=manual_before,
-            hooks=hooks,
-            vitals=vitals,
-            on_halt=on_halt,
-            drill=drill,
-            two_person_above=two_person_above,
-        ),
-        options.parse_action(action),
-        reason,
-    )
+    request = RolloutRequest(release, where, everybody, spec, options.parse_action(action), reason)
     return follow.start(request, queue=queue, detach=detach)
 
 
@@ -159,7 +99,7 @@ def list_(
 def status(
     rollout_id: options.Id = "",
     everything: Annotated[bool, typer.Option("--all", help="Every instance, not only those of note.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on looking until it ends or halts.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow it until it ends or halts.")] = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit 7 while it goes on, 8 when it is halted.")
     ] = False,
@@ -170,22 +110,13 @@ def status(
     otherwise.
     """
     from hermesops.app.adapters import rollout_store
+    from hermesops.rollout.reports.progress import progress_of
 
     composed = context.compose()
     found = rollout_store.records(composed, rollout_id)
     if watch:
-        return follow.watched(composed, found.rollout.id)
-    shown, lines = _seen(found, composed.registry.now(), everything=everything)
-    result("rollout-status", shown, lines)
-    if not exit_code:
-        return 0
-    return follow.code_of(found.rollout) if not found.rollout.state.has_runner else CHANGES_REMAIN
-
-
-def _seen(found: "Records", now: "datetime", *, everything: bool) -> tuple[dict[str, object], list[str]]:
-    from hermesops.rollout.reports.progress import progress_of
-
-    rollout_progress = progress_of(found, now)
+        return follow.watch(composed, found.rollout.id)
+    rollout_progress = progress_of(found, composed.registry.now())
     shown: dict[str, object] = {
         "rollout": status_view.rollout(found.rollout),
         "progress": status_view.rollout_progress(rollout_progress),
@@ -194,4 +125,7 @@ def _seen(found: "Records", now: "datetime", *, everything: bool) -> tuple[dict[
     lines = progress.picture(found, rollout_progress)
     if everything:
         lines += [progress.target_line(one) for one in found.targets]
-    return shown, lines
+    result("rollout-status", shown, lines)
+    if not exit_code:
+        return 0
+    return CHANGES_REMAIN if found.rollout.state.has_runner else follow.exit_code_of(found.rollout)
