@@ -1,5 +1,7 @@
 """``hermesops job``: scheduled jobs, which workers run by themselves."""
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,12 +9,13 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
-from hermesops.cli.views import job as view
+from hermesops.cli.views.shapes import moment
 from hermesops.errors import PartlyDoneError
+from hermesops.model.job import JobRun, job_subject
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.jobs.runner import Report
+    from hermesops.jobs.runner import Job, Report
 
 app = Noun(no_args_is_help=True)
 
@@ -27,7 +30,7 @@ def list_() -> None:
         chosen = {job.name for job in jobs.chosen()}
         leases = {lease.subject: lease.holder for lease in registry.leases.list()}
         return [
-            view.job(
+            shape(
                 job,
                 registry.jobs.get(job.name),
                 list(job.due()),
@@ -58,3 +61,53 @@ def run(
     result("job", {"job": name, "done": report.done, "problem": report.problem or None}, [report.done])
     if report.problem:
         raise PartlyDoneError(report.problem, hint=f"hermesops job run {name} again")
+
+
+def shape(
+    one: "Job",
+    last: JobRun | None,
+    due: Sequence[str],
+    leases: Mapping[str, str],
+    *,
+    now: datetime,
+    is_chosen: bool,
+) -> dict[str, object]:
+    """A job with its last run, and when it runs next.
+
+    Args:
+        one: The job.
+        last: Its last run.
+        due: What is pending.
+        leases: Holders of leases by subject.
+        now: The registry's time.
+        is_chosen: Whether workers of this environment run it.
+    """
+    from hermesops.jobs.runner import may_begin_at
+
+    holder = leases.get(job_subject(one.name))
+    earliest = may_begin_at(last, one.rest)
+    is_late = earliest is None or earliest <= now
+    return {
+        "job": one.name,
+        "what": one.what,
+        "by_workers": is_chosen,
+        "every_s": int(one.every.total_seconds()),
+        "due": len(due),
+        "due_for": list(due[:20]),
+        "last": moment(last.began_at) if last else None,
+        "ended": moment(last.ended_at) if last else None,
+        "done": last.done if last else None,
+        "problem": (last.problem or None) if last else None,
+        "holder": holder,
+        "next": _next(holder, earliest, is_late=is_late, is_due=bool(due), is_chosen=is_chosen),
+    }
+
+
+def _next(holder: str | None, earliest: datetime | None, *, is_late: bool, is_due: bool, is_chosen: bool) -> str:
+    if holder:
+        return f"now, by {holder}"
+    if not is_chosen:
+        return "never by itself"
+    if not is_late:
+        return str(moment(earliest))
+    return "when a worker looks" if is_due else "when something is due"

@@ -9,12 +9,25 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, require_typed_environment, result, say, table, write
-from hermesops.cli.options.cells import All, Cells, ExitCode, Targets, Where, about, choose
+from hermesops.cli.options.cells import (
+    All,
+    ApprovedBy,
+    Budget,
+    Cells,
+    Destroy,
+    ExitCode,
+    From,
+    Save,
+    Share,
+    Targets,
+    Where,
+    choose,
+    parse_overrides,
+)
 from hermesops.cli.options.files import read_saved, write_saved
 from hermesops.cli.options.no_wait import NoWait
-from hermesops.cli.options.overrides import ApprovedBy, Budget, Destroy, From, Save, Share, parse_overrides
 from hermesops.cli.views import shapes
-from hermesops.cli.views.cell_runs import report
+from hermesops.cli.views.cells import report
 from hermesops.errors import UsageError
 from hermesops.model.cell import parse_cell
 from hermesops.model.ids import CellName
@@ -183,7 +196,7 @@ def destroy(
     """Remove cells that hold no instance any more."""
     composed = context.compose()
     chosen = choose(composed, cells, where, None, everything=everything)
-    names, environment = about(chosen), composed.env.name
+    names, environment = ", ".join(cell.name for cell in chosen.chosen), composed.env.name
     word = chosen.chosen[0].name if len(chosen.chosen) == 1 else f"{len(chosen.chosen)} cells"
     agree(
         f"This removes {names} of environment {environment}.",

@@ -123,9 +123,7 @@ def _print_end(composed: "Container", rollout: "Rollout", *, wanted: str, detach
 def _failure(rollout: "Rollout") -> HaltedError | PartlyDoneError:
     hint = f"hermesops rollout explain {rollout.id}, then rollout retry, promote or abort; runbooks/rollout-halted.md"
     if rollout.state.value == "aborted":
-        hint = (
-            f"hermesops rollback --rollout {rollout.id} rolls back those who have it; rollout explain says why"
-        )
+        hint = f"hermesops rollback --rollout {rollout.id} rolls back those who have it; rollout explain says why"
     if rollout.state.value == "halted":
         return HaltedError(f"rollout {rollout.id} is halted: {rollout.reason}", hint=hint)
     return PartlyDoneError(f"rollout {rollout.id} is {rollout.state.replace('_', ' ')}: {rollout.reason}", hint=hint)

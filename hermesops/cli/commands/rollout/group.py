@@ -1,12 +1,12 @@
 """``hermesops rollout``: deploy one release to many instances, in stages that halt when a gate fails."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.rollout import controls, follow, history
+from hermesops.cli.commands.rollout import controls, follow
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.options import rollout as options
 from hermesops.cli.views.rollout import preview as preview_view
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from hermesops.model.rollout_spec import Spec
 
 app = Noun(no_args_is_help=True)
-for _verb in (
-    *(controls.pause, controls.resume, controls.promote, controls.approve, controls.abort, controls.retry),
-    *(history.history, history.explain, history.replay),
-):
+for _verb in (controls.pause, controls.resume, controls.promote, controls.approve, controls.abort, controls.retry):
     app.command()(_verb)
 
 Release = Annotated[
@@ -30,6 +27,87 @@ Release = Annotated[
         help="Id of a release, or the agent's version where one release has it; with --action machine, of an image."
     ),
 ]
+
+
+def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not for others
+    return typer.Option(help=what, show_default="as recorded")
+
+
+@app.command()
+def history(rollout_id: options.Id = "") -> None:
+    """List each change of a rollout's state: when, by whom, why."""
+    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.rollout.events import CommandGiven, RolloutStarted, StateChanged
+
+    registry = context.compose().registry
+    row = registry.rollouts.find(rollout_id)
+    rows = [
+        status_view.change(one.at, one.event)
+        for one in events_of(registry, row.id)
+        if isinstance(one.event, RolloutStarted | StateChanged | CommandGiven)
+    ]
+    beside = {"rollout": status_view.rollout(row)}
+    table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
+
+
+@app.command()
+def explain(
+    rollout_id: options.Id = "",
+    user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
+) -> None:
+    """Explain a rollout: each decision in order, with its reason and figures."""
+    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.rollout.events import instances_of
+    from hermesops.rollout.reports.explain import explain as explained
+
+    registry = context.compose().registry
+    row = registry.rollouts.find(rollout_id)
+    titles = {one.id: one.facts.user for one in registry.rollout_targets.list(row.id)}
+    events = events_of(registry, row.id)
+    if user:
+        instance = registry.instances.find(user)
+        events = [one for one in events if instance.id in instances_of(one.event)]
+    result(
+        "rollout-explain",
+        {"rollout": status_view.rollout(row), "events": [status_view.event(one) for one in events]},
+        [line for one in events for line in status_view.explain_lines(explained(one), titles)],
+    )
+
+
+@app.command()
+def replay(
+    rollout_id: options.Id = "",
+    base_rate: Annotated[float, _as_recorded("Share that fails whatever the release.")] = -1.0,
+    bad_rate: Annotated[float, _as_recorded("Share from which on a release is bad.")] = -1.0,
+    alpha: Annotated[float, _as_recorded("Probability of taking a good release for a bad one.")] = -1.0,
+    beta: Annotated[float, _as_recorded("Probability of taking a bad release for a good one.")] = -1.0,
+    early_failures: Annotated[int, _as_recorded("Halt from so many failures on …")] = 0,
+    early_rate: Annotated[float, _as_recorded("… once more than this share of those touched failed.")] = -1.0,
+    vitals: options.Vitals = "",
+) -> None:
+    """Replay a recorded rollout with other gates: would they have halted it, and when?"""
+    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.rollout.reports.replay import replay as over
+
+    registry = context.compose().registry
+    row = registry.rollouts.find(rollout_id)
+    gates = options.other_gates(
+        row.spec,
+        base_rate=base_rate,
+        bad_rate=bad_rate,
+        alpha=alpha,
+        beta=beta,
+        early_failures=early_failures,
+        early_rate=early_rate,
+        vitals=vitals,
+    )
+    seen = over(events_of(registry, row.id), registry.rollout_targets.list(row.id), gates)
+    shown = preview_view.replayed(seen)
+    result(
+        "rollout-replay",
+        {"rollout": status_view.rollout(row), **shown},
+        [preview_view.replayed_line(seen)],
+    )
 
 
 @app.command()
