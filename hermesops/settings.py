@@ -10,11 +10,13 @@ import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import reduce
 from math import inf
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from hermesops import child_environment, web_address
@@ -33,53 +35,151 @@ SECRET_PREFIX = "HERMESOPS_SECRET_"  # noqa: S105 - a name's beginning
 _PLAN_TABLES = {"server_types", "plan_regions", "pool_size", "data_gb"}
 _ADDRESSES = (
     "api_url",
-    "router_url",
-    "backup_endpoint",
-    "backup_iam_endpoint",
+    "router.url",
+    "backup.endpoint",
+    "backup.iam_endpoint",
     "prometheus_url",
-    "rollout_webhook",
-    "oidc_issuer",
+    "rollout.webhook",
+    "oidc.issuer",
 )
-_STORES = ("releases", "pulumi_backend")
+_STORES = ("releases", "pulumi.backend")
 _MOST_BYTES = 32 * 1024
 _SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
 
 
-class Settings(BaseModel):
-    """Everything an operator can set. Frozen; paths are absolute once loaded."""
+class _Section(BaseModel):
+    """A table of settings.toml. Frozen; paths are absolute once loaded."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RegistrySettings(_Section):
+    """Where rows are kept."""
+
+    url: SecretStr | None = Field(
+        None, description="SQLAlchemy URL of the registry; empty: SQLite in the environment's folder"
+    )
+    key_file: Path | None = Field(
+        None, description="Key that encrypts secrets in the registry; empty: keys/registry.key, made on first use"
+    )
+    copies: int = Field(14, ge=1, description="Copies of an SQLite registry to keep, daily and others")
+
+
+class PulumiSettings(_Section):
+    """What runs Pulumi programs, and where their state is."""
+
+    engine: Literal["auto", "cli", "embedded"] = Field(
+        "auto", description="What runs Pulumi programs; production never picks embedded by itself"
+    )
+    backend: str = Field(
+        "", description="Folder or s3:// URL of Pulumi's state, as PULUMI_BACKEND_URL spells it; empty: pulumi/"
+    )
+    passphrase_file: Path | None = Field(
+        None, description="Passphrase of secrets in Pulumi's state; empty: keys/pulumi.passphrase, made on first use"
+    )
+
+
+class SecretsSettings(_Section):
+    """Where secrets are kept."""
+
+    home: str = Field(
+        "", description="Where secrets are that no *_file names: age:FILE, aws:PREFIX or environment; empty: keys/"
+    )
+    identity: Path | None = Field(
+        None, description="File of age identities, or an SSH key, that opens an age file of secrets"
+    )
+
+
+class OidcSettings(_Section):
+    """How pipelines prove who they are."""
+
+    token_file: Path | None = Field(None, description="A pipeline's OpenID Connect token; proves who it is")
+    issuer: str = Field("", description="Who signs pipelines' tokens: an https URL")
+    audience: str = Field("", description="For whom pipelines' tokens are made out")
+    subjects: str = Field("", description="Pipelines that may act, comma-separated; * is anything")
+    keys_file: Path | None = Field(None, description="The issuer's keys (JWKS); empty: as it publishes them")
+
+
+class BackupSettings(_Section):
+    """The object store that backups go to, and how many stay."""
+
+    bucket: str = Field("", description="S3 bucket that backups go to; empty: the local world's")
+    endpoint: str = Field("", description="Base URL of its S3; empty: Amazon's own")
+    iam_endpoint: str = Field("", description="Base URL of the IAM that its keys come from; empty: Amazon's own")
+    region: str = Field("us-east-1", description="Region of the bucket")
+    key_file: Path | None = Field(
+        None, description="The platform's key to it, in the form of ~/.aws/credentials; empty: as AWS programs find one"
+    )
+    ca_file: Path | None = Field(
+        None, description="Certificates that machines trust for backup.endpoint; empty: their distribution's"
+    )
+    keep_daily: int = Field(14, ge=1, description="Days of which an instance's newest backup is kept")
+    keep_weekly: int = Field(8, ge=0, description="Weeks of which it is kept")
+    keep_monthly: int = Field(6, ge=0, description="Months of which it is kept")
+
+
+class ReleaseSettings(_Section):
+    """How releases are signed."""
+
+    key_file: Path | None = Field(
+        None, description="SSH key that signs releases; empty: operator_key, in the local world keys/release.key"
+    )
+
+
+class RolloutSettings(_Section):
+    """What rollouts tell, and may ask."""
+
+    webhook: SecretStr | None = Field(
+        None, description="URL that gets one message for each change of a rollout's state"
+    )
+    hooks: Mapping[str, str] = Field(
+        {},
+        description="Commands that rollouts may name as gates (--hook NAME), by name; settings.toml alone defines them",
+    )
+    hook_hosts: str = Field(
+        "", description="Hosts that --hook NAME=https://… may ask, comma-separated; HOST:PORT where it is not 443"
+    )
+
+
+class RouterSettings(_Section):
+    """The model router."""
+
+    url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")
+    key_file: Path | None = Field(None, description="Key that signs router tokens; empty: the local world's")
+
+
+class ModelSettings(_Section):
+    """Models, as agents reach them."""
+
+    token_days: float = Field(
+        7, gt=0, le=30, description="Days for which an agent's token for the model router counts; renewed at half"
+    )
+    base_url: str = Field(
+        "", description="OpenAI-compatible endpoint the local world's router forwards to; empty: scripted answers"
+    )
+    api_key: SecretStr | None = Field(None, description="Key for model.base_url")
+
+
+class LocalSettings(_Section):
+    """The local world."""
+
+    driver: Literal["", "nspawn", "sim"] = Field(
+        "", description="What runs the local world's machines: nspawn, or sim for simulated ones; empty: as it was made"
+    )
+    base: str = Field(
+        "base-debian12", description="What the local world's machines boot from: a folder base-* of images/"
+    )
+
+
+class Settings(_Section):
+    """Everything an operator can set."""
 
     api_url: str = Field("", description="Base URL of JustAVPS's API, with /api/v1; empty: the local world's")
     api_key: SecretStr | None = Field(None, description="JustAVPS API key; prefer api_key_file")
     api_key_file: Path | None = Field(None, description="File with the JustAVPS API key; empty: the local world's")
 
-    secrets_home: str = Field(
-        "", description="Where secrets are that no *_file names: age:FILE, aws:PREFIX or environment; empty: keys/"
-    )
-    secrets_identity: Path | None = Field(
-        None, description="File of age identities, or an SSH key, that opens an age file of secrets"
-    )
-
-    registry_url: SecretStr | None = Field(
-        None, description="SQLAlchemy URL of the registry; empty: SQLite in the environment's folder"
-    )
-    registry_key_file: Path | None = Field(
-        None, description="Key that encrypts secrets in the registry; empty: keys/registry.key, made on first use"
-    )
-    registry_copies: int = Field(14, ge=1, description="Copies of an SQLite registry to keep, daily and others")
     audit_anchor: Path | None = Field(
         None, description="File outside the database that takes the audit's heads; empty: audit.anchor"
-    )
-
-    pulumi_engine: Literal["auto", "cli", "embedded"] = Field(
-        "auto", description="What runs Pulumi programs; production never picks embedded by itself"
-    )
-    pulumi_backend: str = Field(
-        "", description="Folder or s3:// URL of Pulumi's state, as PULUMI_BACKEND_URL spells it; empty: pulumi/"
-    )
-    pulumi_passphrase_file: Path | None = Field(
-        None, description="Passphrase of secrets in Pulumi's state; empty: keys/pulumi.passphrase, made on first use"
     )
 
     proxy_domain: str = Field(
@@ -132,11 +232,6 @@ class Settings(BaseModel):
     )
     allowed_signers: Path | None = Field(None, description="Whose signatures count, in OpenSSH's format")
     revoked_signers: Path | None = Field(None, description="Keys whose signatures count no more")
-    oidc_token_file: Path | None = Field(None, description="A pipeline's OpenID Connect token; proves who it is")
-    oidc_issuer: str = Field("", description="Who signs pipelines' tokens: an https URL")
-    oidc_audience: str = Field("", description="For whom pipelines' tokens are made out")
-    oidc_subjects: str = Field("", description="Pipelines that may act, comma-separated; * is anything")
-    oidc_keys_file: Path | None = Field(None, description="The issuer's keys (JWKS); empty: as it publishes them")
     approvals: Literal["none", "required"] = Field(
         "none", description="Whether what goes beyond a run's limits needs a preview that another operator approved"
     )
@@ -156,19 +251,6 @@ class Settings(BaseModel):
         "", description="Base URL of the fleet's Prometheus, which gates ask besides nodes; empty: nodes alone"
     )
 
-    backup_bucket: str = Field("", description="S3 bucket that backups go to; empty: the local world's")
-    backup_endpoint: str = Field("", description="Base URL of its S3; empty: Amazon's own")
-    backup_iam_endpoint: str = Field("", description="Base URL of the IAM that its keys come from; empty: Amazon's own")
-    backup_region: str = Field("us-east-1", description="Region of the bucket")
-    backup_key_file: Path | None = Field(
-        None, description="The platform's key to it, in the form of ~/.aws/credentials; empty: as AWS programs find one"
-    )
-    backup_ca_file: Path | None = Field(
-        None, description="Certificates that machines trust for backup_endpoint; empty: their distribution's"
-    )
-    backup_keep_daily: int = Field(14, ge=1, description="Days of which an instance's newest backup is kept")
-    backup_keep_weekly: int = Field(8, ge=0, description="Weeks of which it is kept")
-    backup_keep_monthly: int = Field(6, ge=0, description="Months of which it is kept")
     ended_backups_days: float = Field(
         30, ge=0, description="Days for which the backups of an agent that has ended for good are kept"
     )
@@ -178,37 +260,11 @@ class Settings(BaseModel):
     parallel_backups: int = Field(8, ge=1, le=64, description="Instances that one command backs up at the same time")
 
     releases: str = Field(
-        "", description="Folder or s3:// URL of releases, spelled as pulumi_backend; empty: releases/"
+        "", description="Folder or s3:// URL of releases, spelled as pulumi.backend; empty: releases/"
     )
-    release_key_file: Path | None = Field(
-        None, description="SSH key that signs releases; empty: operator_key, in the local world keys/release.key"
-    )
-
-    rollout_webhook: SecretStr | None = Field(
-        None, description="URL that gets one message for each change of a rollout's state"
-    )
-
-    rollout_hooks: Mapping[str, str] = Field(
-        {},
-        description="Commands that rollouts may name as gates (--hook NAME), by name; settings.toml alone defines them",
-    )
-    rollout_hook_hosts: str = Field(
-        "", description="Hosts that --hook NAME=https://… may ask, comma-separated; HOST:PORT where it is not 443"
-    )
-
     without_jobs: str = Field(
         "", description="Jobs that no worker here runs by itself, comma-separated; all: none of them"
     )
-
-    router_url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")
-    router_key_file: Path | None = Field(None, description="Key that signs router tokens; empty: the local world's")
-    model_token_days: float = Field(
-        7, gt=0, le=30, description="Days for which an agent's token for the model router counts; renewed at half"
-    )
-    model_base_url: str = Field(
-        "", description="OpenAI-compatible endpoint the local world's router forwards to; empty: scripted answers"
-    )
-    model_api_key: SecretStr | None = Field(None, description="Key for model_base_url")
 
     platform_url: str = Field(
         "",
@@ -221,15 +277,20 @@ class Settings(BaseModel):
     )
     certificate_days: float = Field(7, gt=0, le=90, description="Days for which a machine's certificate counts")
 
-    local_driver: Literal["", "nspawn", "sim"] = Field(
-        "", description="What runs the local world's machines: nspawn, or sim for simulated ones; empty: as it was made"
-    )
-    local_base: str = Field(
-        "base-debian12", description="What the local world's machines boot from: a folder base-* of images/"
-    )
     cache: Path | None = Field(
         None, description="Downloads and bases that can be made again; empty: ~/.cache/hermesops"
     )
+
+    registry: RegistrySettings = RegistrySettings.model_validate({})
+    pulumi: PulumiSettings = PulumiSettings.model_validate({})
+    secrets: SecretsSettings = SecretsSettings.model_validate({})
+    oidc: OidcSettings = OidcSettings.model_validate({})
+    backup: BackupSettings = BackupSettings.model_validate({})
+    release: ReleaseSettings = ReleaseSettings.model_validate({})
+    rollout: RolloutSettings = RolloutSettings.model_validate({})
+    router: RouterSettings = RouterSettings.model_validate({})
+    model: ModelSettings = ModelSettings.model_validate({})
+    local: LocalSettings = LocalSettings.model_validate({})
 
     @property
     def highest_two_person(self) -> float:
@@ -237,10 +298,33 @@ class Settings(BaseModel):
         return self.two_person_above if self.approvals == "required" else inf
 
 
-_SECRET_KEYS = frozenset(
-    key for key, value in Settings.model_fields.items() if value.annotation in {SecretStr, SecretStr | None}
-)
+_SECTIONS = {
+    name: value.annotation
+    for name, value in Settings.model_fields.items()
+    if isinstance(value.annotation, type) and issubclass(value.annotation, _Section)
+}
+
+FIELDS: Mapping[str, FieldInfo] = {
+    **{key: value for key, value in Settings.model_fields.items() if key not in _SECTIONS},
+    **{f"{name}.{key}": value for name, section in _SECTIONS.items() for key, value in section.model_fields.items()},
+}
+"""Every setting by its name: ``region``, or ``backup.region`` for one in a table of settings.toml."""
+
+_OF_VARIABLE = {key.replace(".", "_"): key for key in FIELDS}
+"""Settings by what follows ``HERMESOPS_`` in a variable, in small letters."""
+
+_SECRET_KEYS = frozenset(key for key, value in FIELDS.items() if value.annotation in {SecretStr, SecretStr | None})
 """Settings that are secrets themselves, not names of files of them."""
+
+
+def value_of(settings: Settings, key: str) -> Any:  # noqa: ANN401 - whatever type the setting has
+    """The value of a setting by its name."""
+    return reduce(getattr, key.split("."), settings)
+
+
+def variable_of(key: str) -> str:
+    """The variable that sets a setting."""
+    return PREFIX + key.replace(".", "_").upper()
 
 
 @dataclass(frozen=True)
@@ -331,7 +415,7 @@ class Environment:
         merged = {**from_file, **from_variables}
         sources = {
             key: "environment" if key in from_variables else str(file) if key in from_file else "default"
-            for key in Settings.model_fields
+            for key in FIELDS
         }
         env = cls(name, folder, _validate(merged, sources), sources, variables, _secrets_in(variables))
         if not env.is_local:
@@ -346,7 +430,8 @@ def schema() -> dict[str, Any]:
         "$schema": GenerateJsonSchema.schema_dialect,
         **found,
         "title": "settings.toml",
-        "description": "Settings of one environment of hermesops. A variable HERMESOPS_<KEY> wins over the file.",
+        "description": "Settings of one environment of hermesops. "
+        "A variable HERMESOPS_<KEY>, or HERMESOPS_<TABLE>_<KEY>, wins over the file.",
     }
 
 
@@ -358,7 +443,8 @@ class _TomlSchema(GenerateJsonSchema):
 
     def default_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
         found = super().default_schema(schema)
-        return found if found.get("default", "") is not None else {k: v for k, v in found.items() if k != "default"}
+        says_nothing = found.get("default", "") is None or schema["schema"]["type"] == "model"  # its keys have defaults
+        return {key: value for key, value in found.items() if key != "default"} if says_nothing else found
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401, ARG002 - as above
         return False
@@ -366,7 +452,7 @@ class _TomlSchema(GenerateJsonSchema):
 
 def is_secret(variable: str) -> bool:
     """Whether a variable of ours holds what must not be shown."""
-    return variable.startswith(SECRET_PREFIX) or variable.removeprefix(PREFIX).lower() in _SECRET_KEYS
+    return variable.startswith(SECRET_PREFIX) or _OF_VARIABLE.get(variable.removeprefix(PREFIX).lower()) in _SECRET_KEYS
 
 
 def _home_of_this_user() -> str:
@@ -382,7 +468,7 @@ def _home_of_this_user() -> str:
 def _read_file(file: Path) -> dict[str, object]:
     try:
         with file.open("rb") as opened:
-            values = tomllib.loads(_text_of(opened))
+            values = _flat(tomllib.loads(_text_of(opened)))
             if secret := next((key for key in values if _is_secret(key, values[key])), ""):
                 refuse_readable_by_others(opened.fileno(), file, what=secret)
     except FileNotFoundError:
@@ -392,6 +478,17 @@ def _read_file(file: Path) -> dict[str, object]:
     for key in values:
         _known(key, f"in {file}")
     return values
+
+
+def _flat(tables: Mapping[str, object]) -> dict[str, object]:
+    """What a settings file says, by the names of settings."""
+    found: dict[str, object] = {}
+    for key, value in tables.items():
+        if key in _SECTIONS and isinstance(value, Mapping):
+            found.update({f"{key}.{name}": inner for name, inner in value.items()})
+        else:
+            found[key] = value
+    return found
 
 
 def _text_of(opened: BinaryIO) -> str:
@@ -404,8 +501,7 @@ def _text_of(opened: BinaryIO) -> str:
 
 def _is_secret(key: str, value: object) -> bool:
     """Whether a value of the file is a secret itself; a path of SQLite is none."""
-    is_kept = key in Settings.model_fields and "SecretStr" in str(Settings.model_fields[key].annotation)
-    return is_kept and not str(value).startswith("sqlite:")
+    return key in _SECRET_KEYS and not str(value).startswith("sqlite:")
 
 
 def _refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
@@ -415,16 +511,16 @@ def _refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
         UsageError: One is; it names the key and where it was set.
     """
     for key in _ADDRESSES:
-        value = getattr(settings, key)
+        value = value_of(settings, key)
         url = value.get_secret_value() if isinstance(value, SecretStr) else value
         why = web_address.exposure(url) if url else ""
         if why:
-            place = f"variable {PREFIX}{key.upper()}" if sources[key] == "environment" else sources[key]
+            place = f"variable {variable_of(key)}" if sources[key] == "environment" else sources[key]
             raise UsageError(f"{key} (from {place}): {why}", hint=f"set {key} to an address that begins with https://")
     for key in _STORES:
-        why = web_address.bucket_exposure(getattr(settings, key))
+        why = web_address.bucket_exposure(value_of(settings, key))
         if why:
-            place = f"variable {PREFIX}{key.upper()}" if sources[key] == "environment" else sources[key]
+            place = f"variable {variable_of(key)}" if sources[key] == "environment" else sources[key]
             raise UsageError(f"{key} (from {place}): {why}", hint=f"let the endpoint in {key} begin with https://")
 
 
@@ -435,9 +531,10 @@ def _read_variables(variables: Mapping[str, str]) -> dict[str, object]:
             continue
         if variable in HOOK_FACTS:  # this process was started by a hook
             continue
-        key = variable.removeprefix(PREFIX).lower()
+        name = variable.removeprefix(PREFIX).lower()
+        key = _OF_VARIABLE.get(name, name)
         _known(key, f"(variable {variable})")
-        if key == "rollout_hooks":
+        if key == "rollout.hooks":
             raise UsageError(
                 f"{variable}: what rollouts may run stands in settings.toml alone", hint=f"unset {variable}"
             )
@@ -460,17 +557,28 @@ def _plan_table(text: str) -> dict[str, str]:
 
 
 def _known(key: str, where: str) -> None:
-    if key in Settings.model_fields:
+    if key in FIELDS:
         return
-    raise unknown_name("setting", key, Settings.model_fields, where=f" {where}")
+    raise unknown_name("setting", key, FIELDS, where=f" {where}")
+
+
+def _nested(values: Mapping[str, object]) -> dict[str, object]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        if section:
+            found.setdefault(section, {})[name] = value
+        else:
+            found[key] = value
+    return found
 
 
 def _validate(values: Mapping[str, object], sources: Mapping[str, str]) -> Settings:
     try:
-        settings = Settings.model_validate(values)
+        settings = Settings.model_validate(_nested(values))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        key = str(first["loc"][0])
+        key = ".".join(str(part) for part in first["loc"][: 2 if first["loc"][0] in _SECTIONS else 1])
         raise UsageError(
             f"settings key {key!r} (from {sources.get(key, 'default')}): {first['msg']}",
             hint="hermesops settings show lists keys and defaults",

@@ -210,5 +210,5 @@ class DetachedCommand:
         return Execution(script, timeout_s=math.ceil(self._pace.answer_s) + _BEYOND_S, cwd=cwd, env=env or {})
 
     def _unknown(self, why: str) -> AnswerLostError:
-        look = f"look at it with: hermesops instance show (machine {self._id})"
+        look = f"hermesops instance list --json says whose machine {self._id} is; then hermesops instance verify USER"
         return AnswerLostError(f"machine {self._id}: {why}; it may have done some of its work", hint=look)

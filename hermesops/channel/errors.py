@@ -52,7 +52,7 @@ def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = Ref
         HermesError: Always one of this module or of ``hermesops.errors``.
     """
     where = f"machine {machine_id}, while {doing}"
-    look = f"look at it with: hermesops instance show (machine {machine_id})"
+    look = f"hermesops instance list --json says whose machine {machine_id} is; then hermesops instance verify USER"
     try:
         yield
     except vendor.CommandTimedOutError as cause:

@@ -19,7 +19,10 @@ APPROVED = "approved"
 COUNTED = "changes_plan"
 """Key in the intent of a relocation that changes the plan."""
 
-HINT = "hermesops approval request USER… --save LIST; another operator: hermesops approval sign LIST --save APPROVAL"
+HINT = (
+    "hermesops approval request USER… --reason … --save LIST; another operator: "
+    "hermesops approval sign LIST --save APPROVAL"
+)
 
 KINDS = (
     OperationKind.TERMINATE,

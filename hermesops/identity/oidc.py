@@ -22,7 +22,7 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 
 _SKEW_S = 60
 _TIME_S = 10.0
-_HINT = "hermesops settings show: oidc_issuer, oidc_audience, oidc_subjects"
+_HINT = "hermesops settings show: oidc.issuer, oidc.audience, oidc.subjects"
 
 KeySet = Callable[[], Mapping[str, Any]]
 """Fetches the issuer's keys, as a JSON Web Key Set."""
@@ -101,7 +101,7 @@ def published_keys(issuer: str) -> KeySet:
 
     def fetch() -> Mapping[str, Any]:
         if not issuer.startswith("https://"):  # without TLS, anybody in between could send other keys
-            raise RefusedError(f"oidc_issuer {issuer} is no https URL", hint=_HINT)
+            raise RefusedError(f"oidc.issuer {issuer} is no https URL", hint=_HINT)
         # In a thread with a loop of its own: the caller is not asynchronous, and a loop may run here.
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(lambda: asyncio.run(_published(issuer))).result()

@@ -136,7 +136,7 @@ class HookGate:
     A command is only named here: its line is in the settings of the computer that runs it.
 
     Attributes:
-        name: Of the command in the setting ``rollout_hooks`` where there is no ``url``; else of the gate alone.
+        name: Of the command in the setting ``rollout.hooks`` where there is no ``url``; else of the gate alone.
         url: Gets the rollout as JSON and answers ``{"result": "pass" | "fail" | "inconclusive", "detail": …}``.
         timeout_s: Seconds after which no answer is none.
     """

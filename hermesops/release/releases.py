@@ -258,7 +258,9 @@ class Releases:
         """
         documents = self._documents
         if not self.trust.chain():
-            raise RefusedError(f"{self.store.url} names no signers yet", hint="hermesops release signers set FILE")
+            raise RefusedError(
+                f"{self.store.url} names no signers yet", hint="hermesops release signers set FILE --reason …"
+            )
         documents.keep_about(lock.id, who=who, note=note, at=at)
         documents.keep_lock(lock)
 

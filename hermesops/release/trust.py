@@ -23,7 +23,7 @@ NAME, REVOCATIONS = "signers.json", "revocations.json"
 LARGEST = 8 << 20
 """Bytes of a store's file of signers: far more than a handout has room for."""
 
-RESTORE = "hermesops release signers restore"
+RESTORE = "hermesops release signers restore --reason …"
 _WHO = "ask who changed them; hermesops release signers show"
 
 

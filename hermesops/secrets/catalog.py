@@ -35,11 +35,11 @@ API_KEY = SecretSpec(
         "end the old key in the dashboard",
     ),
 )
-REGISTRY_KEY = SecretSpec("registry.key", "encrypts secrets in the registry", "registry_key_file")
+REGISTRY_KEY = SecretSpec("registry.key", "encrypts secrets in the registry", "registry.key_file")
 PULUMI_PASSPHRASE = SecretSpec(
     "pulumi.passphrase",
     "encrypts secrets in Pulumi's state",
-    "pulumi_passphrase_file",
+    "pulumi.passphrase_file",
     rotation=(
         "for every cell: pulumi stack change-secrets-provider passphrase --stack CELL (it asks for the new one)",
         "hermesops{env} secrets set pulumi.passphrase --from FILE",
@@ -49,7 +49,7 @@ PULUMI_PASSPHRASE = SecretSpec(
 ROUTER_KEY = SecretSpec(
     "router.key",
     "signs agents' tokens for the model router",
-    "router_key_file",
+    "router.key_file",
     rotation=(
         "let the model router accept the new key beside the old one",
         "hermesops{env} secrets set router.key --from FILE",
@@ -60,7 +60,7 @@ ROUTER_KEY = SecretSpec(
 BACKUP_KEY = SecretSpec(
     "backup.key",
     "opens the bucket of backups, in the form of ~/.aws/credentials",
-    "backup_key_file",
+    "backup.key_file",
     rotation=(
         "make a second access key for the platform's user: aws iam create-access-key",
         "hermesops{env} secrets set backup.key --from FILE",
@@ -82,7 +82,7 @@ AUTHORITY_KEY = SecretSpec(
 RELEASE_KEY = SecretSpec(
     "release.key",
     "signs releases, where no operator's key does",
-    "release_key_file",
+    "release.key_file",
     rotation=(
         "hermesops{env} release signers set FILE --reason WHY, where FILE names the old key and a new one",
         "hermesops{env} secrets set release.key --from FILE takes the new one",

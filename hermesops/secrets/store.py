@@ -139,5 +139,5 @@ def home_of(setting: str, *, keys: Path, identity: Path | None, variables: Secre
 
         return AwsBackend(rest)
     raise RefusedError(
-        f"secrets_home {setting!r} is none", hint="age:FILE, aws:PREFIX, environment, or nothing for keys/"
+        f"secrets.home {setting!r} is none", hint="age:FILE, aws:PREFIX, environment, or nothing for keys/"
     )

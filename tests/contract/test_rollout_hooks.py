@@ -168,7 +168,7 @@ async def test_a_command_in_a_rollouts_row_is_never_run(tmp_path: Path) -> None:
 def test_a_start_names_the_hooks_that_there_are(tmp_path: Path) -> None:
     folder = tmp_path / "staging"
     folder.mkdir()
-    (folder / "settings.toml").write_text('[rollout_hooks]\nsmoke = "/usr/local/bin/smoke --x"\nload = "load"\n')
+    (folder / "settings.toml").write_text('[rollout.hooks]\nsmoke = "/usr/local/bin/smoke --x"\nload = "load"\n')
     allowed = allowed_hooks(Environment.load("staging", {"HOME": "/h", "HERMESOPS_HOME": str(tmp_path)}))
     allowed.refuse_others([HookGate("smoke"), HookGate("load")])
     assert allowed.words("smoke") == ("/usr/local/bin/smoke", "--x")
@@ -184,14 +184,14 @@ def test_no_variable_defines_a_hook(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"settings\.toml alone"):
         Environment.load("staging", variables)
     facts = {"HOME": "/h", "HERMESOPS_HOME": str(tmp_path), "HERMESOPS_ROLLOUT_ID": "r1"}
-    assert not Environment.load("staging", facts).settings.rollout_hooks
+    assert not Environment.load("staging", facts).settings.rollout.hooks
 
 
 @pytest.mark.parametrize("text", ["x=sh -c true", "=https://a", "x=", ""])
 def test_an_option_takes_no_command(text: str) -> None:
     with pytest.raises(UsageError, match="reads neither NAME nor") as caught:
         parse_hook(text)
-    assert "[rollout_hooks]" in caught.value.hint
+    assert "[rollout.hooks]" in caught.value.hint
 
 
 def test_an_option_takes_a_name_or_a_service() -> None:

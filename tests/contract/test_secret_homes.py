@@ -200,5 +200,5 @@ def test_variables_are_read_and_never_written() -> None:
 
 @pytest.mark.parametrize("setting", ["vault", "age:", "aws:", "age", "environment:x"])
 def test_a_home_that_is_none_is_refused(setting: str, tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match="secrets_home"):
+    with pytest.raises(RefusedError, match=r"secrets\.home"):
         home_of(setting, keys=tmp_path, identity=None, variables=EnvironmentBackend({}, prefix=""))

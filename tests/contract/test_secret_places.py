@@ -68,7 +68,7 @@ def test_the_routers_key_may_live_there_and_may_not_be_short(tmp_path: Path) -> 
     with pytest.raises(RefusedError, match="shorter than 32 bytes") as refused:
         assert app_of(tmp_path, SECRET_ROUTER_KEY=CANARY, **variables).router_key
     assert CANARY not in refused.value.message
-    with pytest.raises(UsageError, match="router_key_file"):
+    with pytest.raises(UsageError, match=r"router\.key_file"):
         assert app_of(tmp_path, **variables).router_key
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from hermesops import assets
 from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
-from hermesops.settings import Settings
+from hermesops.settings import FIELDS
 from tests.support.command import Command, local_world
 from tests.support.prerequisites import require
 
@@ -25,7 +25,7 @@ BASES = {
     "base-debian13": ("debian", "13", "3.13"),
     "base-ubuntu2404": ("ubuntu", "24.04", "3.12"),
 }
-DEFAULT = Settings.model_fields["local_base"].default
+DEFAULT = FIELDS["local.base"].default
 PROMISES = [
     "tests/integration/test_roles_base.py",
     "tests/integration/test_image.py",

@@ -56,7 +56,7 @@ async def _world(folder: Path, canaries: Canaries) -> AsyncIterator[tuple[Comman
     home, temporary = folder / "home", folder / "tmp"
     (home / "local").mkdir(parents=True)
     temporary.mkdir()
-    (home / "local" / "settings.toml").write_text('[rollout_hooks]\nsmoke = "env"\n')
+    (home / "local" / "settings.toml").write_text('[rollout.hooks]\nsmoke = "env"\n')
     managed = folder / "managed.json"
     managed.write_text('{"config": {}, "environment": {}}')
     given = {"HERMESOPS_LOCAL_DRIVER": "sim", "HERMESOPS_SECRETS_HOME": "environment", "TMPDIR": str(temporary)}

@@ -18,7 +18,7 @@ from hermesops.localcloud.drivers.interface import Driver, MachinePlan, MachineP
 from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.settings import Settings
+from hermesops.settings import FIELDS
 from hermesops.waiting import Pending, until
 from tests.support.left_worlds import remember_world
 
@@ -106,7 +106,7 @@ def cached_bases() -> Path:
 def tested_base() -> Path:
     """The definition of the base that machines boot from: the default's, unless the environment names another."""
     named = os.environ.get("HERMESOPS_TEST_BASE")  # noqa: TID251 - the tests' own switch, not a setting
-    return find_definition(assets.folder("images"), named or Settings.model_fields["local_base"].default)
+    return find_definition(assets.folder("images"), named or FIELDS["local.base"].default)
 
 
 def base_python() -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.plan import Plan
-from hermesops.settings import Environment, Settings, schema
+from hermesops.settings import FIELDS, Environment, schema, variable_of
 
 
 def load(tmp_path: Path, name: str = "", **variables: str) -> Environment:
@@ -65,7 +65,7 @@ def test_server_types_can_be_given_in_one_variable(tmp_path: Path) -> None:
         ({"HERMESOPS_REGOIN": "x"}, "no setting 'regoin' .*HERMESOPS_REGOIN.*; nearest: region"),
         ({"HERMESOPS_CELL_SIZE": "many"}, "settings key 'cell_size' \\(from environment\\)"),
         ({"HERMESOPS_CELL_SIZE": "0"}, "cell_size"),
-        ({"HERMESOPS_PULUMI_ENGINE": "terraform"}, "pulumi_engine"),
+        ({"HERMESOPS_PULUMI_ENGINE": "terraform"}, r"pulumi\.engine"),
         ({"HERMESOPS_SERVER_TYPES": "tiny=basic"}, "server_types"),
         ({"HERMESOPS_APPROVALS": "required"}, "'approvals' .*needs operators who prove who they are"),
         ({"HERMESOPS_ENV": "../prod"}, "environment '../prod' is not a name"),
@@ -110,18 +110,18 @@ AWAY = {"HERMESOPS_ENV": "staging"}
     "key",
     [
         "api_url",
-        "router_url",
-        "backup_endpoint",
-        "backup_iam_endpoint",
+        "router.url",
+        "backup.endpoint",
+        "backup.iam_endpoint",
         "prometheus_url",
-        "rollout_webhook",
-        "oidc_issuer",
+        "rollout.webhook",
+        "oidc.issuer",
     ],
 )
 def test_an_address_outside_the_local_world_is_encrypted_or_refused_by_its_key_and_place(
     tmp_path: Path, key: str
 ) -> None:
-    variable = f"HERMESOPS_{key.upper()}"
+    variable = variable_of(key)
     with pytest.raises(UsageError, match=rf"{key} \(from variable {variable}\): it is not encrypted") as refused:
         load(tmp_path, **AWAY, **{variable: "http://canary.example/v1"})
     assert "https://" in refused.value.hint
@@ -135,9 +135,9 @@ def test_an_address_in_a_file_is_named_with_the_file_and_a_bucket_by_its_endpoin
     write(tmp_path, 'api_url = "http://a.example/api/v1"\n')
     with pytest.raises(UsageError, match=rf"api_url \(from {folder}/settings\.toml\)"):
         load(tmp_path)
-    for key in ("RELEASES", "PULUMI_BACKEND"):
-        with pytest.raises(UsageError, match=f"{key.lower()} .*not encrypted"):
-            load(tmp_path, **AWAY, **{f"HERMESOPS_{key}": "s3://b?endpoint=http://a.example"})
+    for key in ("releases", "pulumi.backend"):
+        with pytest.raises(UsageError, match=rf"{key} .*not encrypted"):
+            load(tmp_path, **AWAY, **{variable_of(key): "s3://b?endpoint=http://a.example"})
 
 
 def test_the_local_world_may_ask_what_is_on_its_own_network(tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_the_local_world_may_ask_what_is_on_its_own_network(tmp_path: Path) -> N
     ("text", "is_refused"),
     [
         ('api_key = "sk_canary"\n', True),
-        ('registry_url = "postgresql://me:canary@localhost/db"\n', True),
-        ('rollout_webhook = "https://canary.example"\n', True),
-        ('registry_url = "sqlite:////srv/registry.db"\n', False),
+        ('registry.url = "postgresql://me:canary@localhost/db"\n', True),
+        ('rollout.webhook = "https://canary.example"\n', True),
+        ('registry.url = "sqlite:////srv/registry.db"\n', False),
         ('region = "hel1"\n', False),
     ],
 )
@@ -177,8 +177,38 @@ def test_the_committed_schema_is_the_one_of_the_settings() -> None:
 
 def test_the_schema_describes_every_key_and_nothing_else() -> None:
     found = schema()
-    assert set(found["properties"]) == set(Settings.model_fields)
-    assert [key for key, one in found["properties"].items() if not one.get("description")] == []
+    tables = {name: one for name, one in found["properties"].items() if "$ref" in one}
+    keys = {name: one for name, one in found["properties"].items() if name not in tables}
+    for name, one in tables.items():
+        table = found["$defs"][one["$ref"].rpartition("/")[2]]
+        assert not table["additionalProperties"]
+        keys |= {f"{name}.{key}": inner for key, inner in table["properties"].items()}
+    assert set(keys) == set(FIELDS)
+    assert [key for key, one in keys.items() if not one.get("description")] == []
     assert not found["additionalProperties"]
     assert "null" not in json.dumps(found)
-    assert found["properties"]["cell_size"].items() >= {"minimum": 1, "maximum": 500, "default": 40}.items()
+    assert keys["cell_size"].items() >= {"minimum": 1, "maximum": 500, "default": 40}.items()
+
+
+def test_a_table_of_the_file_and_its_variables_are_the_same_settings(tmp_path: Path) -> None:
+    write(tmp_path, '[backup]\nbucket = "in-file"\nkeep_daily = 3\n')
+    env = load(tmp_path, HERMESOPS_BACKUP_BUCKET="in-variable")
+    assert (env.settings.backup.bucket, env.settings.backup.keep_daily) == ("in-variable", 3)
+    file = str(tmp_path / ".hermesops" / "local" / "settings.toml")
+    assert (env.sources["backup.bucket"], env.sources["backup.keep_daily"]) == ("environment", file)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[backup]\nbuckt = "x"\n', r"no setting 'backup\.buckt' .*nearest: backup\.bucket"),
+        ('backup_bucket = "x"\n', r"no setting 'backup_bucket' .*nearest: backup\.bucket"),
+        ("backup = 7\n", r"no setting 'backup'"),
+        ("[backup]\nkeep_daily = 0\n", r"settings key 'backup\.keep_daily'"),
+        ("[region]\nx = 1\n", r"settings key 'region'"),
+    ],
+)
+def test_a_wrong_table_is_named_with_the_nearest_key(tmp_path: Path, text: str, message: str) -> None:
+    write(tmp_path, text)
+    with pytest.raises(UsageError, match=message):
+        load(tmp_path)

@@ -154,8 +154,12 @@ async def unwell(session: "Connected", target: Target) -> str:
     except WaitExpiredError as expired:
         await refuse_if_worked_on(session, instance)
         return f"its gateway did not answer as it should for {_AGENT_S:g} s: {expired.seen}"
-    seen = await ReleaseClient(session.instance_client.channel).observe(machine_of(instance))
-    return "its agent did not tell hermes-node what it is at" if seen and seen.is_activity_unknown else ""
+    releases = ReleaseClient(session.instance_client.channel)
+    seen = await releases.observe(machine_of(instance))
+    if seen and seen.is_activity_unknown:
+        return "its agent did not tell hermes-node what it is at"
+    problem = await releases.problem_of_agent(machine_of(instance))
+    return f"its agent fails a check of hermes-node: {problem}" if problem else ""
 
 
 async def refuse_if_worked_on(session: "Connected", instance: "Instance") -> None:

@@ -43,8 +43,8 @@ def world_of(env: Environment, driver: str = "") -> "World":
 
     if not env.is_local:
         raise RefusedError(f"environment {env.name} is not this computer's", hint="--env local")
-    definition = find_definition(folder("images"), env.settings.local_base)
-    driver = driver or env.settings.local_driver
+    definition = find_definition(folder("images"), env.settings.local.base)
+    driver = driver or env.settings.local.driver
     return World(env.world, base_definition=definition, bases=env.cache / "bases", driver=driver)
 
 
@@ -103,7 +103,7 @@ async def _build_beside(env: Environment, tell: Tell) -> None:
     from hermesops.localcloud.server.process import NARRATION
 
     tools = _tools(env, tell, is_polite=True)
-    if env.settings.backup_bucket or tools.place(_VERSITYGW).exists():
+    if env.settings.backup.bucket or tools.place(_VERSITYGW).exists():
         return
     tell(f"{NARRATION}building the object store's program in the background: minutes of a core, once on this computer")
     try:

@@ -36,10 +36,10 @@ class RegistryPlace:
         self._env = env
         self._warn = warn
         self._url = registry_url(env)
-        given = self._url if env.settings.registry_url else ""
+        given = self._url if env.settings.registry.url else ""
         self.anchor = Anchor(env.settings.audit_anchor or env.folder / _anchor_name(given))
         self.file = _sqlite_file(self._url)
-        self._copies = Copies(self.file, env.settings.registry_copies) if self.file else None
+        self._copies = Copies(self.file, env.settings.registry.copies) if self.file else None
 
     @property
     def copies(self) -> Copies:
@@ -125,7 +125,7 @@ class RegistryPlace:
         from hermesops.secrets.catalog import REGISTRY_KEY
 
         secrets = secrets_of(self._env)
-        file = self._env.settings.registry_key_file or secrets.home.path(REGISTRY_KEY.name)
+        file = self._env.settings.registry.key_file or secrets.home.path(REGISTRY_KEY.name)
         if file is not None:
             return partial(_ring_in, file)
 
@@ -139,13 +139,13 @@ class RegistryPlace:
 
 def registry_url(env: Environment) -> str:
     """SQLAlchemy's URL of an environment's registry."""
-    given = env.settings.registry_url
+    given = env.settings.registry.url
     return given.get_secret_value() if given else f"sqlite:///{_folder_of(env) / 'registry.db'}"
 
 
 def queue_url(env: Environment) -> str:
     """URL of the workers' queue: in the registry's PostgreSQL, which many computers reach; else a file of this one."""
-    url = env.settings.registry_url.get_secret_value() if env.settings.registry_url else ""
+    url = env.settings.registry.url.get_secret_value() if env.settings.registry.url else ""
     return with_verified_tls(url) if url.startswith("postgresql") else f"sqlite:///{env.folder / 'worker.db'}"
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hermesops.errors import UsageError
-from hermesops.settings import SECRET_PREFIX, Environment
+from hermesops.settings import SECRET_PREFIX, Environment, value_of
 
 if TYPE_CHECKING:
     from hermesops.secrets.endpoint import Endpoint
@@ -14,19 +14,19 @@ def secrets_of(env: Environment) -> "Secrets":
     """An environment's secrets; nothing is read yet.
 
     Raises:
-        RefusedError: The setting ``secrets_home`` names no home.
+        RefusedError: The setting ``secrets.home`` names no home.
     """
     from hermesops.secrets.backends.folder import EnvironmentBackend
     from hermesops.secrets.catalog import CATALOG
     from hermesops.secrets.store import Secrets, home_of
 
     settings = env.settings
-    given = {one.name: getattr(settings, one.setting) for one in CATALOG}
+    given = {one.name: value_of(settings, one.setting) for one in CATALOG}
     variables = {name: text.get_secret_value() for name, text in env.secrets.items()}
     home = home_of(
-        settings.secrets_home,
+        settings.secrets.home,
         keys=env.keys,
-        identity=settings.secrets_identity,
+        identity=settings.secrets.identity,
         variables=EnvironmentBackend(variables, prefix=SECRET_PREFIX),
     )
     return Secrets({name: file for name, file in given.items() if file}, home)
@@ -47,7 +47,7 @@ def router_key_of(env: Environment, endpoint: "Endpoint", secrets: "Secrets") ->
     text = secrets.find(ROUTER_KEY)
     if text is None:
         raise UsageError(
-            f"environment {env.name} has no router_key_file, and no secret router.key in {secrets.home.title}",
+            f"environment {env.name} has no router.key_file, and no secret router.key in {secrets.home.title}",
             hint="hermesops secrets set router.key --from FILE",
         )
     return parse_router_key(text, secrets.home.title)

@@ -91,7 +91,7 @@ class Unconnected:
     @property
     def model_token_life(self) -> timedelta:
         """For how long an agent's token for the model router counts."""
-        return timedelta(days=self.env.settings.model_token_days)
+        return timedelta(days=self.env.settings.model.token_days)
 
     @cached_property
     def registry(self) -> "Registry":
@@ -149,7 +149,7 @@ class Unconnected:
         from hermesops.engine import EngineConfig, make_engine
 
         return make_engine(
-            self.env.settings.pulumi_engine,
+            self.env.settings.pulumi.engine,
             EngineConfig(
                 backend=self.pulumi_backend,
                 passphrase=self._passphrase,
@@ -161,20 +161,20 @@ class Unconnected:
 
     def _plugin_environment(self) -> dict[str, str]:
         """Environment of Pulumi's plugins: they order machines, so they get the vendor's key and no other secret."""
-        is_bucket = self.pulumi_backend.startswith("s3://") or self.env.settings.secrets_home.startswith("aws:")
+        is_bucket = self.pulumi_backend.startswith("s3://") or self.env.settings.secrets.home.startswith("aws:")
         names = (child_environment.PULUMI, *((child_environment.BUCKET,) if is_bucket else ()))
         return self.env.for_hermesops(*names, secrets={"HERMESOPS_API_KEY", "HERMESOPS_SECRET_API_KEY"})
 
     @property
     def pulumi_backend(self) -> str:
         """Folder or URL of Pulumi's state."""
-        return self.env.settings.pulumi_backend or str(self.env.folder / "pulumi")
+        return self.env.settings.pulumi.backend or str(self.env.folder / "pulumi")
 
     def _passphrase(self) -> str:
         from hermesops.engine.choose import read_passphrase
         from hermesops.secrets.catalog import PULUMI_PASSPHRASE
 
-        file = self.env.settings.pulumi_passphrase_file
+        file = self.env.settings.pulumi.passphrase_file
         if file is not None:
             return read_passphrase(file)
         return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))

@@ -31,7 +31,7 @@ def adapters_of(env: Environment) -> "WorldAdapters":
     """The adapters for an environment's machines."""
     from hermesops.localcloud.world.files import is_simulated
 
-    if env.is_local and is_simulated(env.world, env.settings.local_driver):
+    if env.is_local and is_simulated(env.world, env.settings.local.driver):
         return SimulatedAdapters(env.world)
     return WorldAdapters()
 

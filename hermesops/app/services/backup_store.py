@@ -35,7 +35,7 @@ class BackupStore:
     @property
     def exists(self) -> bool:
         """Whether there is one."""
-        return self._is_local or bool(self._env.settings.backup_bucket)
+        return self._is_local or bool(self._env.settings.backup.bucket)
 
     async def find(self) -> ObjectStore:
         """The object store.
@@ -51,7 +51,7 @@ class BackupStore:
 
     @property
     def _is_local(self) -> bool:
-        return self._env.is_local and not self._env.settings.backup_bucket
+        return self._env.is_local and not self._env.settings.backup.bucket
 
     async def _of_local_world(self) -> ObjectStore:
         where = await self._local_store()
@@ -60,19 +60,19 @@ class BackupStore:
 
     def _of_settings(self) -> ObjectStore:
         settings = self._env.settings
-        if not settings.backup_bucket:
+        if not settings.backup.bucket:
             raise UsageError(
-                f"environment {self._env.name} has no backup_bucket: its agents are backed up nowhere",
+                f"environment {self._env.name} has no backup.bucket: its agents are backed up nowhere",
                 hint="hermesops settings show; runbooks/everyday.md says what the bucket needs",
             )
-        ca = settings.backup_ca_file.read_text() if settings.backup_ca_file else ""
+        ca = settings.backup.ca_file.read_text() if settings.backup.ca_file else ""
         bucket = Bucket(
-            settings.backup_bucket, settings.backup_region, settings.backup_endpoint, settings.backup_iam_endpoint, ca
+            settings.backup.bucket, settings.backup.region, settings.backup.endpoint, settings.backup.iam_endpoint, ca
         )
         return ObjectStore(bucket, self._key_file)
 
     @property
     def _key_file(self) -> Path | None:
         """The platform's key to the bucket; ``None`` where AWS programs find one by themselves."""
-        given = self._env.settings.backup_key_file
+        given = self._env.settings.backup.key_file
         return given or (self._secrets.file(BACKUP_KEY) if self._secrets.find(BACKUP_KEY) else None)

@@ -130,7 +130,7 @@ class Backups:
     def pruning(self) -> Pruning:
         """Removes backups that no retention rule keeps."""
         settings = self._env.settings
-        keep = Keep(settings.backup_keep_daily, settings.backup_keep_weekly, settings.backup_keep_monthly)
+        keep = Keep(settings.backup.keep_daily, settings.backup.keep_weekly, settings.backup.keep_monthly)
         return Pruning(self._registry, self._contents, keep)
 
     @cached_property

@@ -162,6 +162,6 @@ class EnvironmentChecks:
         return f"{signer.public()} signs releases" if signer else "made with the first release"
 
     async def _bucket_answers(self) -> str:
-        if self.env.is_local and not self.env.settings.backup_bucket:
+        if self.env.is_local and not self.env.settings.backup.bucket:
             return "the local world's own, made with the first backup"
         return f"bucket {await self.bucket()} answers, and keeps versions"

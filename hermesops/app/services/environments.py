@@ -40,7 +40,7 @@ def require_known(env: Environment) -> None:
         UsageError: It has no folder, and no variable says where its vendor, its registry or its secrets are.
     """
     settings = env.settings
-    said = settings.api_url or settings.registry_url or settings.secrets_home
+    said = settings.api_url or settings.registry.url or settings.secrets.home
     if env.name == LOCAL or said or env.folder.is_dir():
         return
     where = f": neither {env.folder} nor an api_url is there"
@@ -59,7 +59,7 @@ def _seen(name: str, home: Path, chosen: Environment) -> EnvironmentState:
     except UsageError as error:
         return EnvironmentState(name, home / name, is_chosen, "", "", error.message)
     vendor = "the local world" if env.is_local else env.settings.api_url
-    url = env.settings.registry_url
+    url = env.settings.registry.url
     registry = url.get_secret_value().partition(":")[0].partition("+")[0] if url else "sqlite"
     return EnvironmentState(name, env.folder, is_chosen, vendor, registry, "" if vendor else "no api_url is set")
 

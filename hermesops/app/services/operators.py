@@ -33,13 +33,13 @@ def who_acts(env: Environment) -> str:
     host, settings = socket.gethostname(), env.settings
     if settings.operators == "named":
         return operators.named(_user(), host)
-    if settings.oidc_token_file is not None:
-        token = read_secret(settings.oidc_token_file, what="pipeline's token, which oidc_token_file names,")
+    if settings.oidc.token_file is not None:
+        token = read_secret(settings.oidc.token_file, what="pipeline's token, which oidc.token_file names,")
         return operators.by_token(_pipelines(env), token, host)
     if settings.operator_key is None:
         raise RefusedError(
             f"environment {env.name} lets only those act whom a key or a token proves",
-            hint="set operator_key to an SSH key, or oidc_token_file in a pipeline; see runbooks/environments.md",
+            hint="set operator_key to an SSH key, or oidc.token_file in a pipeline; see runbooks/environments.md",
         )
     return operators.by_key(signers_of(env), host)
 
@@ -48,10 +48,10 @@ def _pipelines(env: Environment) -> "Pipelines":
     from hermesops.identity.oidc import Pipelines, published_keys  # noqa: PLC0415  only pipelines need it
 
     settings = env.settings
-    subjects = [pattern.strip() for pattern in settings.oidc_subjects.split(",") if pattern.strip()]
-    file = settings.oidc_keys_file
-    keys: KeySet = partial(_keys_in, file) if file else published_keys(settings.oidc_issuer)
-    return Pipelines(settings.oidc_issuer, settings.oidc_audience, subjects, keys)
+    subjects = [pattern.strip() for pattern in settings.oidc.subjects.split(",") if pattern.strip()]
+    file = settings.oidc.keys_file
+    keys: KeySet = partial(_keys_in, file) if file else published_keys(settings.oidc.issuer)
+    return Pipelines(settings.oidc.issuer, settings.oidc.audience, subjects, keys)
 
 
 def _keys_in(file: Path) -> dict[str, Any]:

@@ -63,12 +63,12 @@ class ReleaseKey:
             return None
         raise RefusedError(
             f"nobody signs releases in environment {self.env.name}",
-            hint="set operator_key or release_key_file, or hermesops secrets set release.key --from FILE",
+            hint="set operator_key or release.key_file, or hermesops secrets set release.key --from FILE",
         )
 
     @property
     def _given(self) -> Path | None:
-        return self.env.settings.release_key_file or self.env.settings.operator_key
+        return self.env.settings.release.key_file or self.env.settings.operator_key
 
     def _make(self) -> Signers:
         found = self.find()

@@ -64,7 +64,7 @@ class Rollouts:
         from hermesops.rollout.webhooks import WebHook
 
         env, rollout_id = self._app.env, RolloutIntent.of(operation).rollout
-        url = env.settings.rollout_webhook.get_secret_value() if env.settings.rollout_webhook else ""
+        url = env.settings.rollout.webhook.get_secret_value() if env.settings.rollout.webhook else ""
         clock, allowed = RegistryClock(self._registry), allowed_hooks(env)
         return Runner(
             RolloutRows(self._registry, rollout_id, lease),
@@ -182,8 +182,8 @@ def allowed_hooks(env: "Environment") -> "AllowedHooks":
     """What this computer's settings say about hooks."""
     from hermesops.rollout.gates.hooks import AllowedHooks
 
-    hosts = (host.strip().lower() for host in env.settings.rollout_hook_hosts.split(","))
-    return AllowedHooks(env.settings.rollout_hooks, frozenset(filter(None, hosts)), is_local=env.is_local)
+    hosts = (host.strip().lower() for host in env.settings.rollout.hook_hosts.split(","))
+    return AllowedHooks(env.settings.rollout.hooks, frozenset(filter(None, hosts)), is_local=env.is_local)
 
 
 class RegistryClock:

@@ -85,7 +85,8 @@ class StackUps:
             if request.named != NO_OVERRIDES and approvals.are_required:
                 raise RefusedError(
                     f"{request.cell}: what goes beyond the limits needs an approved preview in {self._env.name}",
-                    hint=f"hermesops stack preview {request.cell} --save FILE; someone else: hermesops approval sign",
+                    hint=f"hermesops stack preview {request.cell} --save FILE; another operator: "
+                    "hermesops approval sign FILE --save …",
                 )
             guard = partial(guards.judge, named=request.named, began=began)
             return await stacks.up(request.cell, named=request.named.machines, only=request.only, guard=guard)

@@ -117,11 +117,11 @@ class WorldPurge:
     @property
     def _is_shared(self) -> bool:
         """Whether other computers may use the registry too: then the purge changes nothing in it."""
-        return self._env.settings.registry_url is not None
+        return self._env.settings.registry.url is not None
 
     @property
     def _are_backups_local(self) -> bool:
-        return not self._env.settings.backup_bucket
+        return not self._env.settings.backup.bucket
 
     @property
     def _has_registry(self) -> bool:
@@ -144,7 +144,7 @@ class WorldPurge:
             here = registry.world.known_machines() & machines
         if here:
             raise RefusedError(
-                f"{_counted(len(here), 'machine')} of this world are in the registry of registry_url, which others "
+                f"{_counted(len(here), 'machine')} of this world are in the registry of registry.url, which others "
                 "may share: a purge ends nothing there",
                 hint="hermesops instance terminate USER and hermesops pool drain CELL end them there; then purge again",
             )
@@ -161,8 +161,8 @@ class WorldPurge:
         """Remove states of stacks and manifests of images: they name machines and images that are gone."""
         env = self._env
         _remove(env.folder / "manifests")
-        if env.settings.pulumi_backend:
-            self._tell(f"stacks in {env.settings.pulumi_backend} are not this world's alone, and stay")
+        if env.settings.pulumi.backend:
+            self._tell(f"stacks in {env.settings.pulumi.backend} are not this world's alone, and stay")
         else:
             _remove(env.folder / "pulumi")
 

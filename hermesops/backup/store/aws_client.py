@@ -17,7 +17,7 @@ _CONNECT_S, _READ_S, _TRIES = 5, 15, 2
 _LONGEST = 300
 """Characters that are repeated of what a store says."""
 
-_SETTINGS = "hermesops settings show: look at backup_bucket, backup_endpoint and backup_key_file"
+_SETTINGS = "hermesops settings show: look at backup.bucket, backup.endpoint and backup.key_file"
 
 
 class AbsentError(UsageError):

@@ -54,7 +54,7 @@ class ObjectStore:
                 self._s3.head_bucket(Bucket=name)
         except AbsentError as absent:
             if not self._is_local:
-                raise UsageError(f"there is no bucket {name}", hint="make it, or mend backup_bucket") from absent
+                raise UsageError(f"there is no bucket {name}", hint="make it, or mend backup.bucket") from absent
             # Who backs another agent up at the same moment may have made it.
             with asking(f"making bucket {name}"), suppress(self._s3.exceptions.BucketAlreadyOwnedByYou):
                 self._s3.create_bucket(Bucket=name)
@@ -82,7 +82,7 @@ class ObjectStore:
         with asking("the platform's credential"):
             found = self._session.get_credentials()
         if found is None:
-            raise UsageError("nobody to ask the object store as", hint="set backup_key_file, or AWS_PROFILE")
+            raise UsageError("nobody to ask the object store as", hint="set backup.key_file, or AWS_PROFILE")
         now = found.get_frozen_credentials()
         return Credential(str(now.access_key), str(now.secret_key), now.token or "")
 

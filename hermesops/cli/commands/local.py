@@ -24,7 +24,7 @@ Driver = Annotated[
     typer.Option(
         "--driver",
         help="nspawn boots real machines and needs root; sim keeps up to 100,000 as records, with the real hermes-node "
-        "and no agent but an echo. Unless given: setting local_driver, else as the world was made.",
+        "and no agent but an echo. Unless given: setting local.driver, else as the world was made.",
         show_default=False,
     ),
 ]
@@ -87,8 +87,8 @@ def serve(driver: Driver = None) -> None:
 
     env = context.environment()
     settings = env.settings
-    key = settings.model_api_key.get_secret_value() if settings.model_api_key else ""
-    upstream = Upstream(settings.model_base_url, key) if settings.model_base_url else None
+    key = settings.model.api_key.get_secret_value() if settings.model.api_key else ""
+    upstream = Upstream(settings.model.base_url, key) if settings.model.base_url else None
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
     context.run(serve_world(env, driver or "", tell=say, upstream=upstream, platform=platform))
 

@@ -93,5 +93,6 @@ def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
     count = composed.registry.relay_callers.revoke(service, why=reason)
     if not count:
         raise RefusedError(f"no certificate of service {service} counts", hint="hermesops relay list")
-    words = f"{service}: {count} certificates revoked; hermesops relay admit {service} gives it another"
+    again = f"hermesops relay admit {service} --request FILE --to FOLDER"
+    words = f"{service}: {count} certificates revoked; {again} gives it another"
     result("relay-revoked", {"service": service, "certificates": count}, [words])

@@ -143,7 +143,7 @@ def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason
         return (await composed.release_changes.revoke(release, reason=reason)).number
 
     number = context.run(work())
-    line = f"{release} is revoked; machines that run it: hermesops instance list --where release={release}"
+    line = f"{release} is revoked; machines that run it: hermesops rollout preview RELEASE --where release={release}"
     result("release-revoke", {"id": release, "reason": reason, "number": number}, [line])
 
 

@@ -51,7 +51,7 @@ HooksOption = Annotated[
     list[str] | None,
     typer.Option(
         "--hook",
-        help="A gate of yours: NAME of [rollout_hooks] in settings.toml, or NAME=https://…; may be repeated.",
+        help="A gate of yours: NAME of [rollout.hooks] in settings.toml, or NAME=https://…; may be repeated.",
         show_default=False,
     ),
 ]

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 def setting(env: "Environment", key: str) -> dict[str, object]:
     """A setting with its source; a secret is masked."""
-    value = getattr(env.settings, key)
+    from hermesops.settings import FIELDS, value_of
+
+    value = value_of(env.settings, key)
     shown: object = "(set, hidden)" if isinstance(value, SecretStr) else value
     if isinstance(shown, dict):
         shown = ",".join(f"{name}={text}" for name, text in shown.items())
@@ -19,7 +21,7 @@ def setting(env: "Environment", key: str) -> dict[str, object]:
         "key": key,
         "value": str(shown) if shown is not None else None,
         "source": env.sources[key],
-        "description": type(env.settings).model_fields[key].description,
+        "description": FIELDS[key].description,
     }
 
 
@@ -42,6 +44,6 @@ def chosen(env: "Environment", *, because: str) -> dict[str, object]:
         "because": because,
         "production": env.is_production,
         "folder": str(env.folder),
-        "secrets_home": env.settings.secrets_home or str(env.keys),
+        "secrets_home": env.settings.secrets.home or str(env.keys),
         "settings": [setting(env, key) for key, source in env.sources.items() if source != "default"],
     }

@@ -146,7 +146,7 @@ def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
     """The same for people."""
     lines = [
         f"data: {one.user} has {one.bytes / GB:.1f} of {one.size / GB:.0f} GB full, by the newest backup;"
-        f" hermesops instance resize {one.user}, or the user deletes some: runbooks/data-volume.md"
+        f" hermesops instance resize {one.user} --plan heavy, or the user deletes some: runbooks/data-volume.md"
         for one in agents[:_NAMED]
     ]
     more = len(agents) - _NAMED

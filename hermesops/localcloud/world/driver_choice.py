@@ -58,8 +58,8 @@ class DriverChoice:
             )
         if base not in {"", definition, SIMULATED}:
             raise RefusedError(
-                f"the local world stands on {base}, and local_base says {definition}",
-                hint="set local_base back, or begin anew: hermesops local down --purge",
+                f"the local world stands on {base}, and local.base says {definition}",
+                hint="set local.base back, or begin anew: hermesops local down --purge",
             )
 
     def refuse_incapable(self) -> None:

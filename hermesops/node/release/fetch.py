@@ -19,7 +19,7 @@ from hermesops.node.release.documents.signers import AllowedSigners, Kind
 from hermesops.node.system.files import PRIVATE
 from hermesops.node.system.https import DOWNLOADS_S
 
-_REPAIR = "`hermesops release signers restore` on an operator's computer repairs it"
+_REPAIR = "`hermesops release signers restore --reason …` on an operator's computer repairs it"
 
 
 def fetch(machine: Machine, path: Path, *, lease: FencingToken | None) -> tuple[dict[str, Any], ExitCode]:

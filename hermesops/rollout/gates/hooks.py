@@ -62,7 +62,7 @@ class AllowedHooks:
             return problem
         host, port = parsed.host.lower(), parsed.port or _HTTPS_PORT
         if (host if port == _HTTPS_PORT else f"{host}:{port}") not in self.hosts:
-            return f"{host} is not among the hosts of setting rollout_hook_hosts on this computer"
+            return f"{host} is not among the hosts of setting rollout.hook_hosts on this computer"
         return ""
 
     def cleartext_problem(self, url: str) -> str:
@@ -83,7 +83,7 @@ class AllowedHooks:
         for hook in hooks:
             if problem := self.problem(hook):
                 known = ", ".join(sorted(self.hosts if hook.url else self.commands)) or "none"
-                what = "hosts that setting rollout_hook_hosts allows" if hook.url else "hooks of [rollout_hooks]"
+                what = "hosts that setting rollout.hook_hosts allows" if hook.url else "hooks of [rollout.hooks]"
                 raise RefusedError(problem, hint=f"{what}: {known}")
 
 
@@ -125,7 +125,7 @@ def parse_hook(text: str, *, timeout_s: float = 60.0) -> HookGate:
     if not name or (equals and not url.startswith(("https://", "http://"))):
         raise UsageError(
             f"--hook {text!r} reads neither NAME nor NAME=https://…",
-            hint="a command stands in settings.toml of the computer that runs it: [rollout_hooks] NAME = 'COMMAND'",
+            hint="a command stands in settings.toml of the computer that runs it: [rollout.hooks] NAME = 'COMMAND'",
         )
     return HookGate(name, url=url, timeout_s=timeout_s)
 

@@ -151,7 +151,7 @@ class AgeBackend:
 
         if self._identity is None:
             raise RefusedError(
-                f"nothing opens {self._file}: no secrets_identity is set", hint="age-keygen -o FILE, or an SSH key"
+                f"nothing opens {self._file}: no secrets.identity is set", hint="age-keygen -o FILE, or an SSH key"
             )
         text = read_secret(self._identity, what="identity of age")
         try:

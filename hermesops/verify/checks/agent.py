@@ -122,7 +122,7 @@ AGENT_PROMISES = (
     ),
     Promise("release", "the running agent is the slot's", _release, "hermesops instance restart USER"),
     Promise("secrets", "files with secrets are private", _secrets, "hermesops provision USER hands them over again"),
-    Promise("identity", "the machine knows whose it is", _identity, "stop, and compare with hermesops instance show"),
+    Promise("identity", "the machine knows whose it is", _identity, "stop; hermesops instance show USER"),
     Promise("api", "the agent's API answers", _api, "hermesops instance logs USER"),
     Promise("key", "the agent accepts the registry's key", _key, "hermesops provision USER hands it over again"),
     Promise("ready", "the agent is ready for turns", _ready, "hermesops instance logs USER"),

@@ -281,7 +281,7 @@ def test_revocations_that_were_put_back_are_refused_and_the_next_count_on(store:
     ):
         with pytest.raises(StaleStoreError, match=f"are number {told}, and this computer knows number 2") as refused:
             use()
-        assert refused.value.hint == "hermesops release signers restore"
+        assert refused.value.hint == "hermesops release signers restore --reason …"
     assert releases.revoke(LOCK.id, "too").number == 3
     assert set(releases.revocations().revoked) == {OLD.id, OTHER.id, LOCK.id}
 

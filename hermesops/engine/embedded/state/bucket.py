@@ -67,7 +67,7 @@ class Bucket:
         return bool(self.flags & {"use_path_style", "hostname_immutable"})
 
 
-def parse_bucket(url: str, setting: str = "pulumi_backend") -> Bucket:
+def parse_bucket(url: str, setting: str = "pulumi.backend") -> Bucket:
     """Read a backend URL.
 
     Raises:
@@ -102,7 +102,7 @@ class BucketStorage:
         setting: What gave it.
     """
 
-    def __init__(self, url: str, bucket: Bucket, setting: str = "pulumi_backend") -> None:
+    def __init__(self, url: str, bucket: Bucket, setting: str = "pulumi.backend") -> None:
         self.url = url
         self._bucket = bucket
         self._setting = setting

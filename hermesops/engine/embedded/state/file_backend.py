@@ -178,7 +178,7 @@ class FileBackend:
             if self.storage.read(name) is not None:
                 raise RefusedError(
                     f"{self.storage.at(name)}: the state is compressed, which only the CLI reads",
-                    hint="run one `pulumi up` of the CLI without PULUMI_DIY_BACKEND_GZIP, or set pulumi_engine to cli",
+                    hint="run one `pulumi up` of the CLI without PULUMI_DIY_BACKEND_GZIP, or set pulumi.engine to cli",
                 )
 
     def _meta(self) -> None:

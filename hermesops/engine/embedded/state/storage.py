@@ -75,7 +75,7 @@ class Folder:
         return [file for file in self.storage.list(self.name) if file.endswith(ending)]
 
 
-def open_storage(where: str | Path, *, setting: str = "pulumi_backend") -> Storage:
+def open_storage(where: str | Path, *, setting: str = "pulumi.backend") -> Storage:
     """Open a folder, or a backend URL of Pulumi's: ``file://…`` or ``s3://…``. Connects to nothing.
 
     Args:

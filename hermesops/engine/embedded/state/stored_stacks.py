@@ -104,7 +104,7 @@ class StoredStacks:
         """
         if document.get("version") != EXPORTED or not isinstance(document.get("deployment"), Mapping):
             raise UsageError(
-                f"this is no exported state of version {EXPORTED}", hint="`hermesops stack export` makes one"
+                f"this is no exported state of version {EXPORTED}", hint="hermesops stack export CELL makes one"
             )
         latest = dict(document["deployment"])
         try:

@@ -53,7 +53,7 @@ async def test_a_bucket_that_is_set_is_taken_in_the_local_environment_too() -> N
 async def test_an_environment_without_a_bucket_keeps_no_backups() -> None:
     kept = store(environment("staging"), LocalStore())
     assert not kept.exists
-    with pytest.raises(UsageError, match="no backup_bucket"):
+    with pytest.raises(UsageError, match=r"no backup\.bucket"):
         await kept.find()
 
 

@@ -30,7 +30,7 @@ def test_an_environment_shows_what_its_settings_change_and_no_secret(tmp_path: P
 def test_environments_are_folders_of_the_home_and_the_chosen_one(tmp_path: Path) -> None:
     for name in ("staging", "broken", "Not a name", ".hidden"):
         (tmp_path / name).mkdir()
-    (tmp_path / "staging/settings.toml").write_text('api_url = "https://a/api/v1"\nregistry_url = "postgresql:///x"\n')
+    (tmp_path / "staging/settings.toml").write_text('api_url = "https://a/api/v1"\nregistry.url = "postgresql:///x"\n')
     (tmp_path / "staging/settings.toml").chmod(0o600)
     (tmp_path / "broken/settings.toml").write_text("nonsense = 1\n")
     seen = {one.name: one for one in list_environments(environment(tmp_path, "production"))}

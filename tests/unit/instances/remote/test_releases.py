@@ -109,3 +109,23 @@ async def test_what_does_not_run_there_is_not_confirmed() -> None:
     node = Node(answers={"release activate": Completed(8, b'{"error": "no", "stage": "checks"}', b"")})
     assert (await node.slots().deploy(MACHINE, NEW, python="3.11")).problem == "no"
     assert not any("confirm 2.0-b" in words for words in node.asked)
+
+
+@pytest.mark.parametrize(
+    ("node", "problem"),
+    [
+        (Node(answer={"checks": [{"name": "state", "ok": True, "detail": "1 session read"}]}), ""),
+        (Node(answer={"checks": []}), ""),
+        (Node(answer={"checks": [{"name": "tools", "ok": False, "detail": "200: ok"}]}), "tools: 200: ok"),
+        (Node(exit_code=2, answer={"error": "invalid choice"}), ""),
+    ],
+    ids=["well", "none runs", "unwell", "older hermes-node"],
+)
+async def test_what_an_agent_fails_before_a_change_is_said(node: Node, problem: str) -> None:
+    assert await node.slots().problem_of_agent(MACHINE) == problem
+    assert node.asked == ["release ready"]
+
+
+async def test_checks_of_another_shape_are_no_answer() -> None:
+    with pytest.raises(UnavailableError, match="release ready"):
+        await Node(answer={"checks": [7]}).slots().problem_of_agent(MACHINE)

@@ -579,3 +579,13 @@ def test_hermes_node_dies_while_it_switches_and_nobody_meets_a_mixture_of_two_re
     assert all(shut)
     assert len(shut) > 5
     assert sum(down) > 5
+
+
+def test_a_running_agent_is_asked_what_it_has_to_answer_after_a_change_too(home: ReleaseHome) -> None:
+    before = home.seen()
+    answer = activate.ask_untouched(home.node)
+    assert [(check["name"], check["ok"]) for check in answer["checks"]] == [("state", True), ("tools", True)]
+    home.system.running = False
+    assert activate.ask_untouched(home.node) == {"checks": []}
+    home.system.running = True
+    assert home.seen() == before

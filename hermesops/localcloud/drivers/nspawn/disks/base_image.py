@@ -60,7 +60,7 @@ def find_definition(images: Path, name: str) -> Path:
     """
     known = sorted(path.parent.name for path in images.glob("base-*/definition.toml"))
     if name not in known:
-        raise UsageError(f"there is no base {name!r}", hint=f"set local_base to one of {', '.join(known)}")
+        raise UsageError(f"there is no base {name!r}", hint=f"set local.base to one of {', '.join(known)}")
     return images / name
 
 
