@@ -50,8 +50,8 @@ def verify(
         )
     if report.entries and not report.anchors:
         raise RefusedError(
-            f"the {report.entries} entries hang together, but {held.path} holds no head of them, "
-            "so that all computed anew would look the same",
+            f"the {report.entries} entries are chained, but {held.path} anchors none of them: "
+            "a log that was computed anew would look the same",
             hint="--anchor FILE takes that of another computer; any change anchors them from now on",
         )
     result("audit-verify", audit.report(report, held.path), audit.lines(report, held.path))

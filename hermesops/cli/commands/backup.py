@@ -34,13 +34,9 @@ def list_(
     instance = composed.registry.instances.find(user)
     found = composed.registry.backups.list(instance.id)
     shape = backup_view.backup if is_json() else backup_view.line
-    table(
-        "backup-list",
-        "backups",
-        ("backup", "at", "why", "bytes", "added", "holds", "check"),
-        [shape(one, instance.title) for one in found],
-        f"no backups of {instance.title}; hermesops backup create {user} makes one",
-    )
+    columns = ("backup", "at", "why", "bytes", "added", "holds", "check")
+    empty = f"no backups of {instance.title}; hermesops backup create {user} makes one"
+    table("backup-list", "backups", columns, [shape(one, instance.title) for one in found], empty)
 
 
 @app.command()

@@ -8,7 +8,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
-from hermesops.cli.listener import inherited, listen, serve_until_told
+from hermesops.cli.listener import inherited, listen, serve_until_signal
 from hermesops.cli.views import identity
 from hermesops.errors import PartlyDoneError, UsageError
 
@@ -75,20 +75,16 @@ def renew(
 
     composed = context.compose()
     if everything:
-        _report_all(context.run_connected(composed, lambda session: session.certificate_renewal.renew_all()))
+        problems = context.run_connected(composed, lambda session: session.certificate_renewal.renew_all())
+        rows = [{"machine": title, "problem": problem} for title, problem in problems.items()]
+        table("identity-renewed-all", "machines", ("machine", "problem"), rows, "there are no machines")
+        if failed := [title for title, problem in problems.items() if problem]:
+            raise PartlyDoneError(f"no certificate for {', '.join(failed)}", hint="the same command again")
         return
     holder = find_holder(composed.registry, who)
     made = context.run_connected(composed, lambda session: session.certificate_renewal.renew(holder))
     data = {"machine": holder.title, "serial": made.serial, "names": list(made.names), "not_after": made.not_after}
     result("identity-renewed", data, [f"{holder.title}: certificate {made.serial}", *made.names])
-
-
-def _report_all(problems: dict[str, str]) -> None:
-    rows = [{"machine": title, "problem": problem} for title, problem in problems.items()]
-    failed = [title for title, problem in problems.items() if problem]
-    table("identity-renewed-all", "machines", ("machine", "problem"), rows, "there are no machines")
-    if failed:
-        raise PartlyDoneError(f"no certificate for {', '.join(failed)}", hint="the same command again")
 
 
 @app.command()
@@ -108,12 +104,14 @@ def serve(
     listen_at: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where machines reach it.")] = "",
     descriptor: Annotated[int, typer.Option("--socket", hidden=True)] = -1,
 ) -> None:
-    """Answer machines over mutual TLS until told to stop: renewals, and keys of data. Logs JSON on stderr.
+    """Answer machines over mutual TLS until a signal stops it: renewals, and keys of data. Logs JSON on stderr.
 
     It needs the registry and the authority's key, and no controller.
     """
     composed = context.compose(logs_all=True)
     server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, example="hermesops identity serve")
     context.run(
-        serve_until_told(server, composed.authority.serve(server, composed.endpoint.platform_url), "answering machines")
+        serve_until_signal(
+            server, composed.authority.serve(server, composed.endpoint.platform_url), "answering machines"
+        )
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hermesops.localcloud.world.local_world import World
 
 app = Noun(no_args_is_help=True)
-fault = Noun(help="The vendor's known faults, on order.", no_args_is_help=True)
+fault = Noun(help="The vendor's known faults, made to happen.", no_args_is_help=True)
 app.add_typer(fault, name="fault")
 
 
@@ -55,22 +55,18 @@ def down(
     yes: Yes = False,
 ) -> None:
     """Stop the local world's server and machines."""
-    if purge:
-        _purge_all(yes=yes)
-    else:
+    if not purge:
         context.run(_world().down(purge=False, tell=say))
-    result("local-down", {"purged": purge})
-
-
-def _purge_all(*, yes: bool) -> None:
-    name, purge = context.environment().name, context.compose().world_purge
-    losses = context.run(purge.losses())
-    if losses:
+        result("local-down", {"purged": False})
+        return
+    name, world_purge = context.environment().name, context.compose().world_purge
+    if losses := context.run(world_purge.losses()):
         question = f"This removes the local world of environment {name} for good: {losses}."
         if yes:
             say(question)
         agree(question, expect=name, spared="nothing was touched", yes=yes)
-    context.run(purge.run())
+    context.run(world_purge.run())
+    result("local-down", {"purged": True})
 
 
 @app.command()
@@ -81,7 +77,7 @@ def status() -> None:
 
 @app.command(hidden=True)
 def serve(driver: Driver = None) -> None:
-    """Be the local world's server; ``up`` starts this."""
+    """Run the local world's server; ``up`` starts this."""
     from hermesops.app.container_parts.local_world import serve_world
     from hermesops.localcloud.model_router.router import Upstream
 
@@ -117,8 +113,8 @@ def set_(
 
     order = FaultOrder(kind, machine, times, method, path, status, seconds, probability, seed, for_s)
     made = context.run(_world().set_fault(order))
-    often = f"{made['times']} times" if made["times"] else "as often as it comes"
-    result("local-fault", {"fault": made}, [f"{made['kind']}: waits to happen {often}"])
+    often = f"{made['times']} times" if made["times"] else "every time"
+    result("local-fault", {"fault": made}, [f"{made['kind']}: will happen {often}"])
 
 
 @fault.command()
@@ -134,13 +130,8 @@ def kinds() -> None:
 def list_() -> None:
     """List faults that have not all happened yet."""
     rows = context.run(_world().faults())
-    table(
-        "local-faults",
-        "faults",
-        ("kind", "machine", "times", "probability", "until", "method", "path"),
-        rows,
-        "no fault waits",
-    )
+    columns = ("kind", "machine", "times", "probability", "until", "method", "path")
+    table("local-faults", "faults", columns, rows, "no faults")
 
 
 @fault.command()

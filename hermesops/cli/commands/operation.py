@@ -26,13 +26,8 @@ def list_(
 ) -> None:
     """List operations that have not ended."""
     rows = context.compose().registry.operations.list(unfinished=not everything)
-    table(
-        "operation-list",
-        "operations",
-        ("id", "kind", "subject", "status", "step", "updated_at"),
-        [shapes.operation(row) for row in rows],
-        "nothing is under way",
-    )
+    columns = ("id", "kind", "subject", "status", "step", "updated_at")
+    table("operation-list", "operations", columns, [shapes.operation(row) for row in rows], "no operation is running")
 
 
 @app.command()
@@ -78,11 +73,8 @@ def abandon(
     agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
     left = context.run(abandoning.abandon(row, composed.registry, reason=reason))
     hint = in_environment(left.next)
-    result(
-        "operation-abandon",
-        {"id": row.id, "left": left.what, "hint": hint},
-        [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {hint}"],
-    )
+    lines = [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {hint}"]
+    result("operation-abandon", {"id": row.id, "left": left.what, "hint": hint}, lines)
 
 
 def _hint(row: "Operation", lease: "Lease | None") -> str:

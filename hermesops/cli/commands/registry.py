@@ -83,11 +83,8 @@ def restore(
     question = f"This replaces the registry of environment {composed.env.name}."
     agree(question, expect=composed.env.name, spared="nothing was restored", yes=yes)
     done = composed.registry_place.restore(copy, over=over, why=reason)
-    shape = {
-        "copy": str(done.copy),
-        "epoch": done.epoch,
-        "set_aside": str(done.set_aside) if done.set_aside else None,
-    }
+    set_aside = str(done.set_aside) if done.set_aside else None
+    shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside}
     lines = [f"restored {done.copy.name}; epoch {done.epoch} has begun"]
     if done.set_aside:
         lines.append(f"the damaged registry is {done.set_aside}")

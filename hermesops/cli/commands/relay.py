@@ -11,7 +11,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
-from hermesops.cli.listener import listen, serve_until_told
+from hermesops.cli.listener import listen, serve_until_signal
 from hermesops.cli.options import files
 from hermesops.cli.views import identity
 from hermesops.errors import RefusedError, UsageError
@@ -30,9 +30,9 @@ def serve(
         list[str] | None,
         typer.Option("--name", help="Name or address by which services find it; repeated for more.  [--listen's]"),
     ] = None,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds that answers have to end when told to stop.")] = 30,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that answers have to end after a signal.")] = 30,
 ) -> None:
-    """Carry requests to agents over mutual TLS until told to stop. Logs JSON on stderr.
+    """Carry requests to agents over mutual TLS until a signal stops it. Logs JSON on stderr.
 
     It needs the registry and the authority's key, a worker that renews tokens, and no key of JustAVPS's.
     SIGTERM ends it after the answers under way; a second one cuts them short.
@@ -40,7 +40,7 @@ def serve(
     composed = context.compose(logs_all=True)
     server = listen(listen_at, example="hermesops relay serve")
     hosts = name or [str(server.getsockname()[0])]
-    context.run(serve_until_told(server, composed.relay.serve(server, hosts, grace_s=grace), "relaying"))
+    context.run(serve_until_signal(server, composed.relay.serve(server, hosts, grace_s=grace), "relaying"))
 
 
 @app.command()

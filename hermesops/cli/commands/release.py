@@ -15,8 +15,6 @@ from hermesops.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.node.release.documents.lock import Lock, Managed
-    from hermesops.node.release.documents.revocations import Revocations
-    from hermesops.release.builder.build import Built
 
 app = Noun(no_args_is_help=True)
 signers = Noun(no_args_is_help=True)
@@ -54,12 +52,11 @@ def build(
     if sum(map(bool, (agent, wheel, lock))) > 1:
         raise UsageError("a release is built of --agent, of --from or of --lock", hint="hermesops release build --help")
     composed = context.compose()
-
-    async def work() -> "Built":
-        releasing, usual = composed.release_changes, composed.usual_release
-        if lock is not None:
-            given = [file for file in (wheel, source) if file]
-            return await releasing.rebuild(_lock_in(lock), given, note=note)
+    if lock is not None:
+        given = [file for file in (wheel, source) if file]
+        work = composed.release_changes.rebuild(_lock_in(lock), given, note=note)
+    else:
+        usual = composed.usual_release
         order = replace(
             usual,
             agent="" if wheel else agent or usual.agent,
@@ -68,9 +65,8 @@ def build(
             pythons=tuple(python or usual.pythons),
             managed=_managed(managed),
         )
-        return await releasing.build(order, note=note)
-
-    built = context.run(work())
+        work = composed.release_changes.build(order, note=note)
+    built = context.run(work)
     shape = release_view.built(built.lock, made=built.made)
     size = f"{shape['files']} files, {sum(blob.size for blob in built.lock.all_blobs()) / 1e6:.0f} MB"
     result("release-build", {"release": shape}, [f"{built.lock.id} {'built' if built.made else 'is there'}: {size}"])
@@ -99,11 +95,7 @@ def show(
         return
     other = releases.find(against)
     differences = compare(other, shown)
-    shape = {
-        "from": other.id,
-        "to": shown.id,
-        "differences": [release_view.difference(one) for one in differences],
-    }
+    shape = {"from": other.id, "to": shown.id, "differences": [release_view.difference(one) for one in differences]}
     result("release-difference", shape, [f"{other.id} -> {shown.id}", *release_view.difference_lines(differences)])
 
 
@@ -113,11 +105,8 @@ def verify(release: Release) -> None:
     releases = context.compose().releases
     lock = releases.find(release)
     damage = releases.verify(lock.id)
-    shape = {
-        "id": lock.id,
-        "files": len(lock.all_blobs()),
-        "damage": [{"name": d.name, "what": d.what} for d in damage],
-    }
+    found = [{"name": one.name, "what": one.what} for one in damage]
+    shape = {"id": lock.id, "files": len(lock.all_blobs()), "damage": found}
     lines = [f"{one.name} {one.what}" for one in damage]
     result("release-verify", shape, lines or [f"{lock.id} is whole: {shape['files']} files, and the signature counts"])
     if damage:
@@ -137,12 +126,8 @@ def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason
     """
     composed = context.compose()
     composed.release_changes.require_known(release)
-    agree(f"No machine will take in {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
-
-    async def work() -> int:
-        return (await composed.release_changes.revoke(release, reason=reason)).number
-
-    number = context.run(work())
+    agree(f"No machine will install {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
+    number = context.run(composed.release_changes.revoke(release, reason=reason)).number
     line = f"{release} is revoked; machines that run it: hermesops rollout preview RELEASE --where release={release}"
     result("release-revoke", {"id": release, "reason": reason, "number": number}, [line])
 
@@ -158,12 +143,9 @@ def floor(
     if version:
         if not reason:
             raise UsageError("a floor is set for a reason", hint="--reason WHY")
-
-        async def work() -> "Revocations":
-            return await composed.release_changes.set_floor("" if version == "none" else version, reason=reason)
-
-        revocations = context.run(work())
-    line = f"machines take in no agent older than {revocations.floor}" if revocations.floor else "there is no floor"
+        wanted = "" if version == "none" else version
+        revocations = context.run(composed.release_changes.set_floor(wanted, reason=reason))
+    line = f"machines install no agent older than {revocations.floor}" if revocations.floor else "there is no floor"
     result("release-floor", release_view.revocations(revocations), [line])
 
 
@@ -187,14 +169,14 @@ def set_signers(
 ) -> None:
     """Change who signs releases. Your key must be valid before and after, so that nobody is locked out.
 
-    Machines take the new signers with the next release that is brought to them.
+    Machines take the new signers with the next release that is deployed to them.
     """
     composed = context.compose()
     allowed = files.read(file)
-    agree("Whoever that file names signs releases.", expect="signers", spared="the signers are as they were", yes=yes)
+    agree("Those whom that file names sign releases.", expect="signers", spared="the signers are as they were", yes=yes)
     left = context.run(composed.release_changes.set_signers(allowed, sign_again=sign_again, reason=reason))
     lines = [f"{len(allowed.splitlines())} lines of signers count from now on"]
-    lines += [f"{release} is vouched for by none of them: machines refuse it" for release in left]
+    lines += [f"{release} is signed by none of them: machines refuse it" for release in left]
     result("release-signers-set", {"signers": allowed.splitlines(), "unsigned": list(left)}, lines)
 
 
@@ -202,7 +184,7 @@ def set_signers(
 def restore_signers(reason: Why, yes: Yes = False) -> None:
     """Write the signers and revocations that this computer remembers into a store that lost them or was restored.
 
-    What a store says of signers and revocations only ever rises; one that says less was changed by somebody.
+    The numbers of a store's signers and revocations only ever rise; a lower one means that somebody changed the store.
     """
     composed = context.compose()
     agree(
@@ -212,7 +194,7 @@ def restore_signers(reason: Why, yes: Yes = False) -> None:
         yes=yes,
     )
     written = context.run(composed.release_changes.restore(reason=reason))
-    lines = [f"restored: {', '.join(written)}"] if written else ["the store knows all that this computer remembers"]
+    lines = [f"restored: {', '.join(written)}"] if written else ["the store has all that this computer remembers"]
     result("release-signers-restored", {"restored": list(written)}, lines)
 
 

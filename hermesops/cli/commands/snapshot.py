@@ -1,6 +1,6 @@
 """``hermesops snapshot``: the vendor's images of one instance, private to it."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,10 @@ from hermesops.cli.console import Why, Yes, agree, result, table
 from hermesops.cli.options.instance import User
 from hermesops.cli.options.no_wait import NoWait, change_instance
 from hermesops.cli.views import backup
+
+if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.model.operation import Operation
 
 app = Noun(no_args_is_help=True)
 
@@ -28,10 +32,12 @@ def list_(user: User) -> None:
 @app.command()
 def create(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
     """Take a snapshot of a user's machine; its gateway is stopped until JustAVPS has the image, which may take long."""
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
-    why = reason or "asked for"
-    change_instance("snapshot", composed, user, lambda s: s.snapshots.open(instance, reason=why), no_wait=no_wait)
+
+    async def begin(session: "Runtime") -> "Operation":
+        instance = session.app.registry.instances.find(user)
+        return await session.snapshots.open(instance, reason=reason or "asked for")
+
+    change_instance("snapshot", user, begin, no_wait=no_wait)
 
 
 @app.command()

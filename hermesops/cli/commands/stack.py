@@ -98,11 +98,8 @@ def import_(
     _ask(composed.env.name, cell, f"puts {file} in the place of the state", yes=yes)
     context.run(composed.cell_states.take(name, document, why=reason or "stack import"))
     resources = len(document["deployment"].get("resources") or ())
-    result(
-        "stack-import",
-        {"cell": cell, "resources": resources},
-        [f"{cell}: the state is what {file} says ({resources} resources)", _next(cell)],
-    )
+    lines = [f"{cell}: the state is that of {file} ({resources} resources)", _next(cell)]
+    result("stack-import", {"cell": cell, "resources": resources}, lines)
 
 
 @app.command("list")

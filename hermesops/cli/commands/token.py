@@ -1,4 +1,7 @@
-"""``hermesops token``: what opens the vendor's proxy to single machines, and the model router to single agents."""
+"""``hermesops token``: tokens that open the vendor's proxy to one machine, or the model router to one agent.
+
+A token for the model router has the purpose ``models``: it counts for days and is renewed while the agent runs.
+"""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,7 +72,7 @@ def revoke(
     ] = False,
     reason: Why = "",
 ) -> None:
-    """Revoke tokens now, as after a leak; whoever needs one gets another."""
+    """Revoke tokens now, as after a leak; those who need one get another."""
     if models and purpose:
         raise UsageError("--models and --purpose name different tokens", hint=f"hermesops token list {user}")
     composed = context.compose()
@@ -89,7 +92,7 @@ def _revoke_models(composed: "Container", user: str, instance: "Instance", reaso
     generation, problem = context.run(
         revoke_model_tokens(composed.registry, instance, composed.hand_model_token, reason=reason)
     )
-    words = [f"no model token of {user} counts that was made before now; the router knows within 10 seconds"]
+    words = [f"no model token of {user} made before now is valid; the router refuses them within 10 seconds"]
     result("token-revoke", {"user": user, "revoked": [], "models_from_generation": generation}, words)
     if problem:
         raise PartlyDoneError(
@@ -99,7 +102,7 @@ def _revoke_models(composed: "Container", user: str, instance: "Instance", reaso
 
 
 def model_shape(owner: "Instance", token: "PresentToken", now: "datetime") -> dict[str, object]:
-    """An agent's present token for the model router, as everybody may see it."""
+    """An agent's token for the model router, without its value."""
     left = int((token.expires_at - now).total_seconds()) if token.expires_at else 0
     return {
         "user": owner.title,
@@ -109,8 +112,8 @@ def model_shape(owner: "Instance", token: "PresentToken", now: "datetime") -> di
         "holder": "agent",
         "generation": token.generation,
         "token_id": None,
-        "expires_at": moment(token.expires_at) if token.expires_at else None,
-        "handed_at": moment(token.handed_at) if token.handed_at else None,
+        "expires_at": moment(token.expires_at),
+        "handed_at": moment(token.handed_at),
         "left_s": left,
         "left": _left(left) if token.expires_at else "none since it was revoked",
     }
@@ -124,7 +127,7 @@ def _left(seconds: int) -> str:
 
 
 def shape(owner: "Instance | None", token: "KeptToken", now: "datetime") -> dict[str, object]:
-    """A token as everybody may see it."""
+    """A token for the vendor's proxy, without its value."""
     left = int((token.expires_at - now).total_seconds())
     return {
         "user": owner.title if owner else None,

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def worker(
     concurrency: Annotated[
-        int, typer.Option(min=1, max=1000, help="Operations at once; the worker started last says it for all.")
+        int, typer.Option(min=1, max=1000, help="Operations at once; that of the worker started last holds for all.")
     ] = 8,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds that steps have to end when told to stop.")] = 60,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that steps have to end after a signal.")] = 60,
     once: Annotated[
         bool, typer.Option("--once", help="End when every operation has ended or been tried; no jobs.")
     ] = False,

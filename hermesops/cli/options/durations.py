@@ -1,4 +1,4 @@
-"""Moments as operators type them."""
+"""Moments and durations as operators type them."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,32 +10,28 @@ _AGE = re.compile(r"(\d{1,6})([smhdw])")
 
 
 def since(text: str, *, now: datetime | None = None) -> datetime:
-    """The moment that ``90m``, ``12h``, ``7d``, ``2026-11-22`` or ``2026-11-22T04:30`` means; UTC unless it says else.
+    """The moment that ``90m``, ``12h``, ``7d``, ``2026-11-22`` or ``2026-11-22T04:30`` means; UTC without an offset.
 
     Raises:
-        UsageError: It means none.
+        UsageError: The text is no moment.
     """
     return _moment(text, now or datetime.now(UTC), -1)
 
 
 def until(text: str, *, now: datetime | None = None) -> datetime:
-    """The same for what is to come: ``12h`` is in twelve hours.
+    """The same in the future: ``12h`` is in twelve hours.
 
     Raises:
-        UsageError: It means none.
+        UsageError: The text is no moment.
     """
     return _moment(text, now or datetime.now(UTC), 1)
 
 
 def seconds(text: str, option: str) -> float:
-    """How long ``90``, ``90s``, ``10m``, ``24h`` or ``7d`` is, in seconds.
-
-    Args:
-        text: As typed.
-        option: Its name, for who typed something else.
+    """How long ``90``, ``90s``, ``10m``, ``24h`` or ``7d`` is, in seconds; errors name the option.
 
     Raises:
-        UsageError: It is no span.
+        UsageError: The text is no duration.
     """
     span = _AGE.fullmatch(text if not text.isdigit() else f"{text}s")
     if span is None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.operation import Operation
+    from hermesops.operations.kinds import ApprovedList
     from hermesops.operations.runner import Operations
 
     Begin = Callable[[Runtime], Awaitable[Operation]]
@@ -22,8 +23,12 @@ NoWait = Annotated[
 ]
 
 
-def change_instance(kind: str, composed: "Container", user: str, begin: "Begin", *, no_wait: bool) -> None:
+def change_instance(
+    kind: str, user: str, begin: "Begin", *, no_wait: bool, approved: "ApprovedList | None" = None
+) -> None:
     """Run the operation that ``begin`` opens for a user's instance, and print its outcome as a result of this kind."""
+    composed = context.compose()
+    composed.approved_list = approved
     composed.registry.instances.find(user)
     _, outcome = run_operation(composed, begin, no_wait=no_wait)
     result(kind, {"user": user, "outcome": outcome}, [outcome])

@@ -103,10 +103,12 @@ def spec_of(
     """
     from hermesops.cli.context import environment
     from hermesops.cli.options.durations import seconds
-    from hermesops.model.rollout_spec import DrillPolicy, HaltRollback, Spec
+    from hermesops.model.rollout_spec import DrillPolicy, Gates, HaltRollback, HealthGate, Spec
+    from hermesops.rollout.gates.hooks import parse_hook
     from hermesops.rollout.plan.admission import refuse_spec
 
     usual = Spec()
+    health = HealthGate(vitals=_vitals(vitals)) if vitals else usual.gates.health
     spec = Spec(
         stages=tuple(_share(part, "--stages") for part in stages.split(",")) if stages else usual.stages,
         max_unavailable=_share(max_unavailable, "--max-unavailable") if max_unavailable else usual.max_unavailable,
@@ -117,7 +119,7 @@ def spec_of(
         drain_s=seconds(drain, "--drain") if drain else usual.drain_s,
         defer_s=seconds(defer, "--defer") if defer else usual.defer_s,
         windows=tuple(windows or ()),
-        gates=_gates(manual_before, hooks, vitals),
+        gates=Gates(health=health, hooks=tuple(map(parse_hook, hooks or ())), manual_before=tuple(manual_before or ())),
         on_halt=_one_of(HaltRollback, on_halt, "--on-halt") if on_halt else usual.on_halt,
         drill=_one_of(DrillPolicy, drill, "--drill") if drill else usual.drill,
         two_person_above=two_person_above if two_person_above >= 0 else environment().settings.two_person_above,
@@ -181,15 +183,6 @@ def parse_action(text: str) -> "Action":
     from hermesops.model.rollout_spec import Action
 
     return _one_of(Action, text, "--action")
-
-
-def _gates(manual_before: list[int] | None, hooks: list[str] | None, vitals: str) -> "Gates":
-    from hermesops.model.rollout_spec import Gates, HealthGate
-    from hermesops.rollout.gates.hooks import parse_hook
-
-    usual = Gates()
-    health = HealthGate(vitals=_vitals(vitals)) if vitals else usual.health
-    return Gates(usual.failures, health, usual.probe, tuple(map(parse_hook, hooks or ())), tuple(manual_before or ()))
 
 
 def _vitals(text: str) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
 
 
 def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
-    """The fleet as people look at it: a line a cell, a sign an instance, and the sums.
+    """The fleet for people: a line a cell, a sign an instance, and the sums.
 
     Args:
         cells: Every cell in numbers.

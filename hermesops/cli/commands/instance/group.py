@@ -115,13 +115,9 @@ def list_(
         cell=registry.cells.get(parse_cell(cell)).name if cell else None,
         terminated=everything,
     )
-    table(
-        "instance-list",
-        "instances",
-        ("user", "plan", "status", "cell", "machine_name", "created_at"),
-        [shapes.instance(row) for row in rows],
-        "no instances; hermesops provision USER --plan light makes one",
-    )
+    columns = ("user", "plan", "status", "cell", "machine_name", "created_at")
+    empty = "no instances; hermesops provision USER --plan light makes one"
+    table("instance-list", "instances", columns, [shapes.instance(row) for row in rows], empty)
 
 
 @app.command()
@@ -211,14 +207,8 @@ def exec_(
 
     done = context.run_connected(composed, work)
     if is_json():
-        result(
-            "exec",
-            {
-                "exit_code": done.exit_code,
-                "stdout": done.stdout.decode(errors="replace"),
-                "stderr": done.stderr.decode(errors="replace"),
-            },
-        )
+        stdout, stderr = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
+        result("exec", {"exit_code": done.exit_code, "stdout": stdout, "stderr": stderr})
     else:
         write_bytes(done.stdout)
         write_bytes(done.stderr, to_stderr=True)
@@ -251,7 +241,7 @@ def shell(user: User, reason: Reason = "") -> int:
 @app.command()
 def restart(user: User, no_wait: NoWait = False) -> None:
     """Restart a user's gateway and wait until it is healthy again."""
-    change_instance("restart", context.compose(), user, lambda s: s.instance_requests.restart(user), no_wait=no_wait)
+    change_instance("restart", user, lambda s: s.instance_requests.restart(user), no_wait=no_wait)
 
 
 def _verify_state(user: str) -> int:

@@ -1,6 +1,6 @@
 """``hermesops instance suspend|resume|resize|move|terminate``: an agent's life; its state is kept through all of it."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -9,13 +9,6 @@ from hermesops.cli.console import Why, Yes, agree
 from hermesops.cli.options.instance import ApprovedBy, ListOption, User, approved_list
 from hermesops.cli.options.no_wait import NoWait, change_instance
 from hermesops.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.model.operation import Operation
-    from hermesops.operations.kinds import ApprovedList
 
 
 def suspend(
@@ -33,12 +26,14 @@ def suspend(
         chosen = Keep(keep) if keep else None
     except ValueError:
         raise UsageError(f"unknown way to keep a machine {keep!r}: {', '.join(Keep)}") from None
-    _change("suspend", user, lambda s: s.instance_requests.suspend(user, keep=chosen, reason=reason), no_wait=no_wait)
+    change_instance(
+        "suspend", user, lambda s: s.instance_requests.suspend(user, keep=chosen, reason=reason), no_wait=no_wait
+    )
 
 
 def resume(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
     """Resume a suspended agent with its state; on a new machine where the old one was given back."""
-    _change("resume", user, lambda s: s.instance_requests.resume(user, reason=reason), no_wait=no_wait)
+    change_instance("resume", user, lambda s: s.instance_requests.resume(user, reason=reason), no_wait=no_wait)
 
 
 def resize(
@@ -56,7 +51,7 @@ def resize(
     from hermesops.instances.requests.provision import parse_plan
 
     wanted = parse_plan(plan)
-    _change(
+    change_instance(
         "resize",
         user,
         lambda s: s.instance_requests.resize(user, wanted, onto_new_machine=onto_new_machine, reason=reason),
@@ -73,7 +68,7 @@ def move(
     no_wait: NoWait = False,
 ) -> None:
     """Move an agent to a machine of another cell or region; the old one serves until the new one is ready."""
-    _change(
+    change_instance(
         "move", user, lambda s: s.instance_requests.move(user, cell=cell, region=region, reason=reason), no_wait=no_wait
     )
 
@@ -100,7 +95,9 @@ def terminate(
     if undo:
         if now or without_backup:
             raise UsageError("--undo goes alone")
-        _change("terminate", user, lambda s: s.instance_requests.resume(user, undo=True, reason=why), no_wait=no_wait)
+        change_instance(
+            "terminate", user, lambda s: s.instance_requests.resume(user, undo=True, reason=why), no_wait=no_wait
+        )
         return
     composed = context.compose()
     composed.registry.instances.find(user)
@@ -119,7 +116,7 @@ def terminate(
         spared=f"{user} in {name} is untouched",
         yes=yes,
     )
-    _change(
+    change_instance(
         "terminate",
         user,
         (lambda s: s.instance_requests.terminate(user, keeps_backup=keeps_backup, reason=reason))
@@ -128,16 +125,3 @@ def terminate(
         no_wait=no_wait,
         approved=approved_list(listed, approved_by),
     )
-
-
-def _change(
-    name: str,
-    user: str,
-    begin: "Callable[[Runtime], Awaitable[Operation]]",
-    *,
-    no_wait: bool,
-    approved: "ApprovedList | None" = None,
-) -> None:
-    composed = context.compose()
-    composed.approved_list = approved
-    change_instance(name, composed, user, begin, no_wait=no_wait)

@@ -42,8 +42,12 @@ def settings(
     ways = bool(source) + bool(assignments) + back
     if ways > 1:
         raise UsageError("--from, --set and --back exclude each other")
-    # Read and judged before anything is asked or opened.
-    request = _request(source, assignments or [])
+    request: SettingsPatch | None = None  # read and checked before anything is asked or opened
+    if source or assignments:
+        from hermesops.instances.requests.settings_patch import replacing, setting
+
+        where = "standard input" if source == "-" else source
+        request = replacing(read(source), where=where) if source else setting(assignments or [])
     composed = context.compose()
     instance = composed.registry.instances.find(user)
 
@@ -57,16 +61,6 @@ def settings(
         {"user": user, "settings": shown, "outcome": outcome or None},
         [outcome] if outcome else shapes.settings_lines(shown),
     )
-
-
-def _request(source: str, assignments: list[str]) -> "SettingsPatch | None":
-    if not source and not assignments:
-        return None
-    from hermesops.instances.requests.settings_patch import replacing, setting
-
-    if not source:
-        return setting(assignments)
-    return replacing(read(source), where="standard input" if source == "-" else source)
 
 
 def policy(

@@ -67,11 +67,9 @@ def explain(
     if user:
         instance = registry.instances.find(user)
         events = [one for one in events if instance.id in instances_of(one.event)]
-    result(
-        "rollout-explain",
-        {"rollout": status_view.rollout(row), "events": [status_view.event(one) for one in events]},
-        [line for one in events for line in status_view.explain_lines(explained(one), titles)],
-    )
+    shown = {"rollout": status_view.rollout(row), "events": [status_view.event(one) for one in events]}
+    lines = [line for one in events for line in status_view.explain_lines(explained(one), titles)]
+    result("rollout-explain", shown, lines)
 
 
 @app.command()
@@ -102,12 +100,8 @@ def replay(
         vitals=vitals,
     )
     seen = over(events_of(registry, row.id), registry.rollout_targets.list(row.id), gates)
-    shown = preview_view.replayed(seen)
-    result(
-        "rollout-replay",
-        {"rollout": status_view.rollout(row), **shown},
-        [preview_view.replayed_line(seen)],
-    )
+    shown = {"rollout": status_view.rollout(row), **preview_view.replayed(seen)}
+    result("rollout-replay", shown, [preview_view.replayed_line(seen)])
 
 
 @app.command()
@@ -164,13 +158,9 @@ def list_(
 ) -> None:
     """List rollouts that have not ended."""
     rows = context.compose().registry.rollouts.list(unfinished=not everything)
-    table(
-        "rollout-list",
-        "rollouts",
-        ("id", "release", "state", "reason", "who", "updated_at"),
-        [status_view.rollout(row) for row in rows],
-        "nothing is being rolled out; hermesops rollout start RELEASE --all begins",
-    )
+    columns = ("id", "release", "state", "reason", "who", "updated_at")
+    empty = "nothing is being rolled out; hermesops rollout start RELEASE --all begins"
+    table("rollout-list", "rollouts", columns, [status_view.rollout(row) for row in rows], empty)
 
 
 @app.command()
