@@ -59,7 +59,7 @@ def is_json() -> bool:
 
 
 def is_quiet() -> bool:
-    """Whether nobody wants narration."""
+    """Whether narration is switched off."""
     return _mode.quiet
 
 

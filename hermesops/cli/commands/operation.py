@@ -59,7 +59,7 @@ def continue_(
 def abandon(
     operation_id: Id,
     reason: Annotated[
-        str, typer.Option("--reason", help="Why nobody shall continue it; goes into the audit log.")
+        str, typer.Option("--reason", help="Why it is not to be continued; goes into the audit log.")
     ] = "",
     yes: Yes = False,
 ) -> None:
@@ -69,7 +69,7 @@ def abandon(
     composed = context.compose()
     row = composed.registry.operations.get(operation_id)
     question = f"Nobody will continue {row.kind} of {row.subject} in environment {composed.env.name}."
-    # Without a reason it is refused anyway, and nobody need be asked.
+    # Without a reason it is refused anyway: no question is needed.
     agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
     left = context.run(abandoning.abandon(row, composed.registry, reason=reason))
     hint = in_environment(left.next)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def cell(row: Cell, *, size: int) -> dict[str, object]:
-    """A cell as everybody sees it; ``room`` is how many more machines it takes."""
+    """A cell; ``room`` is how many more machines it takes."""
     return {
         "cell": row.name,
         "region": row.region,
@@ -33,7 +33,7 @@ def cell(row: Cell, *, size: int) -> dict[str, object]:
 
 
 def show(seen: "CellView", *, size: int, pending: Sequence[Change] | None) -> dict[str, Any]:
-    """A cell with its machines and who works on it; ``pending_changes`` is null when nobody looked."""
+    """A cell with its machines and who works on it; ``pending_changes`` is null without a preview."""
     return {
         **cell(seen.cell, size=size),
         "by_status": dict(sorted(Counter(one.instance.status.value for one in seen.machines).items())),
@@ -56,7 +56,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         "status": ", ".join(f"{count} {status}" for status, count in shown["by_status"].items()),
         "last_up": shown["last_up"] or "never",
         "worked_on_by": shown["worked_on_by"] or "nobody",
-        "pending_changes": "not looked at (--preview)" if pending is None else counted,
+        "pending_changes": "unknown (--preview counts them)" if pending is None else counted,
     }
     asked = [f"  {one['status']} operation {one['id']}: {one['step'] or 'not begun'}" for one in shown["operations"]]
     machines = [

@@ -26,7 +26,7 @@ def setting(env: "Environment", key: str) -> dict[str, object]:
 
 
 def environment(one: "EnvironmentState") -> dict[str, object]:
-    """An environment as everybody sees it."""
+    """An environment."""
     return {
         "name": one.name,
         "chosen": one.is_chosen,

@@ -77,9 +77,9 @@ def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
     beside = {InstanceStatus.RUNNING.value: f" ({confirmed} confirmed)"}
     by_status = ", ".join(f"{count} {name}{beside.get(name, '')}" for name, count in sorted(statuses.items()))
     sums = f"{by_status}; {', '.join(f'{count} {name}' for name, count in sorted(plans.items()))}"
-    told = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
+    total = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
     others = ", ".join(f"{count} {status} ({of})" for of, by in spares.items() for status, count in by.items())
-    return [*lines, "", told, *([f"machines beside them: {others}"] if others else [])]
+    return [*lines, "", total, *([f"machines beside them: {others}"] if others else [])]
 
 
 def confirmation(machines: "Confirmation") -> dict[str, object]:
@@ -101,16 +101,16 @@ def confirmation_lines(machines: "Confirmation", cells: Sequence[CellTally]) -> 
     if machines.listed_at is None:
         return [f"machines: none of {running} running is confirmed, JustAVPS was not asked yet: {_ASK}"]
     at = f"{machines.listed_at:%Y-%m-%d %H:%M} UTC"
-    told = f"machines: {machines.confirmed} of {running} running were ready at {at}, when JustAVPS was last asked"
+    line = f"machines: {machines.confirmed} of {running} running were ready at {at}, when JustAVPS was last asked"
     if not machines.unconfirmed:
-        return [told]
+        return [line]
     named = [
         f"not confirmed: {one.user}, {f'machine {one.status}' if one.status else 'on a machine that is newer'}"
         for one in machines.unconfirmed[:_NAMED]
     ]
     more = len(machines.unconfirmed) - _NAMED
     rest = [f"not confirmed: {more} more"] if more > 0 else []
-    return [told, *named, *rest, f"{_ASK}; hermesops fleet drift says what to do"]
+    return [line, *named, *rest, f"{_ASK}; hermesops fleet drift says what to do"]
 
 
 def loss(backups: "Loss") -> dict[str, object]:
@@ -130,11 +130,11 @@ def loss_lines(backups: "Loss") -> list[str]:
         return []
     hours, minutes = backups.oldest_s // 3600, backups.oldest_s // 60 % 60
     none = f"; {backups.never} have none yet" if backups.never else ""
-    told = f"backups: at most {hours} h {minutes} min of what agents know would be lost with their machines{none}"
+    line = f"backups: at most {hours} h {minutes} min of what agents know would be lost with their machines{none}"
     if not backups.late:
-        return [told]
+        return [line]
     late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
-    return [told, f"{late}: hermesops backup list names them, runbooks/backups-are-late.md says what to do"]
+    return [line, f"{late}: hermesops backup list names them, runbooks/backups-are-late.md says what to do"]
 
 
 def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:
@@ -174,7 +174,7 @@ def cost_lines(costs: "Costs") -> list[str]:
     actual = "not known" if costs.actual is None else f"${costs.actual:.2f} for {costs.rented} machines"
     lines += [f"{'estimated':<{width}}  {costs.total}", f"{'JustAVPS':<{width}}  {actual}"]
     if costs.difference:
-        lines.append(f"{'difference':<{width}}  ${costs.difference:.2f}; hermesops fleet drift looks for what is extra")
+        lines.append(f"{'difference':<{width}}  ${costs.difference:.2f}; hermesops fleet drift finds what is extra")
     return lines
 
 
@@ -231,7 +231,7 @@ def converged(ran: "Converged") -> list[dict[str, object]]:
 
 
 def changes(found: "Sequence[Happening]") -> list[dict[str, object]]:
-    """What happened, oldest first; nobody did what was only seen."""
+    """What happened, oldest first; ``who`` is null for a change that was only observed."""
     return [
         {"at": moment(one.at), "who": one.who or None, "what": one.what, "subject": one.subject, "detail": one.detail}
         for one in found

@@ -24,7 +24,7 @@ def moment(when: datetime | None) -> str | None:
 
 
 def instance(row: "Instance") -> dict[str, object]:
-    """An instance as everybody sees it."""
+    """An instance, as the registry has it."""
     return {
         "user": row.title,
         "instance_id": row.id,
@@ -82,7 +82,7 @@ def settings_lines(shown: Mapping[str, object]) -> list[str]:
 
 
 def operation(row: "Operation") -> dict[str, object]:
-    """An operation as everybody sees it."""
+    """An operation."""
     return {
         "id": row.id,
         "kind": row.kind.value,
@@ -102,7 +102,7 @@ def check(made: "Check") -> dict[str, object]:
 
 
 def held_secret(one: "SecretState", now: datetime) -> dict[str, object]:
-    """A secret as everybody may see it."""
+    """A secret without its value."""
     return {
         "name": one.needed.name,
         "home": one.where,

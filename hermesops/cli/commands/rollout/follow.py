@@ -62,7 +62,7 @@ def problem_of(rollout: "Rollout", rollout_progress: "RolloutProgress", *, wante
     if wanted != "done" or rollout_progress.reached == rollout_progress.targets:
         return None
     return PartlyDoneError(
-        f"rollout {rollout.id} is done, and not everybody has the release: {rollout.reason}",
+        f"rollout {rollout.id} is done, and not all instances have the release: {rollout.reason}",
         hint=f"hermesops rollout status {rollout.id} names them; "
         f"hermesops rollout start {rollout.release} --where user=… tries one again",
     )

@@ -27,14 +27,14 @@ def picture(records: "Records", rollout_progress: "RolloutProgress") -> list[str
 
 
 def screen(
-    records: "Records", rollout_progress: "RolloutProgress", told: Sequence[str], *, width: int, height: int
+    records: "Records", rollout_progress: "RolloutProgress", narration: Sequence[str], *, width: int, height: int
 ) -> list[str]:
     """The picture in ``height`` rows of a terminal at most, with the last lines of narration (oldest first) below.
 
     Gates are wrapped to ``width`` columns, so that no figure is cut; the caller cuts what is still too wide.
     """
     above = [row for line in _summary(records, rollout_progress) for row in _wrapped(unbroken(line), width)]
-    below = ["", *map(unbroken, told)] if told else []
+    below = ["", *map(unbroken, narration)] if narration else []
     room = height - len(above) - len(below)
     most = min(_NAMED, room - 1)
     notable = [unbroken(line) for line in _notable(records, most)] if most > 0 else []

@@ -45,7 +45,7 @@ def policy(held: "InstancePolicy") -> dict[str, object]:
 
 
 def rollout(row: "Rollout") -> dict[str, object]:
-    """A rollout as everybody sees it."""
+    """A rollout."""
     return {
         "id": row.id,
         "release": row.release,
