@@ -8,7 +8,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
-from hermesops.cli.options import durations
+from hermesops.cli.options import values
 from hermesops.cli.views import audit
 from hermesops.errors import BrokenInvariantError, RefusedError
 
@@ -23,7 +23,7 @@ def log(
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 1000,
 ) -> None:
     """List entries, newest first."""
-    begin = durations.since(since) if since else None
+    begin = values.since(since) if since else None
     entries = context.compose().registry.audit.list(subject=subject, who=who, since=begin, limit=limit)
     columns = ("id", "at", "who", "action", "subject", "why")
     table("audit-log", "entries", columns, [audit.entry(entry) for entry in entries], "nothing was changed")

@@ -7,8 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, is_json, result, table
-from hermesops.cli.options.instance import User
-from hermesops.cli.options.no_wait import NoWait, run_operation
+from hermesops.cli.options.instance import NoWait, User, run_operation
 from hermesops.cli.views import backup as backup_view
 from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 

@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result
-from hermesops.cli.options.no_wait import NoWait, run_operation
+from hermesops.cli.options.instance import NoWait, run_operation
 from hermesops.cli.views import backup
 
 app = Noun(no_args_is_help=True)

@@ -3,7 +3,7 @@
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import is_json, result, table
-from hermesops.cli.views import checks, environment, shapes
+from hermesops.cli.views import environment, shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -33,4 +33,4 @@ def show() -> None:
 @app.command()
 def check() -> int:
     """Check that this environment can be worked with: registry, vendor and every secret."""
-    return checks.report("env-check", context.run(context.compose().checks.all()))
+    return environment.report_checks("env-check", context.run(context.compose().checks.all()))

@@ -184,7 +184,7 @@ def drift(
 def changes(since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a moment in ISO 8601.")]) -> None:
     """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
     from hermesops.app.services.fleet import happenings
-    from hermesops.cli.options.durations import since as moment_of
+    from hermesops.cli.options.values import since as moment_of
 
     composed = context.compose()
     found = context.run(happenings(composed.registry, composed.engine, moment_of(since), composed.tell))

@@ -35,7 +35,7 @@ def set_(
     ] = "",
 ) -> None:
     """Freeze rollouts for a while; a running rollout stops before its next batch."""
-    from hermesops.cli.options.durations import until as moment_of
+    from hermesops.cli.options.values import until as moment_of
 
     if not reason.strip():
         raise UsageError("a freeze needs a reason: others have to wait for it", hint="--reason 'quarter end'")

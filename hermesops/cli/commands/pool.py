@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, table
-from hermesops.cli.options.no_wait import NoWait, run_or_leave
+from hermesops.cli.options.instance import NoWait, run_or_leave
 from hermesops.cli.views import cells as cells_view
 from hermesops.errors import HermesError, PartlyDoneError, UsageError
 

@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import complain, result, table
 from hermesops.cli.options.files import read
-from hermesops.cli.options.no_wait import NoWait, run_or_leave
+from hermesops.cli.options.instance import NoWait, run_or_leave
 from hermesops.cli.views import shapes
 from hermesops.errors import PartlyDoneError, UsageError
 

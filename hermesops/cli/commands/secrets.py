@@ -8,7 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, say, table
 from hermesops.cli.options import files
-from hermesops.cli.views import checks, shapes
+from hermesops.cli.views import environment, shapes
 from hermesops.errors import CHANGES_REMAIN, UsageError
 
 app = Noun(no_args_is_help=True)
@@ -92,7 +92,7 @@ def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", 
         needed(name)
     composed = context.compose()
     made = context.run(composed.checks.check_secrets(tuple(names or ())))
-    exit_code = checks.report("secrets-check", made, empty="no secrets")
+    exit_code = environment.report_checks("secrets-check", made, empty="no secrets")
     if strangers := composed.checks.unneeded_secrets():
         say(f"{composed.secrets.home.title} also holds {', '.join(strangers)}, which hermesops does not need")
     return exit_code

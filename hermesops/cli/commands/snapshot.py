@@ -7,8 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, table
-from hermesops.cli.options.instance import User
-from hermesops.cli.options.no_wait import NoWait, change_instance
+from hermesops.cli.options.instance import NoWait, User, change_instance
 from hermesops.cli.views import backup
 
 if TYPE_CHECKING:

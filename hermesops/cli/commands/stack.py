@@ -25,7 +25,7 @@ from hermesops.cli.options.cells import (
     parse_overrides,
 )
 from hermesops.cli.options.files import read_saved, write_saved
-from hermesops.cli.options.no_wait import NoWait
+from hermesops.cli.options.instance import NoWait
 from hermesops.cli.views import shapes
 from hermesops.cli.views.cells import report
 from hermesops.errors import UsageError

@@ -3,17 +3,15 @@
 import functools
 import inspect
 from collections.abc import Callable
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hermesops.errors import UsageError
+from hermesops.cli.options.values import one_of, seconds, share
 
 if TYPE_CHECKING:
-    from hermesops.model.rollout_spec import Action, Gates, Spec
+    from hermesops.model.rollout_spec import Gates, Spec
 
-K = TypeVar("K", bound=StrEnum)
 R = TypeVar("R")
 
 Id = Annotated[str, typer.Argument(help="Id of the rollout, or its beginning; without it, the one under way.")]
@@ -22,79 +20,71 @@ Detach = Annotated[
 ]
 Where = Annotated[str, typer.Option("--where", help="Only to these: plan=heavy,cell=cell1,region=…,release=…,user=…")]
 Everybody = Annotated[bool, typer.Option("--all", help="To every running instance.")]
-Stages = Annotated[str, typer.Option(help="Share of instances on it after each stage, as 5%,25%,100%.")]
-Unavailable = Annotated[str, typer.Option("--max-unavailable", help="Share that may be changing at once, as 10%.")]
-AtOnce = Annotated[int, typer.Option("--at-once", help="And never more than so many.", show_default=False)]
-Soak = Annotated[str, typer.Option(help="How long each must have run it before a stage ends, as 10m.")]
-Settle = Annotated[str, typer.Option(help="Between two batches, as 10s.")]
-ConfirmWithin = Annotated[str, typer.Option("--confirm-within", help="A machine rolls back by itself after, as 60s.")]
-Drain = Annotated[str, typer.Option(help="How long running turns are waited for, as 60s.")]
-Defer = Annotated[str, typer.Option(help="For how long busy or quiet users may be left for later, as 24h.")]
-Windows = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--window", help="Only then: 'Mon-Fri 09:00-17:00 Europe/Berlin'; may be repeated.", show_default=False
-    ),
-]
-Emergency = Annotated[
-    str, typer.Option(help="Ignore windows, freezes and quiet hours; says why.", metavar="REASON", show_default=False)
-]
-ManualBefore = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--manual-before",
-        help="Wait for rollout promote before this stage, from 1; may be repeated.",
-        show_default=False,
-    ),
-]
-HooksOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--hook",
-        help="A gate of yours: NAME of [rollout.hooks] in settings.toml, or NAME=https://…; may be repeated.",
-        show_default=False,
-    ),
-]
 Vitals = Annotated[
     str,
     typer.Option(help="What health is compared by, comma-separated; none switches that gate off.", show_default=False),
-]
-OnHalt = Annotated[
-    str,
-    typer.Option("--on-halt", help="Which instances are rolled back when a gate halts the rollout: failed, all, none."),
-]
-Drill = Annotated[
-    str, typer.Option(help="Rehearse upgrade and rollback on a pool machine first: required, if_possible, no.")
-]
-TwoPerson = Annotated[
-    float,
-    typer.Option(
-        "--two-person-above",
-        help="Blast radius above which a second operator approves; never above the setting.",
-        show_default=False,
-    ),
 ]
 ActionOption = Annotated[str, typer.Option("--action", help="slot: on the machine as it is; machine: on another one.")]
 
 
 def spec_of(
     *,
-    stages: Stages = "",
-    max_unavailable: Unavailable = "",
-    at_once: AtOnce = 0,
-    soak: Soak = "",
-    settle: Settle = "",
-    confirm_within: ConfirmWithin = "",
-    drain: Drain = "",
-    defer: Defer = "",
-    windows: Windows = None,
-    emergency: Emergency = "",
-    manual_before: ManualBefore = None,
-    hooks: HooksOption = None,
+    stages: Annotated[str, typer.Option(help="Share of instances on it after each stage, as 5%,25%,100%.")] = "",
+    max_unavailable: Annotated[
+        str, typer.Option("--max-unavailable", help="Share that may be changing at once, as 10%.")
+    ] = "",
+    at_once: Annotated[int, typer.Option("--at-once", help="And never more than so many.", show_default=False)] = 0,
+    soak: Annotated[str, typer.Option(help="How long each must have run it before a stage ends, as 10m.")] = "",
+    settle: Annotated[str, typer.Option(help="Between two batches, as 10s.")] = "",
+    confirm_within: Annotated[
+        str, typer.Option("--confirm-within", help="A machine rolls back by itself after, as 60s.")
+    ] = "",
+    drain: Annotated[str, typer.Option(help="How long running turns are waited for, as 60s.")] = "",
+    defer: Annotated[str, typer.Option(help="For how long busy or quiet users may be left for later, as 24h.")] = "",
+    windows: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--window", help="Only then: 'Mon-Fri 09:00-17:00 Europe/Berlin'; may be repeated.", show_default=False
+        ),
+    ] = None,
+    emergency: Annotated[
+        str,
+        typer.Option(help="Ignore windows, freezes and quiet hours; says why.", metavar="REASON", show_default=False),
+    ] = "",
+    manual_before: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--manual-before",
+            help="Wait for rollout promote before this stage, from 1; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    hooks: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hook",
+            help="A gate of yours: NAME of [rollout.hooks] in settings.toml, or NAME=https://…; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     vitals: Vitals = "",
-    on_halt: OnHalt = "",
-    drill: Drill = "",
-    two_person_above: TwoPerson = -1.0,
+    on_halt: Annotated[
+        str,
+        typer.Option(
+            "--on-halt", help="Which instances are rolled back when a gate halts the rollout: failed, all, none."
+        ),
+    ] = "",
+    drill: Annotated[
+        str, typer.Option(help="Rehearse upgrade and rollback on a pool machine first: required, if_possible, no.")
+    ] = "",
+    two_person_above: Annotated[
+        float,
+        typer.Option(
+            "--two-person-above",
+            help="Blast radius above which a second operator approves; never above the setting.",
+            show_default=False,
+        ),
+    ] = -1.0,
 ) -> "Spec":
     """How a rollout goes, from the options of a command.
 
@@ -102,7 +92,6 @@ def spec_of(
         UsageError: A value cannot be read, or no rollout can go so.
     """
     from hermesops.cli.context import environment
-    from hermesops.cli.options.durations import seconds
     from hermesops.model.rollout_spec import DrillPolicy, Gates, HaltRollback, HealthGate, Spec
     from hermesops.rollout.gates.hooks import parse_hook
     from hermesops.rollout.plan.admission import refuse_spec
@@ -110,8 +99,8 @@ def spec_of(
     usual = Spec()
     health = HealthGate(vitals=_vitals(vitals)) if vitals else usual.gates.health
     spec = Spec(
-        stages=tuple(_share(part, "--stages") for part in stages.split(",")) if stages else usual.stages,
-        max_unavailable=_share(max_unavailable, "--max-unavailable") if max_unavailable else usual.max_unavailable,
+        stages=tuple(share(part, "--stages") for part in stages.split(",")) if stages else usual.stages,
+        max_unavailable=share(max_unavailable, "--max-unavailable") if max_unavailable else usual.max_unavailable,
         most_unavailable=at_once or usual.most_unavailable,
         settle_s=seconds(settle, "--settle") if settle else usual.settle_s,
         soak_s=seconds(soak, "--soak") if soak else usual.soak_s,
@@ -120,8 +109,8 @@ def spec_of(
         defer_s=seconds(defer, "--defer") if defer else usual.defer_s,
         windows=tuple(windows or ()),
         gates=Gates(health=health, hooks=tuple(map(parse_hook, hooks or ())), manual_before=tuple(manual_before or ())),
-        on_halt=_one_of(HaltRollback, on_halt, "--on-halt") if on_halt else usual.on_halt,
-        drill=_one_of(DrillPolicy, drill, "--drill") if drill else usual.drill,
+        on_halt=one_of(HaltRollback, on_halt, "--on-halt") if on_halt else usual.on_halt,
+        drill=one_of(DrillPolicy, drill, "--drill") if drill else usual.drill,
         two_person_above=two_person_above if two_person_above >= 0 else environment().settings.two_person_above,
         emergency=emergency,
     )
@@ -174,36 +163,8 @@ def other_gates(spec: "Spec", *, vitals: str, early_failures: int, **rates: floa
     return gates
 
 
-def parse_action(text: str) -> "Action":
-    """What a rollout changes.
-
-    Raises:
-        UsageError: There is no such action.
-    """
-    from hermesops.model.rollout_spec import Action
-
-    return _one_of(Action, text, "--action")
-
-
 def _vitals(text: str) -> tuple[str, ...]:
     from hermesops.model.vitals import Vital
 
     names = () if text == "none" else map(str.strip, text.split(","))
-    return tuple(_one_of(Vital, name, "--vitals").value for name in names)
-
-
-def _share(text: str, option: str) -> float:
-    try:
-        number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= 1:
-        raise UsageError(f"{option} {text!r} is no share, as 5% or 0.05")
-    return number
-
-
-def _one_of(kind: type[K], text: str, option: str) -> K:
-    try:
-        return kind(text.strip())
-    except ValueError:
-        raise UsageError(f"{option} {text!r}: one of {', '.join(kind)}") from None
+    return tuple(one_of(Vital, name, "--vitals").value for name in names)

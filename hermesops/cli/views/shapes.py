@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hermesops.instances.observation import Observation
     from hermesops.instances.requests.bulk import ProvisionResult
     from hermesops.model.check import Check
-    from hermesops.model.instance import Instance, InstanceSettings
+    from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
     from hermesops.model.stack import Change, StateVersion
     from hermesops.secrets.store import SecretState
@@ -65,13 +65,6 @@ def observation(seen: "Observation") -> dict[str, object]:
         "release": seen.node.release if seen.node else None,
         "gateway": seen.gateway.value if seen.gateway else None,
     }
-
-
-def instance_settings(chosen: "InstanceSettings") -> dict[str, object]:
-    """What a user chose, secrets masked; an empty model is the platform's default."""
-    from hermesops.model.masking import masked
-
-    return masked(chosen)
 
 
 def settings_lines(shown: Mapping[str, object]) -> list[str]:

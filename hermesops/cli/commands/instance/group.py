@@ -15,8 +15,8 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.instance import lifecycle, settings
 from hermesops.cli.console import Reason, is_json, result, say, table, write, write_bytes
-from hermesops.cli.options.instance import User
-from hermesops.cli.options.no_wait import NoWait, change_instance
+from hermesops.cli.options.instance import NoWait, User, change_instance
+from hermesops.cli.options.values import one_of
 from hermesops.cli.views import backup, shapes
 from hermesops.errors import CHANGES_REMAIN, RefusedError, UnavailableError, UsageError
 from hermesops.node.untrusted.foreign_text import one_line
@@ -24,7 +24,6 @@ from hermesops.node.untrusted.foreign_text import one_line
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.channel import Completed
-    from hermesops.model.instance import InstanceStatus
     from hermesops.model.plan import Plan
     from hermesops.model.state import State
 
@@ -107,10 +106,11 @@ def list_(
 ) -> None:
     """List instances."""
     from hermesops.model.cell import parse_cell
+    from hermesops.model.instance import InstanceStatus
 
     registry = context.compose().registry
     rows = registry.instances.list(
-        status=_status(status) if status else None,
+        status=one_of(InstanceStatus, status, "--status") if status else None,
         plan=_plan(plan) if plan else None,
         cell=registry.cells.get(parse_cell(cell)).name if cell else None,
         terminated=everything,
@@ -294,12 +294,3 @@ def _plan(text: str) -> "Plan":
     from hermesops.instances.requests.provision import parse_plan  # dear, and asked for by few
 
     return parse_plan(text)
-
-
-def _status(text: str) -> "InstanceStatus":
-    from hermesops.model.instance import InstanceStatus
-
-    try:
-        return InstanceStatus(text)
-    except ValueError:
-        raise UsageError(f"unknown status {text!r}: statuses are {', '.join(InstanceStatus)}") from None

@@ -6,8 +6,8 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, agree
-from hermesops.cli.options.instance import ApprovedBy, ListOption, User, approved_list
-from hermesops.cli.options.no_wait import NoWait, change_instance
+from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, User, approved_list, change_instance
+from hermesops.cli.options.values import one_of
 from hermesops.errors import UsageError
 
 
@@ -22,10 +22,7 @@ def suspend(
     """Suspend an agent: turns end, its state is backed up, its machine is switched off or given back."""
     from hermesops.operations.kinds import Keep
 
-    try:
-        chosen = Keep(keep) if keep else None
-    except ValueError:
-        raise UsageError(f"unknown way to keep a machine {keep!r}: {', '.join(Keep)}") from None
+    chosen = one_of(Keep, keep, "--machine") if keep else None
     change_instance(
         "suspend", user, lambda s: s.instance_requests.suspend(user, keep=chosen, reason=reason), no_wait=no_wait
     )

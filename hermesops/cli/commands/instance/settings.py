@@ -48,6 +48,8 @@ def settings(
 
         where = "standard input" if source == "-" else source
         request = replacing(read(source), where=where) if source else setting(assignments or [])
+    from hermesops.model.masking import masked
+
     composed = context.compose()
     instance = composed.registry.instances.find(user)
 
@@ -55,7 +57,7 @@ def settings(
         return await session.operations.run(await session.instance_requests.configure(user, request, reason=reason))
 
     outcome = context.run_connected(composed, change) if ways else ""
-    shown = shapes.instance_settings(composed.registry.instance_secrets.settings(instance.id))
+    shown = masked(composed.registry.instance_secrets.settings(instance.id))
     result(
         "instance-settings",
         {"user": user, "settings": shown, "outcome": outcome or None},

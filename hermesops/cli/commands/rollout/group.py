@@ -9,6 +9,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import controls, follow
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.options import rollout as options
+from hermesops.cli.options.values import one_of
 from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress
 from hermesops.cli.views.rollout import status as status_view
@@ -116,10 +117,11 @@ def preview(
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
     from hermesops.app.services import rollout_requests
+    from hermesops.model.rollout_spec import Action
     from hermesops.rollout.plan.requests import RolloutRequest
 
     composed = context.compose()
-    request = RolloutRequest(release, where, everybody, spec, options.parse_action(action), "")
+    request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
     ahead, closed = rollout_requests.preview(composed, request)
     shown = {**preview_view.preview(ahead), "closed": closed or None}
     result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed))
@@ -146,9 +148,10 @@ def start(
     With --action machine RELEASE is an image: each agent gets another machine that boots it, with its memory and the
     release that it runs; the machine before is kept for a while.
     """
+    from hermesops.model.rollout_spec import Action
     from hermesops.rollout.plan.requests import RolloutRequest
 
-    request = RolloutRequest(release, where, everybody, spec, options.parse_action(action), reason)
+    request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), reason)
     return follow.start(request, queue=queue, detach=detach)
 
 

@@ -1,9 +1,13 @@
-"""Moments and durations as operators type them."""
+"""Values as operators type them: moments, durations, shares, one of several words."""
 
 import re
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TypeVar
 
 from hermesops.errors import UsageError
+
+K = TypeVar("K", bound=StrEnum)
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE = re.compile(r"(\d{1,6})([smhdw])")
@@ -37,6 +41,33 @@ def seconds(text: str, option: str) -> float:
     if span is None:
         raise UsageError(f"{option} {text!r} is no span of time, as 90s, 10m, 24h")
     return _length(span).total_seconds()
+
+
+def share(text: str, option: str) -> float:
+    """The part of 1 that ``5%`` or ``0.05`` is; errors name the option.
+
+    Raises:
+        UsageError: The text is no number above 0 and up to 1.
+    """
+    try:
+        number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1:
+        raise UsageError(f"{option} {text!r} is no share, as 5% or 0.05")
+    return number
+
+
+def one_of(kind: type[K], text: str, option: str) -> K:
+    """The member of an enumeration that a word names; errors name the option.
+
+    Raises:
+        UsageError: It names none.
+    """
+    try:
+        return kind(text.strip())
+    except ValueError:
+        raise UsageError(f"{option} {text!r}: one of {', '.join(kind)}") from None
 
 
 def _moment(text: str, now: datetime, direction: int) -> datetime:
