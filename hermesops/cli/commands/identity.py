@@ -56,11 +56,9 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     )
     require_reason(reason, f"hermesops identity revoke {who}")
     count = composed.registry.certificates.revoke(holder.machine_id, why=reason)
-    result(
-        "identity-revoked",
-        {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count},
-        [f"{holder.title}: {count} certificates revoked; hermesops identity renew {who} gives it another"],
-    )
+    shape = {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count}
+    words = f"{holder.title}: {count} certificates revoked; hermesops identity renew {who} gives it another"
+    result("identity-revoked", shape, [words])
 
 
 @app.command()

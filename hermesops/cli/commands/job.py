@@ -74,13 +74,7 @@ def shape(
 ) -> dict[str, object]:
     """A job with its last run, and when it runs next.
 
-    Args:
-        one: The job.
-        last: Its last run.
-        due: What is pending.
-        leases: Holders of leases by subject.
-        now: The registry's time.
-        is_chosen: Whether workers of this environment run it.
+    ``due`` is what is pending, ``leases`` has holders by subject, ``is_chosen`` says whether workers run the job.
     """
     from hermesops.jobs.runner import may_begin_at
 

@@ -39,12 +39,10 @@ def list_(cells: Cells = None) -> None:
     ]
     sizes = {plan.value: size for plan, size in sorted(wanted.items())}
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
-    empty = (
-        "hermesops pool refill makes them"
-        if any(wanted.values())
-        else "the setting pool_size says how many each cell keeps ready"
-    )
-    table("pool-list", "machines", columns, rows, f"no machines; {empty}", beside={"pool_size": sizes})
+    empty = "no machines; the setting pool_size says how many each cell keeps ready"
+    if any(wanted.values()):
+        empty = "no machines; hermesops pool refill makes them"
+    table("pool-list", "machines", columns, rows, empty, beside={"pool_size": sizes})
 
 
 @app.command()

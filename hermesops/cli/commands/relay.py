@@ -63,11 +63,9 @@ def admit(
         (to / "authority.pem").write_text(made.authorities)
     except OSError as error:
         raise UsageError(f"cannot write to {to}: {error.strerror}") from error
-    result(
-        "relay-admitted",
-        {"service": service, "serial": made.serial, "not_after": made.not_after.isoformat(), "folder": str(to)},
-        [f"{service} may call the relay until {made.not_after:%Y-%m-%d %H:%M} UTC, and renews that by itself"],
-    )
+    shape = {"service": service, "serial": made.serial, "not_after": made.not_after.isoformat(), "folder": str(to)}
+    words = f"{service} may call the relay until {made.not_after:%Y-%m-%d %H:%M} UTC, and renews that by itself"
+    result("relay-admitted", shape, [words])
 
 
 @app.command("list")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.model.slot import RollbackResult
 
-_HOW = "hermesops rollback USER, or --rollout ID"
-
 
 def rollback(
     user: Annotated[str, typer.Argument(help="User id, alias or instance id.", show_default=False)] = "",
@@ -57,7 +55,7 @@ def rollback(
         name, done = context.run(work)
         return _print(text, done, machine=name)
     if bool(user) + bool(rollout_id) > 1 or not (user or rollout_id or to):
-        raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint=_HOW)
+        raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint="hermesops rollback USER")
     composed = context.compose()
     if user:
         from hermesops.app.services.rollbacks import roll_back

@@ -89,13 +89,7 @@ def spare(one: "Spare") -> dict[str, object]:
 
 
 def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cost: "Cost | None" = None) -> int:
-    """Print every change of every cell, and what failed.
-
-    Args:
-        kind: Name of the JSON shape.
-        runs: The end of each cell.
-        remaining: Whether the exit code says that there are changes.
-        cost: What everything costs before and after.
+    """Print every change of every cell, what failed, and what everything costs before and after.
 
     Returns:
         The exit code: the failure's, else 7 for changes with ``remaining``, else 0.

@@ -61,12 +61,7 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
 
 
 def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
-    """The fleet for people: a line a cell, a sign an instance, and the sums.
-
-    Args:
-        cells: Every cell in numbers.
-        confirmed: Running instances whose machines JustAVPS called ready when it was last asked.
-    """
+    """The fleet for people: a line a cell, a sign an instance, and the sums; ``confirmed`` counts ready machines."""
     statuses, plans = _sums(cells)
     spares = _spares(cells)
     if not statuses and not spares:

@@ -19,6 +19,7 @@ from hermesops.cli.options.instance import NoWait, User, change_instance
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import backup, shapes
 from hermesops.errors import CHANGES_REMAIN, RefusedError, UnavailableError, UsageError
+from hermesops.model.instance import InstanceStatus
 from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
@@ -106,7 +107,6 @@ def list_(
 ) -> None:
     """List instances."""
     from hermesops.model.cell import parse_cell
-    from hermesops.model.instance import InstanceStatus
 
     registry = context.compose().registry
     rows = registry.instances.list(

@@ -58,11 +58,8 @@ def settings(
 
     outcome = context.run_connected(composed, change) if ways else ""
     shown = masked(composed.registry.instance_secrets.settings(instance.id))
-    result(
-        "instance-settings",
-        {"user": user, "settings": shown, "outcome": outcome or None},
-        [outcome] if outcome else shapes.settings_lines(shown),
-    )
+    lines = [outcome] if outcome else shapes.settings_lines(shown)
+    result("instance-settings", {"user": user, "settings": shown, "outcome": outcome or None}, lines)
 
 
 def policy(
