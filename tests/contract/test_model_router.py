@@ -182,6 +182,18 @@ async def test_floors_count_for_a_while_without_the_registry_and_then_nobody_is_
     assert not floors.are_known
 
 
+async def test_an_instance_that_is_newer_than_the_last_reading_is_looked_up() -> None:
+    table, now = Table(), [0.0]
+    floors = Floors(table.read, clock=lambda: now[0])
+    await floors.read()
+    newer = InstanceId("newer")
+    table.floors[newer] = 3
+    assert floors.of(newer) is None
+    assert await floors.of_newest(newer) is None, "read a moment ago"
+    now[0] = 0.1
+    assert await floors.of_newest(newer) == 3
+
+
 async def until_it_answers(cloud: LocalCloud, token: str, status: int) -> None:
     async def check() -> bool | Pending[bool]:
         seen = await statuses(cloud, token)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hermesops.cells.coalescing import StillWanted
 from hermesops.model.ids import CellName, MachineName
 
 if TYPE_CHECKING:
+    from hermesops.cells.coalescing import StillWanted
     from hermesops.cells.stack.stacks import CellStacks
 
 
@@ -28,6 +28,6 @@ class LazyCells:
         """A cell's state as Pulumi exports it; empty before its first run."""
         return await self._load().state(cell)
 
-    async def apply(self, cell: CellName, *, still_wanted: StillWanted) -> object:
+    async def apply(self, cell: CellName, *, still_wanted: "StillWanted") -> object:
         """Run the cell's stack for the rows as they are, unless that has become needless."""
         return await self._load().apply(cell, still_wanted=still_wanted)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from hermesops.app.container_parts.narration import Warn
-from hermesops.app.services.operators import who_acts
 from hermesops.errors import RefusedError, UsageError
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.registry import Registry, open_registry
@@ -111,12 +110,17 @@ class RegistryPlace:
         return open_registry(
             url,
             environment=self._env.name,
-            actor=partial(who_acts, self._env),
+            actor=self._actor,
             sealer=self._key_ring,
             anchor=anchor,
             copies=copies,
             warn=self._warn,
         )
+
+    def _actor(self) -> str:
+        from hermesops.app.services.operators import who_acts
+
+        return who_acts(self._env)
 
     @property
     def _key_ring(self) -> Callable[[bool], KeyRing]:

@@ -103,7 +103,7 @@ class Router:
         return JSONResponse({"status": "ok"})
 
     async def _models(self, request: Request) -> Response:
-        caller = self._caller(request)
+        caller = await self._caller(request)
         if isinstance(caller, Response):
             return caller
         models = [
@@ -113,7 +113,7 @@ class Router:
         return JSONResponse({"object": "list", "data": models})
 
     async def _complete(self, request: Request) -> Response:
-        instance = self._caller(request)
+        instance = await self._caller(request)
         if isinstance(instance, Response):
             return instance
         body = await request.body()
@@ -132,7 +132,7 @@ class Router:
         self._log.note(instance, model, 200)
         return await _scripted(asked, model, messages, len(body))
 
-    def _caller(self, request: Request) -> str | Response:
+    async def _caller(self, request: Request) -> str | Response:
         """The instance whose good token the request carries, or the refusal."""
         given = request.headers.get("authorization", "")
         token = read_token(self._secret, given.removeprefix(_BEARER)) if given.startswith(_BEARER) else None
@@ -141,7 +141,7 @@ class Router:
         if self._floors and not self._floors.are_known:
             # Not 401: the token may well be good, and the agent asks again.
             return JSONResponse(_error("revoked tokens are not known now", code="503"), 503)
-        floor = self._floors.of(token.instance_id) if self._floors else token.generation
+        floor = await self._floors.of_newest(token.instance_id) if self._floors else token.generation
         why = refusal_of(token, floor=floor, now=time.time())
         return _refused(why) if why else token.instance_id
 

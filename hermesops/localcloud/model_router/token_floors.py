@@ -25,6 +25,9 @@ Long enough for a database to be restarted or failed over: all users' models mus
 revoked while the database is away; this bounds how long a router that is cut off from a working one goes on.
 """
 
+_AGAIN_S = 0.1
+"""Seconds between readings for instances that are not known, so that an ended one's token cannot ask for more."""
+
 log = structlog.get_logger()
 
 ReadFloors = Callable[[], Mapping[InstanceId, int]]
@@ -55,6 +58,7 @@ class Floors:
         self._floors: dict[InstanceId, int] = {}
         self._read_at: float | None = None
         self._problem = ""
+        self._reading = asyncio.Lock()
 
     @property
     def are_known(self) -> bool:
@@ -64,6 +68,17 @@ class Floors:
     def of(self, instance_id: InstanceId) -> int | None:
         """The oldest generation of an instance's tokens that counts; ``None`` for one that the registry lacks."""
         return self._floors.get(instance_id)
+
+    async def of_newest(self, instance_id: InstanceId) -> int | None:
+        """The same; for an instance that the last reading lacked, reads once more: it may be newer than that.
+
+        A user who was given an agent of a warm pool writes to it within a second.
+        """
+        async with self._reading:
+            lacks = instance_id not in self._floors
+            if lacks and (self._read_at is None or self._clock() - self._read_at >= _AGAIN_S):
+                await self.read()
+        return self.of(instance_id)
 
     @contextlib.asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
