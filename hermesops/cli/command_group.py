@@ -1,4 +1,4 @@
-"""A noun of the command line. Each of its commands takes ``--json`` and ``--quiet``, so none of them has to say so."""
+"""A noun of the command line: a group whose commands all take ``--json`` and ``--quiet``."""
 
 import functools
 import inspect

@@ -1,8 +1,8 @@
 """The only module that writes to the terminal: results to stdout, narration to stderr.
 
-A result is a table for people or JSON for programs, made from the same data. Rich is imported when a table is drawn.
-Whatever a person is shown has its invisible characters made visible: parts of it come from machines, and a terminal
-obeys what it is shown. JSON escapes them by itself, and what a remote command prints is passed through as it is.
+A result is a table for people or JSON for programs, made from the same data. In text for people, control characters
+are made visible: parts of it come from machines, and a terminal obeys such characters. JSON escapes them by itself, and
+output of a remote command is passed through unchanged.
 """
 
 import json
@@ -23,9 +23,8 @@ from hermesops.node.untrusted.foreign_text import unbroken, visible
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""
 
-
 _COMMAND = re.compile(rf"(?<![\w/.-])hermesops (?!env list)(?=(?:{'|'.join(SUMMARIES)})\b)")
-"""Where a hint says what to type: "hermesops looks …" is no command, and ``env list`` is about all environments."""
+"""A command in a hint: "hermesops looks …" is none, and ``env list`` is about all environments."""
 
 
 @dataclass
@@ -60,7 +59,7 @@ def is_json() -> bool:
 
 
 def is_quiet() -> bool:
-    """Whether nobody wants narration."""
+    """Whether narration is switched off."""
     return _mode.quiet
 
 
@@ -102,15 +101,15 @@ def table(
     *,
     beside: Mapping[str, object] | None = None,
 ) -> None:
-    """Print rows as JSON under ``key``, or as a table of the named columns.
+    """Print rows as JSON with all their fields under ``key``, or for people as a table of some columns.
 
     Args:
         kind: Name of the JSON shape.
-        key: Under which the rows stand in it.
-        columns: Fields that a person sees, in order.
+        key: Name of the rows in it.
+        columns: Fields in the table, in order.
         rows: All fields of every row.
-        empty: What a person reads when there is none.
-        beside: What stands beside the rows in JSON.
+        empty: Printed for people instead of a table without rows.
+        beside: Further fields of the JSON.
     """
     rows = [{**row, "hint": in_environment(str(row["hint"]))} if row.get("hint") else row for row in rows]
     if _mode.json:
@@ -141,7 +140,7 @@ def error(failure: HermesError) -> None:
 
 
 def complain(failure: HermesError) -> None:
-    """Say what went wrong and what to do next, on stderr only: the result on stdout tells it already."""
+    """Say what went wrong and what to do next, on stderr only: the result on stdout has it already."""
     _to_stderr(f"error: {failure.message}")
     if failure.hint:
         _to_stderr(f"hint: {in_environment(failure.hint)}")
@@ -158,7 +157,7 @@ def failure_data(failure: HermesError) -> dict[str, object]:
 
 
 def confirm(question: str, *, expect: str) -> bool:
-    """Ask on the terminal; only the very word counts. Without a terminal the answer is no."""
+    """Ask on the terminal whether to go on; only the exact word is a yes. Without a terminal the answer is no."""
     if not sys.stdin.isatty():
         return False
     print(f"{question} Type {expect} to go on: ".lstrip(), end="", file=sys.stderr, flush=True)
@@ -168,13 +167,10 @@ def confirm(question: str, *, expect: str) -> bool:
 def require_typed_environment(*, spared: str) -> None:
     """In production, go on only when its name was typed: behind ``--env`` in the command itself, or now.
 
-    A variable that was set yesterday is not consent.
-
-    Args:
-        spared: What stays as it is otherwise.
+    A variable that was set yesterday is not consent. ``spared`` says what stays as it is otherwise.
 
     Raises:
-        RefusedError: It was not.
+        RefusedError: It was not typed.
     """
     env = context.environment()
     if not env.is_production or context.why_chosen() == "--env" or confirm("", expect=env.name):
@@ -186,11 +182,11 @@ def require_typed_environment(*, spared: str) -> None:
 
 
 def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
-    """Go on with what destroys only when the operator says so; in production its name has to be typed, too.
+    """Go on only with the operator's consent; in production, its name must be typed as well.
 
     Args:
         question: What would happen, and to what.
-        expect: The word that has to be typed.
+        expect: The word that must be typed.
         spared: What stays as it is without consent.
         yes: Whether ``--yes`` gave it.
 
@@ -203,21 +199,17 @@ def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
 
 
 def require_reason(reason: str, command: str) -> None:
-    """Go on only with a reason for the audit log.
-
-    Args:
-        reason: As typed.
-        command: What was typed, for the hint.
+    """Go on only with a reason for the audit log; ``command`` is the command without it, for the hint.
 
     Raises:
-        UsageError: There is none.
+        UsageError: There is no reason.
     """
     if not reason:
         raise UsageError("say why", hint=f'{command} --reason "…"')
 
 
 def _to_stderr(line: str) -> None:
-    """Write a line; when nobody reads stderr any more the work goes on all the same."""
+    """Write a line; a command goes on when nobody reads its stderr any more."""
     try:
         print(visible(line), file=sys.stderr, flush=True)
     except BrokenPipeError:

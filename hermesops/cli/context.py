@@ -1,16 +1,17 @@
-"""The environment this command is about, and the objects composed for it, made when first asked for."""
+"""The environment of this command, the objects composed for it, and how a command runs what waits."""
 
 import functools
 import gc
 import logging
 import sys
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.app.container_parts.narration import Tell
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.settings import Environment
 
 T = TypeVar("T")
@@ -18,12 +19,7 @@ T = TypeVar("T")
 
 @dataclass
 class _Chosen:
-    """What this process is about.
-
-    Attributes:
-        tell: Takes narration.
-        level: From which on the log is shown; ``None`` until objects were composed.
-    """
+    """The global options; ``level``, from which on the log is shown, is ``None`` until objects were composed."""
 
     environment: str = ""
     verbose: bool = False
@@ -62,8 +58,8 @@ def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "Container
     """The objects of the selected environment.
 
     Args:
-        tell: Takes narration; by default it is told on stderr.
-        logs_all: Log what happens in its ordinary course as well.
+        tell: Takes narration; by default, it goes to stderr.
+        logs_all: Log at level INFO, not only warnings.
 
     Raises:
         UsageError: There is no such environment.
@@ -86,6 +82,16 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     gc.freeze()
     gc.enable()
     return asyncio.run(work)
+
+
+def run_connected(composed: "Container", work: "Callable[[Runtime], Awaitable[T]]") -> T:
+    """Open the connections of an environment, run what needs them, and close them."""
+
+    async def connected() -> T:
+        async with composed.session() as session:
+            return await work(session)
+
+    return run(connected())
 
 
 def _warn(event: str, **fields: object) -> None:

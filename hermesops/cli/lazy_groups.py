@@ -1,4 +1,4 @@
-"""What can be typed first, each imported when it is typed: ``--help`` and every command pay for none of the others."""
+"""The commands of the first level, each imported when it is typed: ``--help`` and other commands do not pay for it."""
 
 from importlib import import_module
 from typing import Any

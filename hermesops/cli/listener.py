@@ -1,4 +1,4 @@
-"""Sockets of commands that serve others, and how they are told to stop."""
+"""Listening sockets of the commands that serve, and their end by a signal."""
 
 import asyncio
 import signal
@@ -13,15 +13,11 @@ _BACKLOG = 256
 
 
 def listen(where: str, *, example: str) -> socket.socket:
-    """Listen on ``ADDRESS:PORT``.
-
-    Args:
-        where: As typed.
-        example: The command, for the hint.
+    """Listen on ``ADDRESS:PORT``; ``example`` is the command, for the hint.
 
     Raises:
-        UsageError: It is not of that form.
-        UnavailableError: Somebody else has the port, or the address is not this computer's.
+        UsageError: ``where`` is not of that form.
+        UnavailableError: Another process has the port, or the address is not this computer's.
     """
     address, _, port = where.rpartition(":")
     if not address or not port.isdecimal():
@@ -43,14 +39,8 @@ def inherited(descriptor: int) -> socket.socket:
     return listener
 
 
-async def serve_until_told(listener: socket.socket, serving: Coroutine[Any, Any, None], what: str) -> None:
-    """Serve until SIGTERM or SIGINT cancels it; a second one cuts short what is still under way.
-
-    Args:
-        listener: Where; closed at the end.
-        serving: Serves.
-        what: What is said to be done.
-    """
+async def serve_until_signal(listener: socket.socket, serving: Coroutine[Any, Any, None], what: str) -> None:
+    """Run ``serving`` until SIGTERM or SIGINT cancels it, then close the listener; a second signal does not wait."""
     with listener:
         task = asyncio.ensure_future(serving)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -32,7 +32,7 @@ def _run() -> int:
         except BrokenPipeError:
             pass
         return 0
-    # What is imported stays: looking for garbage in it is a tenth of a short command. ``context.run`` looks again.
+    # Imported modules stay: collecting garbage among them takes a tenth of a short command. ``context.run`` enables it.
     gc.disable()
     core_dump.forbid()
     from hermesops.cli import root

@@ -17,7 +17,7 @@ from hermesops.errors import INTERRUPTED, HermesError, RefusedError, Unavailable
 app = Noun(
     name="hermesops",
     cls=Nouns,
-    help="A personal hermes-agent for every user, on a machine of their own, kept alive.",
+    help="A personal hermes-agent for every user, on a machine of their own, kept running.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
@@ -38,7 +38,7 @@ _Misuse = typer.BadParameter.__mro__[1]
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _COMPUTER = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EMFILE, errno.ENFILE, errno.EIO}
-"""What the computer refuses to any program; every other error of the system's that nobody foresaw is a bug."""
+"""What the operating system refuses to any program; any other unexpected OSError is a bug."""
 
 
 @app.callback()
@@ -63,7 +63,7 @@ def run() -> int:
         say("interrupted; the same command continues where it stopped")
         return INTERRUPTED
     except SystemExit:
-        # Typer's answer to a reader of stdout that has gone (| head): the work was done, and they saw enough.
+        # Typer's answer to a reader of stdout that has gone (| head): the command was done.
         return 0
     return code if isinstance(code, int) else 0
 
@@ -71,7 +71,7 @@ def run() -> int:
 def _report(failure: Exception) -> int:
     match failure:
         case HermesError():
-            with suppress(BrokenPipeError):  # the exit code says it even to who reads nothing
+            with suppress(BrokenPipeError):  # the exit code remains
                 error(failure)
             return failure.exit_code
         case typer.Exit():
@@ -95,7 +95,7 @@ def _refusal_of_the_computer(failure: OSError) -> HermesError:
         return UnavailableError(f"the disk is full: {where}", hint="make room and repeat the command")
     return RefusedError(
         f"{where}: {failure.strerror}",
-        hint="HERMESOPS_HOME and HERMESOPS_CACHE say where files are kept; hermesops doctor looks at the rest",
+        hint="HERMESOPS_HOME and HERMESOPS_CACHE say where files are kept; hermesops doctor checks the rest",
     )
 
 

@@ -42,7 +42,7 @@ def one_line(ran: Ran, exit_code: int, *words: str) -> None:
         (("snapshot", "create", "nobody"), 2, ("no user 'nobody'",)),
         (("snapshot", "delete", "nobody", "1"), 2, ("no user 'nobody'",)),
         (("instance", "show", "nobody"), 2, ("no user 'nobody'", "hermesops instance list")),
-        (("instance", "list", "--status", "dead"), 2, ("unknown status 'dead'",)),
+        (("instance", "list", "--status", "dead"), 2, ("--status 'dead': one of provisioning",)),
         (("instance", "terminate", "nobody", "--yes"), 2, ("nobody",)),
         (("instance", "restart", "nobody"), 2, ("nobody",)),
         (("instance", "exec", "nobody", "--timeout", "nan", "--", "true"), 2, ("--timeout nan",)),

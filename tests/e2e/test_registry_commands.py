@@ -56,7 +56,7 @@ async def test_one_edited_byte_ends_with_its_row(ops: Command) -> None:
 async def test_an_audit_without_an_anchor_is_not_called_verified(ops: Command) -> None:
     (ops.home / "local" / "audit.anchor").unlink()
     ran = await ops.run("audit", "verify")
-    assert (ran.exit_code, "audit.anchor holds no head of them" in ran.stderr) == (3, True), str(ran)
+    assert (ran.exit_code, "audit.anchor anchors none of them" in ran.stderr) == (3, True), str(ran)
 
 
 async def test_a_damaged_registry_is_put_back_by_what_the_error_says(ops: Command) -> None:

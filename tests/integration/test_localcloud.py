@@ -351,7 +351,7 @@ def test_faults_are_ordered_and_forgotten_by_command(operator: Operator) -> None
     assert [(fault["kind"], fault["times"]) for fault in listed["faults"]] == [("lost-answer", 2)]
     words = ("server-error", "--probability", "0.5", "--seed", "7", "--for", "600", "--path", "/machines/*/reboot")
     ordered = operator.types("fault", "set", *words)
-    assert (ordered.code, ordered.stdout) == (0, "server-error: waits to happen as often as it comes\n")
+    assert (ordered.code, ordered.stdout) == (0, "server-error: will happen every time\n")
     assert operator.types("fault", "set", "server-error", "--probability", "2").code == 2
     assert operator.types("fault", "clear").stdout == "2 faults forgotten\n"
     assert "rate-limited" in operator.types("fault", "kinds").stdout

@@ -679,7 +679,7 @@ def _pulumi_state(data: bytes) -> object:
 
 @_parser(lambda: json.dumps({"version": 3, "deployment": _state()["checkpoint"]["latest"]}).encode(), OURS)
 def _state_to_import(data: bytes) -> object:
-    from hermesops.cli.commands.stack.state import state_in  # noqa: PLC0415 - commands load late
+    from hermesops.cli.commands.stack import state_in  # noqa: PLC0415 - commands load late
 
     document = state_in(data, "FILE")
     stacks = StoredStacks(FileBackend(_Kept(b"{}")), lambda: "x")  # type: ignore[arg-type]  # as above

@@ -16,7 +16,7 @@ SUMMARIES = {
     "identity": "Identities: the certificates by which machines prove who they are.",
     "token": "Tokens: what opens JustAVPS's proxy to one machine, for one purpose and six hours at most.",
     "relay": "The relay: the one way by which the platform's services reach agents.",
-    "rollout": "Rollouts: one release brought to many, in stages that halt when a gate fails.",
+    "rollout": "Rollouts: one release deployed to many instances, in stages that halt when a gate fails.",
     "rollback": "Roll one instance, or all of a rollout, back to the release before.",
     "freeze": "Freezes: spans of time in which nothing is rolled out.",
     "lifecycle": "Scheduled terminations and what else is pending of instances' lifecycle.",
@@ -31,7 +31,7 @@ SUMMARIES = {
     "env": "Environments: named sets of settings, keys and state.",
     "settings": "Settings of an environment.",
 }
-"""What ``--help`` says of each, in its order. One without verbs says more in its docstring."""
+"""Help of each, in the order of ``--help``. One without verbs has more in its docstring."""
 
-FOLDERS = frozenset({"fleet", "instance", "registry", "release", "rollout", "stack"})
+FOLDERS = frozenset({"instance", "rollout"})
 """Nouns with a folder in ``commands``; its module ``group`` assembles their commands."""

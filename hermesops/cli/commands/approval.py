@@ -1,4 +1,4 @@
-"""``hermesops approval``: a second operator's word for what another one saved and signed."""
+"""``hermesops approval``: a second operator's signature on what another one saved and signed."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +8,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, say
-from hermesops.cli.options.overrides import read_saved, write_saved
+from hermesops.cli.options.files import read_saved, write_saved
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
@@ -20,11 +20,6 @@ app = Noun(no_args_is_help=True)
 Preview = Annotated[
     Path, typer.Argument(help="A saved preview (stack preview --save) or a list (approval request).", dir_okay=False)
 ]
-
-
-@app.callback()
-def group() -> None:
-    """Approvals: a second operator's signature on what another one saved."""
 
 
 @app.command()

@@ -8,16 +8,11 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
-from hermesops.cli.options import durations
+from hermesops.cli.options import values
 from hermesops.cli.views import audit
 from hermesops.errors import BrokenInvariantError, RefusedError
 
 app = Noun(no_args_is_help=True)
-
-
-@app.callback()
-def group() -> None:
-    """Who changed what, and why."""
 
 
 @app.command()
@@ -28,15 +23,10 @@ def log(
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 1000,
 ) -> None:
     """List entries, newest first."""
-    begin = durations.since(since) if since else None
+    begin = values.since(since) if since else None
     entries = context.compose().registry.audit.list(subject=subject, who=who, since=begin, limit=limit)
-    table(
-        "audit-log",
-        "entries",
-        ("id", "at", "who", "action", "subject", "why"),
-        [audit.entry(entry) for entry in entries],
-        "nothing was changed",
-    )
+    columns = ("id", "at", "who", "action", "subject", "why")
+    table("audit-log", "entries", columns, [audit.entry(entry) for entry in entries], "nothing was changed")
 
 
 @app.command()
@@ -60,8 +50,8 @@ def verify(
         )
     if report.entries and not report.anchors:
         raise RefusedError(
-            f"the {report.entries} entries hang together, but {held.path} holds no head of them, "
-            "so that all computed anew would look the same",
+            f"the {report.entries} entries are chained, but {held.path} anchors none of them: "
+            "a log that was computed anew would look the same",
             hint="--anchor FILE takes that of another computer; any change anchors them from now on",
         )
     result("audit-verify", audit.report(report, held.path), audit.lines(report, held.path))

@@ -7,23 +7,18 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, is_json, result, table
-from hermesops.cli.options.no_wait import NoWait, run_or_leave
+from hermesops.cli.options.instance import NoWait, User, run_operation
 from hermesops.cli.views import backup as backup_view
 from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app import Container
-    from hermesops.model.backup import Backup
+    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.model.operation import Operation
 
 app = Noun(no_args_is_help=True)
 
-User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
 Snapshot = Annotated[str, typer.Option("--snapshot", help="Which backup, by the beginning of its id; else the newest.")]
-
-
-@app.callback()
-def group() -> None:
-    """Backups: encrypted, consistent copies of agents' states, outside the vendor."""
 
 
 @app.command("list")
@@ -38,13 +33,9 @@ def list_(
     instance = composed.registry.instances.find(user)
     found = composed.registry.backups.list(instance.id)
     shape = backup_view.backup if is_json() else backup_view.line
-    table(
-        "backup-list",
-        "backups",
-        ("backup", "at", "why", "bytes", "added", "holds", "check"),
-        [shape(one, instance.title) for one in found],
-        f"no backups of {instance.title}; hermesops backup create {user} makes one",
-    )
+    columns = ("backup", "at", "why", "bytes", "added", "holds", "check")
+    empty = f"no backups of {instance.title}; hermesops backup create {user} makes one"
+    table("backup-list", "backups", columns, [shape(one, instance.title) for one in found], empty)
 
 
 @app.command()
@@ -52,13 +43,11 @@ def create(user: User, no_wait: NoWait = False) -> None:
     """Back up a user's agent now, while it runs."""
     composed = context.compose()
 
-    async def work() -> str:
-        async with composed.session() as session:
-            operation = await session.backups.open_backup(composed.registry.instances.find(user), why="manual")
-            return await run_or_leave(session.operations, operation, no_wait=no_wait)
-
-    outcome = context.run(work())
-    newest = None if no_wait else composed.registry.backups.get(composed.registry.instances.find(user).id, "")
+    instance = composed.registry.instances.find(user)
+    _, outcome = run_operation(
+        composed, lambda session: session.backups.open_backup(instance, why="manual"), no_wait=no_wait
+    )
+    newest = None if no_wait else composed.registry.backups.get(instance.id, "")
     shown = backup_view.backup(newest, user) if newest else None
     result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
 
@@ -66,13 +55,7 @@ def create(user: User, no_wait: NoWait = False) -> None:
 @app.command()
 def daily() -> None:
     """Back up every agent whose turn of the day has come, a few at a time; run it every ten minutes, as cron does."""
-    composed = context.compose()
-
-    async def work() -> dict[str, str]:
-        async with composed.session() as session:
-            return await session.backups.nightly.run()
-
-    failures = context.run(work())
+    failures = context.run_connected(context.compose(), lambda session: session.backups.nightly.run())
     due = len(failures)
     failed = {user: why for user, why in failures.items() if why}
     result("backup-daily", {"due": due, "failed": failed}, [f"backed up {due - len(failed)} of {due} agents"])
@@ -89,13 +72,10 @@ def check(user: User, snapshot: Snapshot = "") -> None:
     composed = context.compose()
     instance = composed.registry.instances.find(user)
     chosen = composed.registry.backups.get(instance.id, snapshot)
-
-    async def work() -> "Backup":
-        async with composed.session() as session:
-            return await session.backups.proof.check(chosen)
-
-    checked = context.run(work())
-    result("backup-check", {"checked": backup_view.backup(checked, user)}, [_verdict(checked)])
+    checked = context.run_connected(composed, lambda session: session.backups.proof.check(chosen))
+    verdict = f"is what was copied: {checked.state}" if checked.is_proved else "is not what was copied"
+    line = f"backup {checked.id[:8]} was restored and {verdict}"
+    result("backup-check", {"checked": backup_view.backup(checked, user)}, [line])
     if not checked.is_proved:
         raise RefusedError(
             f"backup {checked.id[:8]} of {user} does not hold what was copied: {checked.checked}",
@@ -138,19 +118,19 @@ def restore(
         yes=yes,
     )
 
-    async def work() -> tuple[str, str]:
-        async with composed.session() as session:
-            operation = (
-                await session.instance_requests.restore(user, snapshot=chosen.id, reason=reason or "restore")
-                if onto_new_machine
-                else await session.backups.open_restore(instance, chosen, keeps=not damaged, reason=reason)
-            )
-            restored = str(operation.intent["snapshot"])
-            if snapshot and restored != chosen.id:
-                raise operation_unfinished(instance, operation)
-            return restored, await run_or_leave(session.operations, operation, no_wait=no_wait)
+    async def begin(session: "Runtime") -> "Operation":
+        operation = (
+            await session.instance_requests.restore(user, snapshot=chosen.id, reason=reason or "restore")
+            if onto_new_machine
+            else await session.backups.open_restore(instance, chosen, keeps=not damaged, reason=reason)
+        )
+        restored = str(operation.intent["snapshot"])
+        if snapshot and restored != chosen.id:
+            raise operation_unfinished(instance, operation)
+        return operation
 
-    restored, outcome = context.run(work())
+    operation, outcome = run_operation(composed, begin, no_wait=no_wait)
+    restored = str(operation.intent["snapshot"])
     result("restore", {"user": user, "backup": restored, "outcome": outcome}, [outcome])
 
 
@@ -160,25 +140,24 @@ def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
     composed = context.compose()
     chosen = [composed.registry.instances.find(user)] if user else list(composed.registry.instances.list())
 
-    async def work() -> dict[str, int]:
-        async with composed.session() as session:
-            return {one.title: len(await session.backups.pruning.prune(one.id)) for one in chosen}
+    async def work(session: "Runtime") -> dict[str, int]:
+        return {one.title: len(await session.backups.pruning.prune(one.id)) for one in chosen}
 
-    gone = context.run(work())
-    result("backup-prune", {"gone": gone}, [f"took away {sum(gone.values())} backups of {len(gone)} agents"])
+    gone = context.run_connected(composed, work)
+    result("backup-prune", {"gone": gone}, [f"deleted {sum(gone.values())} backups of {len(gone)} agents"])
 
 
 @app.command()
 def rotate(user: User, reason: Why = "") -> None:
-    """Give a user's machine another key to its repository; the one before ends."""
+    """Give a user's machine another key to its repository; the key before opens it no more."""
     composed = context.compose()
     instance = composed.registry.instances.find(user)
 
-    async def work() -> None:
-        async with composed.session() as session, composed.hold_lease(f"instance/{instance.id}"):
+    async def work(session: "Runtime") -> None:
+        async with composed.hold_lease(f"instance/{instance.id}"):
             await session.backups.keys.rotate(instance.id, why=reason or "rotated")
 
-    context.run(work())
+    context.run_connected(composed, work)
     result("backup-rotate", {"user": user}, [f"the repository of {user} has another key now"])
 
 
@@ -192,9 +171,3 @@ def _ages(composed: "Container") -> None:
     empty = "no instances; hermesops provision USER --plan light makes one"
     columns = ("user", "status", "newest", "age")
     table("backup-ages", "instances", columns, rows, empty, beside={"oldest_s": loss.oldest_s, "late": loss.late})
-
-
-def _verdict(backup: "Backup") -> str:
-    if not backup.is_proved:
-        return f"backup {backup.id[:8]} was restored and is not what was copied"
-    return f"backup {backup.id[:8]} was restored and is what was copied: {backup.state}"

@@ -1,6 +1,6 @@
-"""``hermesops cell``: where machines are, as the registry has it."""
+"""``hermesops cell``: cells as the registry has them: what they take, how full they are, their machines."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,6 @@ from hermesops.cli.options.cells import ExitCode, Where
 from hermesops.cli.views import cells
 from hermesops.errors import CHANGES_REMAIN
 from hermesops.model.cell import parse_cell
-
-if TYPE_CHECKING:
-    from hermesops.model.stack import Change
 
 app = Noun(no_args_is_help=True)
 
@@ -41,9 +38,7 @@ def show(
 
     composed = context.compose()
     seen = view(composed.registry, parse_cell(cell))
-    pending: tuple[Change, ...] | None = None
-    if preview:
-        pending = context.run(composed.cell_stacks.preview(seen.cell.name)).changes
+    pending = context.run(composed.cell_stacks.preview(seen.cell.name)).changes if preview else None
     shown = cells.show(seen, size=composed.env.settings.cell_size, pending=pending)
     result("cell", {"cell": shown}, cells.lines(shown))
     return CHANGES_REMAIN if exit_code and shown["pending_changes"] else 0

@@ -1,4 +1,4 @@
-"""``hermesops drill``: what has to work one day, tried today."""
+"""``hermesops drill``: rehearsals of disaster recovery."""
 
 from typing import Annotated
 
@@ -7,15 +7,10 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result
-from hermesops.cli.options.no_wait import NoWait, run_or_leave
+from hermesops.cli.options.instance import NoWait, run_operation
 from hermesops.cli.views import backup
 
 app = Noun(no_args_is_help=True)
-
-
-@app.callback()
-def group() -> None:
-    """Drills: rehearsals of disaster recovery."""
 
 
 @app.command()
@@ -31,15 +26,10 @@ def restore(
     """
     composed = context.compose()
     instance = composed.registry.instances.find(user) if user else None
-
-    async def work() -> tuple[str, str]:
-        async with composed.session() as session:
-            operation = await session.drills.open(instance, why="by hand")
-            outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
-            return str(operation.intent["snapshot"]), outcome
-
-    snapshot, outcome = context.run(work())
-    whose = next(one for one in composed.registry.backups.list() if one.id == snapshot)
+    operation, outcome = run_operation(
+        composed, lambda session: session.drills.open(instance, why="by hand"), no_wait=no_wait
+    )
+    whose = next(one for one in composed.registry.backups.list() if one.id == operation.intent["snapshot"])
     title = composed.registry.instances.get(whose.instance_id).title
     shown = None if no_wait else backup.backup(whose, title)
     result("drill", {"user": title, "outcome": outcome, "proved": shown}, [outcome])

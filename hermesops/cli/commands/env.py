@@ -2,16 +2,10 @@
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import is_json, result, say, table
+from hermesops.cli.console import is_json, result, table
 from hermesops.cli.views import environment, shapes
-from hermesops.errors import RefusedError
 
 app = Noun(no_args_is_help=True)
-
-
-@app.callback()
-def group() -> None:
-    """Environments: named sets of settings, keys and state."""
 
 
 @app.command("list")
@@ -39,12 +33,4 @@ def show() -> None:
 @app.command()
 def check() -> int:
     """Check that this environment can be worked with: registry, vendor and every secret."""
-    from hermesops.model.check import Verdict
-
-    checks = context.run(context.compose().checks.all())
-    rows = [shapes.check(one) for one in checks]
-    table("env-check", "checks", ("check", "verdict", "seen", "hint"), rows, "")
-    failed = sum(one.verdict is Verdict.FAILED for one in checks)
-    if failed:
-        say(f"{failed} of {len(checks)} checks failed")
-    return RefusedError.exit_code if failed else 0
+    return environment.report_checks("env-check", context.run(context.compose().checks.all()))

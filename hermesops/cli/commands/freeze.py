@@ -12,12 +12,7 @@ from hermesops.errors import UsageError
 
 app = Noun(no_args_is_help=True)
 
-Reason = Annotated[str, typer.Option("--reason", help="Why; whoever is held up reads it.")]
-
-
-@app.callback()
-def group() -> None:
-    """Freezes: spans of time in which nothing is rolled out."""
+Reason = Annotated[str, typer.Option("--reason", help="Why; those who have to wait read it.")]
 
 
 @app.command("list")
@@ -40,10 +35,10 @@ def set_(
     ] = "",
 ) -> None:
     """Freeze rollouts for a while; a running rollout stops before its next batch."""
-    from hermesops.cli.options.durations import until as moment_of
+    from hermesops.cli.options.values import until as moment_of
 
     if not reason.strip():
-        raise UsageError("a freeze needs a reason: others are held up by it", hint="--reason 'quarter end'")
+        raise UsageError("a freeze needs a reason: others have to wait for it", hint="--reason 'quarter end'")
     composed = context.compose()
     now = composed.registry.now()
     begins_at = moment_of(begin, now=now) if begin else None

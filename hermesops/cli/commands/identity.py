@@ -1,33 +1,20 @@
 """``hermesops identity``: the certificates of machines, and the service that renews them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
-from hermesops.cli.listener import inherited, listen, serve_until_told
+from hermesops.cli.listener import inherited, listen, serve_until_signal
 from hermesops.cli.views import identity
 from hermesops.errors import PartlyDoneError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import TypeVar
-
-    from hermesops.app.services.machine_certificates import CertificateRenewal
-
-    T = TypeVar("T")
 
 app = Noun(no_args_is_help=True)
 
 Who = Annotated[str, typer.Argument(metavar="USER|MACHINE", help="User, or a machine's id or a spare one's name.")]
-
-
-@app.callback()
-def group() -> None:
-    """Identities: the certificates by which machines prove who they are."""
 
 
 @app.command("list")
@@ -69,11 +56,9 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     )
     require_reason(reason, f"hermesops identity revoke {who}")
     count = composed.registry.certificates.revoke(holder.machine_id, why=reason)
-    result(
-        "identity-revoked",
-        {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count},
-        [f"{holder.title}: {count} certificates count no more; hermesops identity renew {who} gives it another"],
-    )
+    shape = {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count}
+    words = f"{holder.title}: {count} certificates revoked; hermesops identity renew {who} gives it another"
+    result("identity-revoked", shape, [words])
 
 
 @app.command()
@@ -87,26 +72,17 @@ def renew(
     from hermesops.app.services.machine_certificates import find_holder
 
     composed = context.compose()
-
-    async def connected(work: "Callable[[CertificateRenewal], Awaitable[T]]") -> "T":
-        async with composed.session() as session:
-            return await work(session.certificate_renewal)
-
     if everything:
-        _tell_all(context.run(connected(lambda renewal: renewal.renew_all())))
+        problems = context.run_connected(composed, lambda session: session.certificate_renewal.renew_all())
+        rows = [{"machine": title, "problem": problem} for title, problem in problems.items()]
+        table("identity-renewed-all", "machines", ("machine", "problem"), rows, "there are no machines")
+        if failed := [title for title, problem in problems.items() if problem]:
+            raise PartlyDoneError(f"no certificate for {', '.join(failed)}", hint="the same command again")
         return
     holder = find_holder(composed.registry, who)
-    made = context.run(connected(lambda renewal: renewal.renew(holder)))
+    made = context.run_connected(composed, lambda session: session.certificate_renewal.renew(holder))
     data = {"machine": holder.title, "serial": made.serial, "names": list(made.names), "not_after": made.not_after}
     result("identity-renewed", data, [f"{holder.title}: certificate {made.serial}", *made.names])
-
-
-def _tell_all(told: dict[str, str]) -> None:
-    rows = [{"machine": title, "problem": problem} for title, problem in told.items()]
-    failed = [title for title, problem in told.items() if problem]
-    table("identity-renewed-all", "machines", ("machine", "problem"), rows, "there are no machines")
-    if failed:
-        raise PartlyDoneError(f"no certificate for {', '.join(failed)}", hint="the same command again")
 
 
 @app.command()
@@ -126,12 +102,14 @@ def serve(
     listen_at: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where machines reach it.")] = "",
     descriptor: Annotated[int, typer.Option("--socket", hidden=True)] = -1,
 ) -> None:
-    """Answer machines over mutual TLS until told to stop: renewals, and keys of data. Logs JSON on stderr.
+    """Answer machines over mutual TLS until a signal stops it: renewals, and keys of data. Logs JSON on stderr.
 
     It needs the registry and the authority's key, and no controller.
     """
     composed = context.compose(logs_all=True)
     server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, example="hermesops identity serve")
     context.run(
-        serve_until_told(server, composed.authority.serve(server, composed.endpoint.platform_url), "answering machines")
+        serve_until_signal(
+            server, composed.authority.serve(server, composed.endpoint.platform_url), "answering machines"
+        )
     )

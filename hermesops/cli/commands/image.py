@@ -10,6 +10,7 @@ from hermesops.cli.console import result, table
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.image.build import Built
 
 app = Noun(no_args_is_help=True)
@@ -21,16 +22,16 @@ def build(
 ) -> None:
     """Build an image, boot it, verify it and record it; builds nothing when there is one of the same inputs.
 
-    Machines made from now on boot from it. In a simulated world, whose machines come with everything the roles install,
-    it is saved of one as it comes: no download, no Ansible, a second.
+    Machines made from now on boot from it. Simulated machines come with everything the roles install: there it is saved
+    from one as it comes, without download or Ansible, in a second.
     """
     composed = context.compose()
 
-    async def work() -> "Built":
-        async with composed.session() as session, composed.hold_lease(f"image/{name}"):
+    async def work(session: "Runtime") -> "Built":
+        async with composed.hold_lease(f"image/{name}"):
             return await session.image_builder.build(session.recipe(name))
 
-    built = context.run(work())
+    built = context.run_connected(composed, work)
     made = built.manifest
     composed.registry.images.record(made.image_id, name=made.name, digest=made.digest, manifest=made.to_json())
     data = {"name": made.name, "id": made.image_id, "digest": made.digest, "made": built.made, "seconds": made.seconds}
@@ -40,7 +41,7 @@ def build(
 
 @app.command("list")
 def list_() -> None:
-    """List images the registry knows, newest first."""
+    """List the images in the registry, newest first."""
     rows = [
         {"name": image.name, "id": image.id, "digest": image.digest, "created_at": shapes.moment(image.created_at)}
         for image in context.compose().registry.images.list()

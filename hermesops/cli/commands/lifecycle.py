@@ -1,22 +1,18 @@
-"""``hermesops lifecycle apply``: what falls due without anybody asking."""
+"""``hermesops lifecycle apply``: terminations whose grace period is over, and machines no longer needed."""
 
 from typing import TYPE_CHECKING
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.instance.lifecycle import ApprovedBy, ListOption, approved_list
 from hermesops.cli.console import Yes, agree, say, table
+from hermesops.cli.options.instance import ApprovedBy, ListOption, approved_list
 from hermesops.errors import PartlyDoneError
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.instances.expiry import Done
 
 app = Noun(no_args_is_help=True)
-
-
-@app.callback()
-def group() -> None:
-    """Scheduled terminations and what else is pending of instances' lifecycle."""
 
 
 @app.command()
@@ -25,25 +21,22 @@ def apply(yes: Yes = False, listed: ListOption = None, approved_by: ApprovedBy =
     composed = context.compose()
     composed.approved_list = approved_list(listed, approved_by)
 
-    async def work() -> "list[Done]":
-        async with composed.session() as session:
-            upkeep = session.upkeep
-            due = upkeep.due()
-            for instance in due.ends:
-                say(f"{instance.title}: its days of grace are over; machine {instance.machine_name} is destroyed")
-            for spare in due.leaves:
-                say(f"{spare.name}: unassigned; it will be destroyed")
-            if due.ends or due.leaves:
-                count = len(due.ends) + len(due.leaves)
-                agree(
-                    f"This destroys {count} machines in environment {composed.env.name}.",
-                    expect=composed.env.name,
-                    spared="nothing was changed",
-                    yes=yes,
-                )
-            return await upkeep.apply(due)
+    async def work(session: "Runtime") -> "list[Done]":
+        due = session.upkeep.due()
+        for instance in due.ends:
+            say(f"{instance.title}: its days of grace are over; machine {instance.machine_name} is destroyed")
+        for spare in due.leaves:
+            say(f"{spare.name}: unassigned; it will be destroyed")
+        if count := len(due.ends) + len(due.leaves):
+            agree(
+                f"This destroys {count} machines in environment {composed.env.name}.",
+                expect=composed.env.name,
+                spared="nothing was changed",
+                yes=yes,
+            )
+        return await session.upkeep.apply(due)
 
-    done = context.run(work())
+    done = context.run_connected(composed, work)
     rows = [{"what": one.what, "outcome": one.problem or "done"} for one in done]
     table("lifecycle-apply", "done", ("what", "outcome"), rows, "nothing is due")
     failed = [one for one in done if one.problem]

@@ -1,4 +1,4 @@
-"""``hermesops local``: the local world, and what shall go wrong in it."""
+"""``hermesops local``: the vendor's API and machines on this computer, and faults in it."""
 
 import sys
 from dataclasses import asdict
@@ -11,12 +11,11 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, agree, is_json, result, say, table
 
 if TYPE_CHECKING:
-    from hermesops.app.services.world_purge import WorldPurge
     from hermesops.localcloud.server.control_client import WorldStatus
     from hermesops.localcloud.world.local_world import World
 
 app = Noun(no_args_is_help=True)
-fault = Noun(help="The vendor's known faults, on order.", no_args_is_help=True)
+fault = Noun(help="The vendor's known faults, made to happen.", no_args_is_help=True)
 app.add_typer(fault, name="fault")
 
 
@@ -42,7 +41,7 @@ def up(driver: Driver = None) -> None:
 
     given = server_environment(environment)
     status = context.run(_world(driver or "").up(command, environment=given, tell=say))
-    if left_over := _purge().left_over([machine["id"] for machine in status.machines]):
+    if left_over := context.compose().world_purge.left_over([machine["id"] for machine in status.machines]):
         say(left_over)
     _show(status)
 
@@ -56,22 +55,18 @@ def down(
     yes: Yes = False,
 ) -> None:
     """Stop the local world's server and machines."""
-    if purge:
-        _purge_all(yes=yes)
-    else:
+    if not purge:
         context.run(_world().down(purge=False, tell=say))
-    result("local-down", {"purged": purge})
-
-
-def _purge_all(*, yes: bool) -> None:
-    name, purge = context.environment().name, _purge()
-    losses = context.run(purge.losses())
-    if losses:
+        result("local-down", {"purged": False})
+        return
+    name, world_purge = context.environment().name, context.compose().world_purge
+    if losses := context.run(world_purge.losses()):
         question = f"This removes the local world of environment {name} for good: {losses}."
         if yes:
             say(question)
         agree(question, expect=name, spared="nothing was touched", yes=yes)
-    context.run(purge.run())
+    context.run(world_purge.run())
+    result("local-down", {"purged": True})
 
 
 @app.command()
@@ -82,7 +77,7 @@ def status() -> None:
 
 @app.command(hidden=True)
 def serve(driver: Driver = None) -> None:
-    """Be the local world's server; ``up`` starts this."""
+    """Run the local world's server; ``up`` starts this."""
     from hermesops.app.container_parts.local_world import serve_world
     from hermesops.localcloud.model_router.router import Upstream
 
@@ -118,8 +113,8 @@ def set_(
 
     order = FaultOrder(kind, machine, times, method, path, status, seconds, probability, seed, for_s)
     made = context.run(_world().set_fault(order))
-    often = f"{made['times']} times" if made["times"] else "as often as it comes"
-    result("local-fault", {"fault": made}, [f"{made['kind']}: waits to happen {often}"])
+    often = f"{made['times']} times" if made["times"] else "every time"
+    result("local-fault", {"fault": made}, [f"{made['kind']}: will happen {often}"])
 
 
 @fault.command()
@@ -135,13 +130,8 @@ def kinds() -> None:
 def list_() -> None:
     """List faults that have not all happened yet."""
     rows = context.run(_world().faults())
-    table(
-        "local-faults",
-        "faults",
-        ("kind", "machine", "times", "probability", "until", "method", "path"),
-        rows,
-        "no fault waits",
-    )
+    columns = ("kind", "machine", "times", "probability", "until", "method", "path")
+    table("local-faults", "faults", columns, rows, "no faults")
 
 
 @fault.command()
@@ -149,10 +139,6 @@ def clear() -> None:
     """Forget all faults."""
     count = context.run(_world().clear_faults())
     result("local-faults-cleared", {"cleared": count}, [f"{count} faults forgotten"])
-
-
-def _purge() -> "WorldPurge":
-    return context.compose().world_purge
 
 
 def _world(driver: str = "") -> "World":
@@ -168,27 +154,21 @@ def _show(status: "WorldStatus") -> None:
     if not status.is_up:
         result("local-status", {}, ["the local world is down"])
         return
+    limits = "machines have the memory, CPU and disk of their server type, and no more"
+    if status.unlimited:
+        limits = f"of their server type, machines are not held to: {', '.join(status.unlimited)}"
+    store = status.object_store
+    backups = f"{store['endpoint']}  (key in {store['key_file']})" if store else "no object store until one is needed"
     lines = [
         f"API     {status.api_url}  (key in {status.api_key_file})",
         f"models  {status.model_base_url}",
         f"driver  {status.driver}",
         f"base    {status.base}",
         f"room    for {status.room} more machines: {status.figures}",
-        f"limits  {_limits(status)}",
-        f"backups {_object_store(status)}",
+        f"limits  {limits}",
+        f"backups {backups}",
         f"images  {len(status.images)}",
         "",
     ]
     result("local-status", {}, lines)
     table("local-status", "machines", ("name", "status", "slug", "ip", "message"), status.machines, "no machines")
-
-
-def _object_store(status: "WorldStatus") -> str:
-    store = status.object_store
-    return f"{store['endpoint']}  (key in {store['key_file']})" if store else "no object store until one is needed"
-
-
-def _limits(status: "WorldStatus") -> str:
-    if not status.unlimited:
-        return "machines have the memory, CPU and disk of their server type, and no more"
-    return f"of their server type, machines are not held to: {', '.join(status.unlimited)}"

@@ -1,5 +1,6 @@
-"""``hermesops operation``: what is or was under way, its continuation, and its end by hand."""
+"""``hermesops operation``: list, show, continue and abandon operations."""
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,11 +8,12 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, agree, in_environment, result, table
-from hermesops.cli.views import operation as operation_view
 from hermesops.cli.views import shapes
+from hermesops.cli.views.shapes import moment
 
 if TYPE_CHECKING:
-    from hermesops.model.operation import Lease, Operation
+    from hermesops.model.audit import AuditEntry
+    from hermesops.model.operation import Lease, Operation, OperationStep
 
 app = Noun(no_args_is_help=True)
 
@@ -24,13 +26,8 @@ def list_(
 ) -> None:
     """List operations that have not ended."""
     rows = context.compose().registry.operations.list(unfinished=not everything)
-    table(
-        "operation-list",
-        "operations",
-        ("id", "kind", "subject", "status", "step", "updated_at"),
-        [shapes.operation(row) for row in rows],
-        "nothing is under way",
-    )
+    columns = ("id", "kind", "subject", "status", "step", "updated_at")
+    table("operation-list", "operations", columns, [shapes.operation(row) for row in rows], "no operation is running")
 
 
 @app.command()
@@ -40,8 +37,8 @@ def show(operation_id: Id) -> None:
     row = registry.operations.get(operation_id)
     lease = next((one for one in registry.leases.list() if one.subject == row.subject), None)
     audit = [entry for entry in registry.audit.list(subject=row.subject, limit=100) if entry.at >= row.created_at]
-    shown = operation_view.detail(row, registry.operations.steps(row.id), lease, audit, _hint(row, lease))
-    result("operation-show", {"operation": shown}, operation_view.lines(shown))
+    shown = detail(row, registry.operations.steps(row.id), lease, audit, _hint(row, lease))
+    result("operation-show", {"operation": shown}, lines(shown))
 
 
 @app.command("continue")
@@ -54,12 +51,7 @@ def continue_(
     """Continue an operation from where it stopped; follow it if another process has it."""
     composed = context.compose()
     operation = composed.registry.operations.get(operation_id)
-
-    async def work() -> str:
-        async with composed.session() as session:
-            return await session.operations.resume(operation, wait_s=wait)
-
-    outcome = context.run(work())
+    outcome = context.run_connected(composed, lambda session: session.operations.resume(operation, wait_s=wait))
     result("operation", {"id": operation.id, "outcome": outcome}, [outcome])
 
 
@@ -67,7 +59,7 @@ def continue_(
 def abandon(
     operation_id: Id,
     reason: Annotated[
-        str, typer.Option("--reason", help="Why nobody shall continue it; goes into the audit log.")
+        str, typer.Option("--reason", help="Why it is not to be continued; goes into the audit log.")
     ] = "",
     yes: Yes = False,
 ) -> None:
@@ -76,17 +68,13 @@ def abandon(
 
     composed = context.compose()
     row = composed.registry.operations.get(operation_id)
-
     question = f"Nobody will continue {row.kind} of {row.subject} in environment {composed.env.name}."
-    # Without a reason it is refused anyway, and nobody need be asked.
+    # Without a reason it is refused anyway: no question is needed.
     agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
     left = context.run(abandoning.abandon(row, composed.registry, reason=reason))
     hint = in_environment(left.next)
-    result(
-        "operation-abandon",
-        {"id": row.id, "left": left.what, "hint": hint},
-        [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {hint}"],
-    )
+    lines = [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {hint}"]
+    result("operation-abandon", {"id": row.id, "left": left.what, "hint": hint}, lines)
 
 
 def _hint(row: "Operation", lease: "Lease | None") -> str:
@@ -97,3 +85,57 @@ def _hint(row: "Operation", lease: "Lease | None") -> str:
     if lease:
         return f"hermesops operation continue {row.id} waits for {lease.holder}"
     return f"hermesops operation continue {row.id}, or hermesops worker --once"
+
+
+def detail(
+    row: "Operation",
+    steps: "Iterable[OperationStep]",
+    lease: "Lease | None",
+    audit: "Iterable[AuditEntry]",
+    hint: str,
+) -> dict[str, object]:
+    """An operation with its steps (oldest first), its lease, the audit of its subject (newest first), and what next."""
+    return {
+        **shapes.operation(row),
+        "intent": dict(row.intent),
+        "lease": (
+            {"holder": lease.holder, "token": lease.token, "expires_at": moment(lease.expires_at)} if lease else None
+        ),
+        "steps": [
+            {
+                "at": moment(one.at),
+                "step": one.step,
+                "holder": one.holder or None,
+                "problem": one.problem or None,
+            }
+            for one in steps
+        ],
+        "audit": [{"at": moment(one.at), "who": one.who, "action": one.action, "why": one.why} for one in audit],
+        "hint": in_environment(hint) or None,
+    }
+
+
+def lines(shown: Mapping[str, object]) -> list[str]:
+    """What people read of ``detail``."""
+    plain = {name: value for name, value in shown.items() if name not in {"intent", "lease", "steps", "audit", "hint"}}
+    said = shapes.fields(plain)
+    intent, lease = shown["intent"], shown["lease"]
+    if isinstance(intent, Mapping):
+        said += [f"intent      {name}: {value}" for name, value in intent.items()]
+    said.append(
+        f"at it now   {lease['holder']}, token {lease['token']}" if isinstance(lease, Mapping) else "at it now   nobody"
+    )
+    said += ["", "steps"] + [_step(one) for one in _list(shown["steps"])]
+    said += ["", "audit"] + [
+        f"  {one['at']}  {one['who']}  {one['action']}  {one['why']}" for one in _list(shown["audit"])
+    ]
+    return said + (["", f"next: {shown['hint']}"] if shown["hint"] else [])
+
+
+def _step(one: Mapping[str, object]) -> str:
+    problem = f"\n{'':29}{one['problem']}" if one["problem"] else ""
+    return f"  {one['at']}  {one['step']}  ({one['holder'] or 'no lease'}){problem}"
+
+
+def _list(value: object) -> list[Mapping[str, object]]:
+    return value if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""``hermesops pool``: machines that are ready before anybody wants one."""
+"""``hermesops pool``: warm pools, machines prepared in advance."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, table
-from hermesops.cli.options.no_wait import NoWait, run_or_leave
+from hermesops.cli.options.instance import NoWait, run_or_leave
 from hermesops.cli.views import cells as cells_view
 from hermesops.errors import HermesError, PartlyDoneError, UsageError
 
@@ -23,14 +23,9 @@ app = Noun(no_args_is_help=True)
 Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells; none means all.", show_default=False)]
 
 
-@app.callback()
-def group() -> None:
-    """Warm pools: machines of a cell that are booted and well, and belong to nobody yet."""
-
-
 @app.command("list")
 def list_(cells: Cells = None) -> None:
-    """List the machines of warm pools from the registry, and how many settings want."""
+    """List the machines of warm pools from the registry, and how many the settings want."""
     from hermesops.model.cell import parse_cell
     from hermesops.model.spare import Purpose
 
@@ -44,11 +39,9 @@ def list_(cells: Cells = None) -> None:
     ]
     sizes = {plan.value: size for plan, size in sorted(wanted.items())}
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
-    empty = (
-        "no machines; the setting pool_size says how many each cell keeps ready"
-        if not any(wanted.values())
-        else ("no machines; hermesops pool refill makes them")
-    )
+    empty = "no machines; the setting pool_size says how many each cell keeps ready"
+    if any(wanted.values()):
+        empty = "no machines; hermesops pool refill makes them"
     table("pool-list", "machines", columns, rows, empty, beside={"pool_size": sizes})
 
 
@@ -102,23 +95,20 @@ def _fill(
     no_wait: bool,
 ) -> None:
     composed = context.compose()
-
     failed: list[tuple[str, HermesError]] = []
+    rows: list[dict[str, object]] = []
 
-    async def work() -> list[dict[str, object]]:
-        done: list[dict[str, object]] = []
-        async with composed.session() as session:
-            for cell in session.pools.cells(cells or (), opening=opening):
-                try:
-                    operation = await begin(session, cell.name)
-                    outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
-                except HermesError as error:
-                    failed.append((cell.name, error))
-                    continue
-                done.append({"cell": cell.name, "operation_id": operation.id, "outcome": outcome})
-        return done
+    async def work(session: "Runtime") -> None:
+        for cell in session.pools.cells(cells or (), opening=opening):
+            try:
+                operation = await begin(session, cell.name)
+                outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
+            except HermesError as error:
+                failed.append((cell.name, error))
+                continue
+            rows.append({"cell": cell.name, "operation_id": operation.id, "outcome": outcome})
 
-    rows = context.run(work())
+    context.run_connected(composed, work)
     if rows or not failed:
         lines = [str(row["outcome"]) for row in rows] or ["no cells; the setting pool_size wants none"]
         result(kind, {"cells": rows}, lines)

@@ -1,4 +1,4 @@
-"""``hermesops provision``: a user to a running agent, or many of them."""
+"""``hermesops provision``: give one user, or many, a running agent."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -6,12 +6,13 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import complain, result, table
-from hermesops.cli.options.input_file import read
-from hermesops.cli.options.no_wait import NoWait, run_or_leave
+from hermesops.cli.options.files import read
+from hermesops.cli.options.instance import NoWait, run_or_leave
 from hermesops.cli.views import shapes
 from hermesops.errors import PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.instances.requests.bulk import ProvisionResult
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
@@ -55,15 +56,14 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
 
     bought = parse_plan(plan)
     parse_user(user)
-    app = context.compose()
+    composed = context.compose()
 
-    async def work() -> "tuple[Instance, Operation, str]":
-        async with app.session() as session:
-            instance, operation = await session.admission.admit(user, bought, region=region)
-            outcome = await run_or_leave(session.operations, operation, no_wait=no_wait)
-        return app.registry.instances.get(instance.id), operation, outcome
+    async def work(session: "Runtime") -> "tuple[Instance, Operation, str]":
+        instance, operation = await session.admission.admit(user, bought, region=region)
+        return instance, operation, await run_or_leave(session.operations, operation, no_wait=no_wait)
 
-    instance, operation, outcome = context.run(work())
+    admitted, operation, outcome = context.run_connected(composed, work)
+    instance = composed.registry.instances.get(admitted.id)
     result("instance", {"instance": shapes.instance(instance), "operation_id": operation.id}, [outcome])
 
 
@@ -71,18 +71,17 @@ def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
     from hermesops.instances.requests.bulk import failed, parse_requests
 
     requests = parse_requests(read(source), plan=plan, region=region)
-    app = context.compose()
+    composed = context.compose()
 
-    async def work() -> "tuple[ProvisionResult, ...]":
-        async with app.session() as session:
-            await session.bulk_provision.judge(requests)
-            return await session.bulk_provision.run(
-                requests, lambda operation: run_or_leave(session.operations, operation, no_wait=no_wait)
-            )
+    async def work(session: "Runtime") -> "tuple[ProvisionResult, ...]":
+        await session.bulk_provision.judge(requests)
+        return await session.bulk_provision.run(
+            requests, lambda operation: run_or_leave(session.operations, operation, no_wait=no_wait)
+        )
 
-    provision_results = context.run(work())
+    provision_results = context.run_connected(composed, work)
     rows = [
-        shapes.provision_result(one, app.registry.instances.get(one.instance.id) if one.instance else None)
+        shapes.provision_result(one, composed.registry.instances.get(one.instance.id) if one.instance else None)
         for one in provision_results
     ]
     failures = list(failed(provision_results))

@@ -1,4 +1,7 @@
-"""``hermesops relay``: the service by which the platform's services reach agents, and which services may use it."""
+"""``hermesops relay``: the service by which the platform's services reach agents, and which services may use it.
+
+It carries the agent's API and nothing else of a machine. It alone holds the tokens that open machines for that.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,22 +11,14 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
-from hermesops.cli.listener import listen, serve_until_told
-from hermesops.cli.options import input_file
+from hermesops.cli.listener import listen, serve_until_signal
+from hermesops.cli.options import files
 from hermesops.cli.views import identity
 from hermesops.errors import RefusedError, UsageError
 
 app = Noun(no_args_is_help=True)
 
 Service = Annotated[str, typer.Argument(metavar="SERVICE", help="Lower-case letters, digits and -, as message-router.")]
-
-
-@app.callback()
-def group() -> None:
-    """The relay: the one way by which the platform's services reach agents.
-
-    It carries the agent's API and nothing else of a machine. It alone holds the tokens that open machines for that.
-    """
 
 
 @app.command()
@@ -35,9 +30,9 @@ def serve(
         list[str] | None,
         typer.Option("--name", help="Name or address by which services find it; repeated for more.  [--listen's]"),
     ] = None,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds that answers have to end when told to stop.")] = 30,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that answers have to end after a signal.")] = 30,
 ) -> None:
-    """Carry requests to agents over mutual TLS until told to stop. Logs JSON on stderr.
+    """Carry requests to agents over mutual TLS until a signal stops it. Logs JSON on stderr.
 
     It needs the registry and the authority's key, a worker that renews tokens, and no key of JustAVPS's.
     SIGTERM ends it after the answers under way; a second one cuts them short.
@@ -45,7 +40,7 @@ def serve(
     composed = context.compose(logs_all=True)
     server = listen(listen_at, example="hermesops relay serve")
     hosts = name or [str(server.getsockname()[0])]
-    context.run(serve_until_told(server, composed.relay.serve(server, hosts, grace_s=grace), "relaying"))
+    context.run(serve_until_signal(server, composed.relay.serve(server, hosts, grace_s=grace), "relaying"))
 
 
 @app.command()
@@ -60,7 +55,7 @@ def admit(
     The service renews it by itself, with POST /certificate to the relay, before it runs out.
     """
     require_reason(reason, f"hermesops relay admit {service} …")
-    text = input_file.read(request)
+    text = files.read(request)
     made = context.compose().callers.admit(service, text, why=reason)
     try:
         to.mkdir(parents=True, exist_ok=True)
@@ -68,11 +63,9 @@ def admit(
         (to / "authority.pem").write_text(made.authorities)
     except OSError as error:
         raise UsageError(f"cannot write to {to}: {error.strerror}") from error
-    result(
-        "relay-admitted",
-        {"service": service, "serial": made.serial, "not_after": made.not_after.isoformat(), "folder": str(to)},
-        [f"{service} may call the relay until {made.not_after:%Y-%m-%d %H:%M} UTC, and renews that by itself"],
-    )
+    shape = {"service": service, "serial": made.serial, "not_after": made.not_after.isoformat(), "folder": str(to)}
+    words = f"{service} may call the relay until {made.not_after:%Y-%m-%d %H:%M} UTC, and renews that by itself"
+    result("relay-admitted", shape, [words])
 
 
 @app.command("list")
@@ -99,5 +92,5 @@ def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
     if not count:
         raise RefusedError(f"no certificate of service {service} counts", hint="hermesops relay list")
     again = f"hermesops relay admit {service} --request FILE --to FOLDER"
-    words = f"{service}: {count} certificates count no more; {again} gives it another"
+    words = f"{service}: {count} certificates revoked; {again} gives it another"
     result("relay-revoked", {"service": service, "certificates": count}, [words])

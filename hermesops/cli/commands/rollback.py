@@ -1,4 +1,4 @@
-"""``hermesops rollback``: one agent, or everybody of a rollout, back on the release from before."""
+"""``hermesops rollback``: return one instance, or all of a rollout, to the release before."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +14,6 @@ from hermesops.errors import UsageError
 if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.model.slot import RollbackResult
-
-_HOW = "hermesops rollback USER, or --rollout ID"
 
 
 def rollback(
@@ -45,61 +43,39 @@ def rollback(
     """Roll one instance, or all of a rollout, back to the release before. What was written since is never deleted.
 
     A user's machine rolls back by itself within seconds. With --to and no user, all that do not run that release are
-    brought to it: at once, with no stages, never more at a time than may be unavailable.
+    rolled back to it: at once, without stages, never more at a time than may be unavailable.
     """
     if direct or machine:
         if rollout_id or not (user or machine):
             raise UsageError("--direct is about one machine", hint="hermesops rollback USER --direct")
-        return _one_directly(machine or user, to, lose=lose, even_revoked=even_revoked)
+        from hermesops.app.services.rollbacks import roll_back_directly
+
+        text = machine or user
+        work = roll_back_directly(context.compose(), text, to=to, loses=lose, even_revoked=even_revoked)
+        name, done = context.run(work)
+        return _print(text, done, machine=name)
     if bool(user) + bool(rollout_id) > 1 or not (user or rollout_id or to):
-        raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint=_HOW)
+        raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint="hermesops rollback USER")
+    composed = context.compose()
     if user:
-        return _one(user, to, lose=lose, even_revoked=even_revoked, why=reason or "rolled back")
-    composed = context.compose()
+        from hermesops.app.services.rollbacks import roll_back
+
+        instance = composed.registry.instances.find(user)
+        why = reason or "rolled back"
+        done = context.run(roll_back(composed, instance, to=to, loses=lose, even_revoked=even_revoked, why=why))
+        return _print(instance.title, done)
     if rollout_id:
-        return _rollout(
-            composed,
-            rollout_id,
-            lose=lose,
-            even_revoked=even_revoked,
-            why=reason or "rolled back",
+        row = composed.registry.rollouts.find(rollout_id)
+        changed = sum(target.progress.on_release for target in composed.registry.rollout_targets.list(row.id))
+        agree(
+            f"This rolls {changed} agents in environment {composed.env.name} back from {row.release}.",
+            expect=row.id,
+            spared=f"rollout {row.id} is as it was",
             yes=yes,
-            detach=detach,
         )
+        why = reason or "rolled back"
+        return controls.roll_back(composed, row, lose=lose, even_revoked=even_revoked, why=why, detach=detach)
     return _everybody(composed, to, why=reason or f"back to {to}", yes=yes, detach=detach)
-
-
-def _one(user: str, to: str, *, lose: bool, even_revoked: bool, why: str) -> int:
-    from hermesops.app.services.rollbacks import roll_back
-
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
-    done = context.run(roll_back(composed, instance, to=to, loses=lose, even_revoked=even_revoked, why=why))
-    _told(instance.title, done)
-    return 0
-
-
-def _one_directly(text: str, to: str, *, lose: bool, even_revoked: bool) -> int:
-    from hermesops.app.services.rollbacks import roll_back_directly
-
-    going = roll_back_directly(context.compose(), text, to=to, loses=lose, even_revoked=even_revoked)
-    name, done = context.run(going)
-    _told(text, done, machine=name)
-    return 0
-
-
-def _rollout(
-    composed: "Container", text: str, *, lose: bool, even_revoked: bool, why: str, yes: bool, detach: bool
-) -> int:
-    row = composed.registry.rollouts.find(text)
-    changed = sum(target.progress.on_release for target in composed.registry.rollout_targets.list(row.id))
-    agree(
-        f"This puts {changed} agents in environment {composed.env.name} back from {row.release}.",
-        expect=row.id,
-        spared=f"rollout {row.id} is as it was",
-        yes=yes,
-    )
-    return controls.roll_back(composed, row, lose=lose, even_revoked=even_revoked, why=why, detach=detach)
 
 
 def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
@@ -109,7 +85,7 @@ def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: b
 
     release = check_release(composed, to)
     agree(
-        f"This brings every running agent in environment {composed.env.name} to {release}, without stages.",
+        f"This deploys {release} to every running agent in environment {composed.env.name}, without stages.",
         expect=composed.env.name,
         spared="nothing was begun",
         yes=yes,
@@ -119,6 +95,7 @@ def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: b
     return follow.start(request, queue=False, detach=detach)
 
 
-def _told(user: str, done: "RollbackResult", *, machine: str = "") -> None:
+def _print(user: str, done: "RollbackResult", *, machine: str = "") -> int:
     shown = status.rollback_result(user, done, machine=machine)
     result("rollback", {"rollback": shown}, [status.rollback_line(user, done)])
+    return 0

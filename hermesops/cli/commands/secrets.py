@@ -7,18 +7,13 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, say, table
-from hermesops.cli.options import input_file
-from hermesops.cli.views import shapes
-from hermesops.errors import CHANGES_REMAIN, RefusedError, UsageError
+from hermesops.cli.options import files
+from hermesops.cli.views import environment, shapes
+from hermesops.errors import CHANGES_REMAIN, UsageError
 
 app = Noun(no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="As secrets list says it, as api.key.")]
-
-
-@app.callback()
-def group() -> None:
-    """What opens all the rest."""
 
 
 @app.command("list")
@@ -49,7 +44,7 @@ def set_(
             spared=f"{name} is as it was",
             yes=yes,
         )
-    where = composed.secret_changes.set(which, input_file.read(source), why=reason)
+    where = composed.secret_changes.set(which, files.read(source), why=reason)
     result("secret-set", {"name": name, "home": where}, [f"{name} is kept in {where}"])
 
 
@@ -80,30 +75,24 @@ def rotate(
     if prepare:
         key = context.run(composed.secret_changes.prepare_registry_key())
         say(f"give {composed.secrets.where(which)} to every computer of this environment, then rotate")
-        result(
-            "secret-rotation", {"name": name, "key": key, "steps": []}, [f"key {key} is ready and seals nothing yet"]
-        )
-        return 0
-    key = context.run(composed.secret_changes.rotate_registry_key(why=reason))
-    result("secret-rotation", {"name": name, "key": key, "steps": []}, [f"everything is sealed with key {key}"])
+        line = f"key {key} is ready and seals nothing yet"
+    else:
+        key = context.run(composed.secret_changes.rotate_registry_key(why=reason))
+        line = f"everything is sealed with key {key}"
+    result("secret-rotation", {"name": name, "key": key, "steps": []}, [line])
     return 0
 
 
 @app.command()
 def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None) -> int:
     """Use each secret for something harmless: is it there, may only we read it, does it open what it should."""
-    from hermesops.model.check import Verdict
     from hermesops.secrets.catalog import needed
 
     for name in names or ():
         needed(name)
     composed = context.compose()
-    checks = context.run(composed.checks.check_secrets(tuple(names or ())))
-    rows = [shapes.check(one) for one in checks]
-    table("secrets-check", "checks", ("check", "verdict", "seen", "hint"), rows, "no secrets")
+    made = context.run(composed.checks.check_secrets(tuple(names or ())))
+    exit_code = environment.report_checks("secrets-check", made, empty="no secrets")
     if strangers := composed.checks.unneeded_secrets():
         say(f"{composed.secrets.home.title} also holds {', '.join(strangers)}, which hermesops does not need")
-    failed = sum(one.verdict is Verdict.FAILED for one in checks)
-    if failed:
-        say(f"{failed} of {len(checks)} secrets are not in order")
-    return RefusedError.exit_code if failed else 0
+    return exit_code

@@ -1,4 +1,7 @@
-"""``hermesops token``: what opens the vendor's proxy to single machines, and the model router to single agents."""
+"""``hermesops token``: tokens that open the vendor's proxy to one machine, or the model router to one agent.
+
+A token for the model router has the purpose ``models``: it counts for days and is renewed while the agent runs.
+"""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,6 +10,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, result, table
+from hermesops.cli.options.instance import User
 from hermesops.cli.views.shapes import moment
 from hermesops.errors import PartlyDoneError, UsageError
 from hermesops.model.token import PLATFORM, purpose_of
@@ -15,21 +19,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from hermesops.app.container import Container
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.instance import Instance
     from hermesops.model.route import PresentToken
     from hermesops.model.token import KeptToken
 
 app = Noun(no_args_is_help=True)
-
-User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
-
-
-@app.callback()
-def group() -> None:
-    """Tokens: what opens JustAVPS's proxy to one machine, for one purpose and six hours at most.
-
-    Purpose "models" is an agent's token for the model router: it counts for days and is renewed while the agent runs.
-    """
 
 
 @app.command("list")
@@ -41,14 +36,13 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
     composed = context.compose()
     now = composed.registry.now()
 
-    async def work() -> "list[dict[str, object]]":
+    instance = composed.registry.instances.find(user) if user else None
 
-        instance = composed.registry.instances.find(user) if user else None
-        async with composed.session() as session:
-            proxy = [shape(owner, token, now) for owner, token in session.proxy_tokens.of(instance)]
-            return proxy + [model_shape(owner, token, now) for owner, token in session.model_tokens.of(instance)]
+    async def work(session: "Runtime") -> "list[dict[str, object]]":
+        proxy = [shape(owner, token, now) for owner, token in session.proxy_tokens.of(instance)]
+        return proxy + [model_shape(owner, token, now) for owner, token in session.model_tokens.of(instance)]
 
-    rows = context.run(work())
+    rows = context.run_connected(composed, work)
     empty = "no tokens; workers make those that the relay needs, commands those that they need"
     columns = ("user", "purpose", "holder", "generation", "machine_id", "expires_at", "left")
     table("token-list", "tokens", columns, rows, empty)
@@ -63,13 +57,9 @@ def renew(
     """Replace a token by a new one that is tried through the proxy first; the old one is revoked after that."""
     composed = context.compose()
     instance = composed.registry.instances.find(user)
-
-    async def work() -> None:
-        async with composed.session() as session:
-            await session.proxy_tokens.renew(instance, purpose, reason=reason or "renewed by hand")
-
-    context.run(work())
-    words = f"the token {purpose} of {user} is another one now, and opens the proxy; the old one is revoked"
+    why = reason or "renewed by hand"
+    context.run_connected(composed, lambda session: session.proxy_tokens.renew(instance, purpose, reason=why))
+    words = f"the token {purpose} of {user} is replaced: the new one opens the proxy, the old one is revoked"
     result("token-renew", {"user": user, "purpose": purpose}, [words])
 
 
@@ -82,7 +72,7 @@ def revoke(
     ] = False,
     reason: Why = "",
 ) -> None:
-    """Revoke tokens now, as after a leak; whoever needs one gets another."""
+    """Revoke tokens now, as after a leak; those who need one get another."""
     if models and purpose:
         raise UsageError("--models and --purpose name different tokens", hint=f"hermesops token list {user}")
     composed = context.compose()
@@ -90,14 +80,9 @@ def revoke(
     if models:
         _revoke_models(composed, user, instance, reason or "revoked")
         return
-
-    async def work() -> list[str]:
-        async with composed.session() as session:
-            return [
-                one.purpose for one in await session.proxy_tokens.revoke(instance, purpose, reason=reason or "revoked")
-            ]
-
-    gone = context.run(work())
+    why = reason or "revoked"
+    revoked = context.run_connected(composed, lambda s: s.proxy_tokens.revoke(instance, purpose, reason=why))
+    gone = [one.purpose for one in revoked]
     result("token-revoke", {"user": user, "revoked": gone}, [f"revoked {len(gone)} tokens of {user}"])
 
 
@@ -107,7 +92,7 @@ def _revoke_models(composed: "Container", user: str, instance: "Instance", reaso
     generation, problem = context.run(
         revoke_model_tokens(composed.registry, instance, composed.hand_model_token, reason=reason)
     )
-    words = [f"no model token of {user} counts that was made before now; the router knows within 10 seconds"]
+    words = [f"no model token of {user} made before now is valid; the router refuses them within 10 seconds"]
     result("token-revoke", {"user": user, "revoked": [], "models_from_generation": generation}, words)
     if problem:
         raise PartlyDoneError(
@@ -117,7 +102,7 @@ def _revoke_models(composed: "Container", user: str, instance: "Instance", reaso
 
 
 def model_shape(owner: "Instance", token: "PresentToken", now: "datetime") -> dict[str, object]:
-    """An agent's present token for the model router, as everybody may see it."""
+    """An agent's token for the model router, without its value."""
     left = int((token.expires_at - now).total_seconds()) if token.expires_at else 0
     return {
         "user": owner.title,
@@ -127,8 +112,8 @@ def model_shape(owner: "Instance", token: "PresentToken", now: "datetime") -> di
         "holder": "agent",
         "generation": token.generation,
         "token_id": None,
-        "expires_at": moment(token.expires_at) if token.expires_at else None,
-        "handed_at": moment(token.handed_at) if token.handed_at else None,
+        "expires_at": moment(token.expires_at),
+        "handed_at": moment(token.handed_at),
         "left_s": left,
         "left": _left(left) if token.expires_at else "none since it was revoked",
     }
@@ -142,7 +127,7 @@ def _left(seconds: int) -> str:
 
 
 def shape(owner: "Instance | None", token: "KeptToken", now: "datetime") -> dict[str, object]:
-    """A token as everybody may see it."""
+    """A token for the vendor's proxy, without its value."""
     left = int((token.expires_at - now).total_seconds())
     return {
         "user": owner.title if owner else None,

@@ -1,4 +1,4 @@
-"""``hermesops worker``: does what operations intend, and what falls due, until told to stop."""
+"""``hermesops worker``: runs operations and scheduled jobs until a signal stops it."""
 
 import asyncio
 import signal
@@ -12,14 +12,15 @@ from hermesops.cli.console import result
 from hermesops.errors import CHANGES_REMAIN
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.operations.worker import Tally
 
 
 def worker(
     concurrency: Annotated[
-        int, typer.Option(min=1, max=1000, help="Operations at once; the worker started last says it for all.")
+        int, typer.Option(min=1, max=1000, help="Operations at once; that of the worker started last holds for all.")
     ] = 8,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds that steps have to end when told to stop.")] = 60,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that steps have to end after a signal.")] = 60,
     once: Annotated[
         bool, typer.Option("--once", help="End when every operation has ended or been tried; no jobs.")
     ] = False,
@@ -35,34 +36,27 @@ def worker(
     import structlog
 
     log = structlog.get_logger("hermesops.worker")
-    app = context.compose(tell=lambda line: log.info("step", words=line), logs_all=True)
+    composed = context.compose(tell=lambda line: log.info("step", words=line), logs_all=True)
 
-    async def work() -> "Tally":
-        async with app.session() as session:
-            made = session.make_worker(concurrency=concurrency, grace_s=grace)
-            if once or without_jobs:
-                _listen(made.stop)
-                return await made.run(once=once)
-            jobs = session.jobs.scheduler(grace_s=grace)
-            _listen(made.stop, jobs.stop)
-            doing = asyncio.create_task(jobs.run())
-            try:
-                return await made.run()
-            finally:
-                if not jobs.is_stopping:  # a second word to stop would cut turns short
-                    jobs.stop()
-                await doing
+    async def work(session: "Runtime") -> "Tally":
+        made = session.make_worker(concurrency=concurrency, grace_s=grace)
+        if once or without_jobs:
+            _listen(made.stop)
+            return await made.run(once=once)
+        jobs = session.jobs.scheduler(grace_s=grace)
+        _listen(made.stop, jobs.stop)
+        doing = asyncio.create_task(jobs.run())
+        try:
+            return await made.run()
+        finally:
+            if not jobs.is_stopping:  # a second stop would cut jobs short
+                jobs.stop()
+            await doing
 
-    tally = context.run(work())
-    result(
-        "worker",
-        {
-            "done": tally.done,
-            "failed": tally.failed,
-            "left": [{"id": operation, "problem": problem} for operation, problem in tally.left.items()],
-        },
-        [f"{tally.done} done, {tally.failed} failed, {len(tally.left)} left"],
-    )
+    tally = context.run_connected(composed, work)
+    left = [{"id": operation, "problem": problem} for operation, problem in tally.left.items()]
+    line = f"{tally.done} done, {tally.failed} failed, {len(left)} left"
+    result("worker", {"done": tally.done, "failed": tally.failed, "left": left}, [line])
     return CHANGES_REMAIN if once and tally.left else 0
 
 

@@ -28,7 +28,7 @@ def entry(one: AuditEntry) -> dict[str, object]:
 
 
 def report(found: ChainReport, anchor: Path) -> dict[str, object]:
-    """What a whole audit looks like."""
+    """An audit log without findings."""
     return {
         "entries": found.entries,
         "epoch": found.head.epoch if found.head else None,
@@ -44,12 +44,12 @@ def lines(found: ChainReport, anchor: Path) -> list[str]:
     """The same for a person."""
     if not found.entries:
         return ["the audit is empty"]
-    said = [f"{found.entries} entries hang together, up to {found.anchored_to} anchored in {anchor}"]
+    shown = [f"{found.entries} entries are chained, up to {found.anchored_to} anchored in {anchor}"]
     if found.head and found.head.id > found.anchored_to:
-        said.append(f"entries {found.anchored_to + 1} to {found.head.id} are anchored nowhere yet")
+        shown.append(f"entries {found.anchored_to + 1} to {found.head.id} are anchored nowhere yet")
     if found.lost:
-        said.append(f"{found.lost} that were anchored are of epochs that ended with a restored copy, and not in it")
-    return said
+        shown.append(f"{found.lost} that were anchored are of epochs that ended with a restored copy, which lacks them")
+    return shown
 
 
 def place(finding: ChainFinding) -> str:

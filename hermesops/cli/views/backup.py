@@ -1,4 +1,4 @@
-"""Shapes of what ``hermesops backup`` prints; the rules of ``render`` hold here too."""
+"""Shapes of backups and snapshots."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def backup(row: "Backup", user: str) -> dict[str, object]:
-    """A backup; its state is counts and digests, no word of what is in it."""
+    """A backup; its state is shown as counts and digests, never its content."""
     return {
         "user": user,
         "instance_id": row.instance_id,
@@ -51,7 +51,7 @@ def snapshot(image: "Image", instance: "Instance") -> dict[str, object]:
 
 
 def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
-    """A state held against a backup: what differs, and both as counts and digests."""
+    """A backup compared with a state of now: what differs, and both as counts and digests."""
     differences = list(row.state.differences(now))
     return {
         "user": user,

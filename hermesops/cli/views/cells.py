@@ -1,22 +1,26 @@
-"""Shapes of what ``hermesops cell`` prints; the rules of ``render`` hold here too."""
+"""What commands about cells and their stacks print."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hermesops.cli.console import complain, failure_data, say, table
 from hermesops.cli.views import shapes
+from hermesops.errors import CHANGES_REMAIN
 from hermesops.model.cell import Cell
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
 
 if TYPE_CHECKING:
+    from hermesops.cells.bulk import CellRun
+    from hermesops.cells.changes.guard import Cost
     from hermesops.cells.status import CellView
     from hermesops.model.fleet import Ordered
     from hermesops.model.spare import Spare
 
 
 def cell(row: Cell, *, size: int) -> dict[str, object]:
-    """A cell as everybody sees it; ``room`` is how many more machines it takes."""
+    """A cell; ``room`` is how many more machines it takes."""
     return {
         "cell": row.name,
         "region": row.region,
@@ -29,13 +33,13 @@ def cell(row: Cell, *, size: int) -> dict[str, object]:
 
 
 def show(seen: "CellView", *, size: int, pending: Sequence[Change] | None) -> dict[str, Any]:
-    """A cell with its machines and who works on it; ``pending_changes`` is null when nobody looked."""
+    """A cell with its machines and who works on it; ``pending_changes`` is null without a preview."""
     return {
         **cell(seen.cell, size=size),
         "by_status": dict(sorted(Counter(one.instance.status.value for one in seen.machines).items())),
         "worked_on_by": seen.holder or None,
         "operations": [shapes.operation(one) for one in seen.operations],
-        "pending_changes": _counts(pending),
+        "pending_changes": None if pending is None else _counts(pending),
         "instances": [_instance(one) for one in seen.machines],
         "spares": [spare(one) for one in seen.spares],
     }
@@ -44,6 +48,7 @@ def show(seen: "CellView", *, size: int, pending: Sequence[Change] | None) -> di
 def lines(shown: Mapping[str, Any]) -> list[str]:
     """A cell as a person reads it."""
     pending = shown["pending_changes"]
+    counted = ", ".join(f"{count} {kind}" for kind, count in (pending or {}).items()) or "none"
     said = {
         **{key: shown[key] for key in ("cell", "region")},
         "plans": ", ".join(shown["plans"]),
@@ -51,7 +56,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         "status": ", ".join(f"{count} {status}" for status, count in shown["by_status"].items()),
         "last_up": shown["last_up"] or "never",
         "worked_on_by": shown["worked_on_by"] or "nobody",
-        "pending_changes": "not looked at (--preview)" if pending is None else _words(pending),
+        "pending_changes": "unknown (--preview counts them)" if pending is None else counted,
     }
     asked = [f"  {one['status']} operation {one['id']}: {one['step'] or 'not begun'}" for one in shown["operations"]]
     machines = [
@@ -83,15 +88,40 @@ def spare(one: "Spare") -> dict[str, object]:
     }
 
 
-def _counts(pending: Sequence[Change] | None) -> dict[str, int] | None:
-    if pending is None:
-        return None
-    counts = Counter(change.kind.value for change in pending if change.kind is not ChangeKind.SAME)
-    return dict(sorted(counts.items()))
+def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cost: "Cost | None" = None) -> int:
+    """Print every change of every cell, what failed, and what everything costs before and after.
+
+    Returns:
+        The exit code: the failure's, else 7 for changes with ``remaining``, else 0.
+
+    Raises:
+        HermesError: It is about one cell, and that failed.
+    """
+    from hermesops.cells.bulk import failure_of
+
+    failure = failure_of(runs)
+    if failure and len(runs) == 1:
+        raise failure
+    changes = [{"cell": run.cell, **shapes.change(one)} for run in runs for one in _changed(run.changes)]
+    columns = ("cell", "kind", "type", "name", "properties")
+    beside: dict[str, object] = {"cells": [_run(run) for run in runs]}
+    if cost:
+        beside["cost"] = {"before": shapes.bill(cost.before), "after": shapes.bill(cost.after)}
+        say(f"now {cost.before}; then {cost.after}" if cost.before != cost.after else f"costs {cost.after}")
+    unchanged = "\n".join(_unchanged(run) for run in runs if not run.error)
+    table(kind, "changes", columns, changes, unchanged, beside=beside)
+    if failure:
+        complain(failure)
+        return failure.exit_code
+    return CHANGES_REMAIN if changes and remaining else 0
 
 
-def _words(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "none"
+def _changed(changes: Iterable[Change]) -> list[Change]:
+    return [one for one in changes if one.kind is not ChangeKind.SAME]
+
+
+def _counts(changes: Iterable[Change]) -> dict[str, int]:
+    return dict(sorted(Counter(one.kind.value for one in _changed(changes)).items()))
 
 
 def _instance(one: "Ordered") -> dict[str, object]:
@@ -105,3 +135,18 @@ def _instance(one: "Ordered") -> dict[str, object]:
         "status": row.status.value,
         "wanted": one.wanted,
     }
+
+
+def _run(run: "CellRun") -> dict[str, object]:
+    return {
+        "cell": run.cell,
+        "ended": "failed" if run.error else "left" if run.operation_id else "done",
+        "counts": _counts(run.changes),
+        "operation_id": run.operation_id or None,
+        "error": failure_data(run.error) if run.error else None,
+    }
+
+
+def _unchanged(run: "CellRun") -> str:
+    how = f"left to the workers: operation {run.operation_id}" if run.operation_id else "no changes"
+    return f"{run.cell}: {how}"

@@ -1,8 +1,14 @@
-"""Shapes of environments and settings."""
+"""What is printed of environments, their settings, and the checks of what they need."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
+
+from hermesops.cli.console import say, table
+from hermesops.cli.views import shapes
+from hermesops.errors import RefusedError
+from hermesops.model.check import Check, Verdict
 
 if TYPE_CHECKING:
     from hermesops.app.services.environments import EnvironmentState
@@ -26,7 +32,7 @@ def setting(env: "Environment", key: str) -> dict[str, object]:
 
 
 def environment(one: "EnvironmentState") -> dict[str, object]:
-    """An environment as everybody sees it."""
+    """An environment."""
     return {
         "name": one.name,
         "chosen": one.is_chosen,
@@ -47,3 +53,13 @@ def chosen(env: "Environment", *, because: str) -> dict[str, object]:
         "secrets_home": env.settings.secrets.home or str(env.keys),
         "settings": [setting(env, key) for key, source in env.sources.items() if source != "default"],
     }
+
+
+def report_checks(kind: str, checks: Sequence[Check], *, empty: str = "") -> int:
+    """Print checks as JSON of this kind or as a table; returns the exit code: 3 when one failed, else 0."""
+    rows = [shapes.check(one) for one in checks]
+    table(kind, "checks", ("check", "verdict", "seen", "hint"), rows, empty)
+    failed = sum(one.verdict is Verdict.FAILED for one in checks)
+    if failed:
+        say(f"{failed} of {len(checks)} checks failed")
+    return RefusedError.exit_code if failed else 0

@@ -1,14 +1,17 @@
-"""Shapes of what ``hermesops fleet`` prints; the rules of ``render`` hold here too."""
+"""What ``hermesops fleet`` and ``hermesops registry rebuild`` print: shapes for programs, lines for people."""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hermesops.cli.views import shapes
 from hermesops.cli.views.shapes import moment
-from hermesops.model.fleet import CellTally
+from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.instance import InstanceStatus
+from hermesops.model.plan import GB
 
 if TYPE_CHECKING:
+    from hermesops.app.services.costs import Costs
     from hermesops.converge import Converged
     from hermesops.drift.changes import Happening
     from hermesops.drift.finding import Finding
@@ -22,13 +25,13 @@ SIGNS = {
     InstanceStatus.SUSPENDED: "S",
     InstanceStatus.TERMINATED: "T",
 }
-"""What stands for an instance in a grid: the eye shall stop where something is not as usual."""
+"""Signs of instances in the grid; the usual one is small, so that others stand out."""
 
 _WIDTH = 80
 """Signs in a line of the grid."""
 
 _NAMED = 10
-"""Instances that people are told of; programs are told of all."""
+"""Instances named in lines for people; JSON names all."""
 
 _ASK = "hermesops fleet status --live asks"
 
@@ -57,12 +60,7 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
 
 
 def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
-    """The fleet as people look at it: a line a cell, a sign an instance, and the sums.
-
-    Args:
-        cells: Every cell in numbers.
-        confirmed: Running instances whose machines JustAVPS called ready when it was last asked.
-    """
+    """The fleet for people: a line a cell, a sign an instance, and the sums; ``confirmed`` counts ready machines."""
     statuses, plans = _sums(cells)
     spares = _spares(cells)
     if not statuses and not spares:
@@ -73,9 +71,9 @@ def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
     beside = {InstanceStatus.RUNNING.value: f" ({confirmed} confirmed)"}
     by_status = ", ".join(f"{count} {name}{beside.get(name, '')}" for name, count in sorted(statuses.items()))
     sums = f"{by_status}; {', '.join(f'{count} {name}' for name, count in sorted(plans.items()))}"
-    told = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
+    total = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
     others = ", ".join(f"{count} {status} ({of})" for of, by in spares.items() for status, count in by.items())
-    return [*lines, "", told, *([f"machines beside them: {others}"] if others else [])]
+    return [*lines, "", total, *([f"machines beside them: {others}"] if others else [])]
 
 
 def confirmation(machines: "Confirmation") -> dict[str, object]:
@@ -97,16 +95,16 @@ def confirmation_lines(machines: "Confirmation", cells: Sequence[CellTally]) -> 
     if machines.listed_at is None:
         return [f"machines: none of {running} running is confirmed, JustAVPS was not asked yet: {_ASK}"]
     at = f"{machines.listed_at:%Y-%m-%d %H:%M} UTC"
-    told = f"machines: {machines.confirmed} of {running} running were ready at {at}, when JustAVPS was last asked"
+    line = f"machines: {machines.confirmed} of {running} running were ready at {at}, when JustAVPS was last asked"
     if not machines.unconfirmed:
-        return [told]
+        return [line]
     named = [
         f"not confirmed: {one.user}, {f'machine {one.status}' if one.status else 'on a machine that is newer'}"
         for one in machines.unconfirmed[:_NAMED]
     ]
     more = len(machines.unconfirmed) - _NAMED
     rest = [f"not confirmed: {more} more"] if more > 0 else []
-    return [told, *named, *rest, f"{_ASK}; hermesops fleet drift says what to do"]
+    return [line, *named, *rest, f"{_ASK}; hermesops fleet drift says what to do"]
 
 
 def loss(backups: "Loss") -> dict[str, object]:
@@ -126,11 +124,52 @@ def loss_lines(backups: "Loss") -> list[str]:
         return []
     hours, minutes = backups.oldest_s // 3600, backups.oldest_s // 60 % 60
     none = f"; {backups.never} have none yet" if backups.never else ""
-    told = f"backups: at most {hours} h {minutes} min of what agents know would be lost with their machines{none}"
+    line = f"backups: at most {hours} h {minutes} min of what agents know would be lost with their machines{none}"
     if not backups.late:
-        return [told]
+        return [line]
     late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
-    return [told, f"{late}: hermesops backup list names them, runbooks/backups-are-late.md says what to do"]
+    return [line, f"{late}: hermesops backup list names them, runbooks/backups-are-late.md says what to do"]
+
+
+def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:
+    """Agents that are low on disk."""
+    return [{"user": one.user, "plan": one.plan.value, "bytes": one.bytes, "size": one.size} for one in agents]
+
+
+def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
+    """The same for people."""
+    lines = [
+        f"data: {one.user} has {one.bytes / GB:.1f} of {one.size / GB:.0f} GB full, by the newest backup;"
+        f" hermesops instance resize {one.user} --plan heavy, or the user deletes some: runbooks/data-volume.md"
+        for one in agents[:_NAMED]
+    ]
+    more = len(agents) - _NAMED
+    return [*lines, *([f"data: {more} more are as full"] if more > 0 else [])]
+
+
+def cost(costs: "Costs") -> dict[str, object]:
+    """What the machines cost by the registry's rows, and what JustAVPS says."""
+    return {
+        "cells": [{"cell": cell, **shapes.bill(bill)} for cell, bill in costs.cells.items()],
+        "plans": [{"plan": plan, **shapes.bill(bill)} for plan, bill in costs.plans.items()],
+        "estimated": shapes.bill(costs.total),
+        "actual": {
+            "monthly": None if costs.actual is None else f"{costs.actual:.2f}",
+            "machines": costs.rented,
+        },
+        "difference": None if costs.difference is None else f"{costs.difference:.2f}",
+    }
+
+
+def cost_lines(costs: "Costs") -> list[str]:
+    """The same for people."""
+    width = max((len(name) for name in (*costs.cells, *costs.plans, "estimated")), default=0)
+    lines = [f"{name:<{width}}  {bill}" for bill_of in (costs.cells, costs.plans) for name, bill in bill_of.items()]
+    actual = "not known" if costs.actual is None else f"${costs.actual:.2f} for {costs.rented} machines"
+    lines += [f"{'estimated':<{width}}  {costs.total}", f"{'JustAVPS':<{width}}  {actual}"]
+    if costs.difference:
+        lines.append(f"{'difference':<{width}}  ${costs.difference:.2f}; hermesops fleet drift finds what is extra")
+    return lines
 
 
 def drift(findings: "Sequence[Finding]") -> dict[str, object]:
@@ -186,7 +225,7 @@ def converged(ran: "Converged") -> list[dict[str, object]]:
 
 
 def changes(found: "Sequence[Happening]") -> list[dict[str, object]]:
-    """What happened, oldest first; nobody did what was only seen."""
+    """What happened, oldest first; ``who`` is null for a change that was only observed."""
     return [
         {"at": moment(one.at), "who": one.who or None, "what": one.what, "subject": one.subject, "detail": one.detail}
         for one in found

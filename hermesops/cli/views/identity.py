@@ -8,13 +8,7 @@ if TYPE_CHECKING:
 
 
 def certificate(title: str, one: "Certificate", now: datetime) -> dict[str, object]:
-    """A certificate.
-
-    Args:
-        title: Whose machine it is of.
-        one: It.
-        now: By the registry's clock.
-    """
+    """The certificate of the machine of that title; ``now`` is the registry's time."""
     return {
         "machine": title,
         "machine_id": one.machine_id,
@@ -25,12 +19,7 @@ def certificate(title: str, one: "Certificate", now: datetime) -> dict[str, obje
 
 
 def caller(one: "Caller", now: datetime) -> dict[str, object]:
-    """A certificate of a service that may call the relay.
-
-    Args:
-        one: It.
-        now: By the registry's clock.
-    """
+    """A certificate of a service that may call the relay; ``now`` is the registry's time."""
     return {"service": one.name, **_validity(one, now)}
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hermesops.instances.observation import Observation
     from hermesops.instances.requests.bulk import ProvisionResult
     from hermesops.model.check import Check
-    from hermesops.model.instance import Instance, InstanceSettings
+    from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
     from hermesops.model.stack import Change, StateVersion
     from hermesops.secrets.store import SecretState
@@ -24,7 +24,7 @@ def moment(when: datetime | None) -> str | None:
 
 
 def instance(row: "Instance") -> dict[str, object]:
-    """An instance as everybody sees it."""
+    """An instance, as the registry has it."""
     return {
         "user": row.title,
         "instance_id": row.id,
@@ -67,13 +67,6 @@ def observation(seen: "Observation") -> dict[str, object]:
     }
 
 
-def instance_settings(chosen: "InstanceSettings") -> dict[str, object]:
-    """What a user chose, secrets masked; an empty model is the platform's default."""
-    from hermesops.model.masking import masked
-
-    return masked(chosen)
-
-
 def settings_lines(shown: Mapping[str, object]) -> list[str]:
     """Settings in the form in which ``--from`` takes them."""
     import yaml
@@ -82,7 +75,7 @@ def settings_lines(shown: Mapping[str, object]) -> list[str]:
 
 
 def operation(row: "Operation") -> dict[str, object]:
-    """An operation as everybody sees it."""
+    """An operation."""
     return {
         "id": row.id,
         "kind": row.kind.value,
@@ -102,7 +95,7 @@ def check(made: "Check") -> dict[str, object]:
 
 
 def held_secret(one: "SecretState", now: datetime) -> dict[str, object]:
-    """A secret as everybody may see it."""
+    """A secret without its value."""
     return {
         "name": one.needed.name,
         "home": one.where,

@@ -1,38 +1,101 @@
-"""``hermesops instance``: look at one user's agent, talk to it, repair it, end it."""
+"""``hermesops instance``: list and show agents, talk to one, reach its machine, verify it, export its data."""
 
 import math
+import os
 import shlex
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.instance import export, lifecycle, policy, settings, verify
+from hermesops.cli.commands.instance import lifecycle, settings
 from hermesops.cli.console import Reason, is_json, result, say, table, write, write_bytes
-from hermesops.cli.options.no_wait import NoWait, run_or_leave
-from hermesops.cli.views import shapes
-from hermesops.errors import UsageError
+from hermesops.cli.options.instance import NoWait, User, change_instance
+from hermesops.cli.options.values import one_of
+from hermesops.cli.views import backup, shapes
+from hermesops.errors import CHANGES_REMAIN, RefusedError, UnavailableError, UsageError
+from hermesops.model.instance import InstanceStatus
 from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.channel import Completed
-    from hermesops.model.instance import InstanceStatus
     from hermesops.model.plan import Plan
+    from hermesops.model.state import State
 
 app = Noun(no_args_is_help=True)
-app.command("settings")(settings.settings)
-app.command()(policy.policy)
-app.command()(verify.verify)
-app.command()(export.export)
-app.command()(lifecycle.suspend)
-app.command()(lifecycle.resume)
-app.command()(lifecycle.resize)
-app.command()(lifecycle.move)
-app.command()(lifecycle.terminate)
+app.command()(settings.settings)
+app.command()(settings.policy)
 
-User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
+
+@app.command()
+def verify(
+    user: User,
+    state: Annotated[
+        bool, typer.Option("--state", help="Only compare its state with its newest backup; exit 7 if it differs.")
+    ] = False,
+) -> int:
+    """Check on the machine what the roles promise, in one round trip, and name what is wrong."""
+    if state:
+        return _verify_state(user)
+    from hermesops.model.check import Verdict
+
+    composed = context.compose()
+    instance = composed.registry.instances.find(user)
+    verification = context.run_connected(composed, lambda session: session.verify(instance))
+    checks = verification.for_user(user)
+    rows = [{**shapes.check(one), "hint": "" if one.verdict is Verdict.OK else one.hint} for one in checks]
+    table("verify", "checks", ("check", "verdict", "seen", "hint"), rows, "no checks")
+    fine = sum(check.verdict is Verdict.OK for check in checks)
+    say(f"{fine} of {len(checks)} checks ok, round trips: {verification.round_trips}")
+    return 0 if verification.is_ok else RefusedError.exit_code
+
+
+@app.command()
+def export(
+    user: User,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FILE", help="Write it here, readable by you alone.", dir_okay=False),
+    ] = None,
+    reason: Reason = "",
+) -> None:
+    """Export a user's state as lines of JSON: sessions, conversations, skills, memory, cron, pairings.
+
+    The last line counts the others; what arrived is compared with it. With --to the file appears once it is whole.
+    """
+    if is_json() and to is None:
+        raise UsageError("--json goes with --to FILE; without it standard output is lines of JSON already")
+    composed = context.compose()
+    instance = composed.registry.instances.find(user)
+
+    def export_to(write: Callable[[bytes], object]) -> dict[str, int]:
+        from hermesops.instances.remote.data_export import export_data
+
+        async def work(session: "Runtime") -> dict[str, int]:
+            session.audited_access.enter(instance, how="export", reason=reason)
+            return await export_data(await session.instance_client.channel_to(instance), write)
+
+        return context.run_connected(composed, work)
+
+    if to is None:
+        counts = export_to(write_bytes)
+        sys.stdout.flush()
+    else:
+        with _whole_or_not_at_all(to) as write:
+            counts = export_to(write)
+    say(", ".join(f"{count} {table}" for table, count in counts.items()))
+    if to is not None:
+        result("export", {"user": user, "file": str(to), "counts": counts}, [f"wrote {to}"])
+
+
+for _verb in (lifecycle.suspend, lifecycle.resume, lifecycle.resize, lifecycle.move, lifecycle.terminate):
+    app.command()(_verb)
 
 
 @app.command("list")
@@ -47,31 +110,23 @@ def list_(
 
     registry = context.compose().registry
     rows = registry.instances.list(
-        status=_status(status) if status else None,
+        status=one_of(InstanceStatus, status, "--status") if status else None,
         plan=_plan(plan) if plan else None,
         cell=registry.cells.get(parse_cell(cell)).name if cell else None,
         terminated=everything,
     )
-    table(
-        "instance-list",
-        "instances",
-        ("user", "plan", "status", "cell", "machine_name", "created_at"),
-        [shapes.instance(row) for row in rows],
-        "no instances; hermesops provision USER --plan light makes one",
-    )
+    columns = ("user", "plan", "status", "cell", "machine_name", "created_at")
+    empty = "no instances; hermesops provision USER --plan light makes one"
+    table("instance-list", "instances", columns, [shapes.instance(row) for row in rows], empty)
 
 
 @app.command()
 def show(user: User) -> None:
     """Show one instance: its row, and what the vendor and the machine say."""
     composed = context.compose()
-
-    async def work() -> dict[str, object]:
-        instance = composed.registry.instances.find(user)
-        async with composed.session() as session:
-            return shapes.observation(await session.instance_client.observe(instance.id))
-
-    data = context.run(work())
+    instance = composed.registry.instances.find(user)
+    seen = context.run_connected(composed, lambda session: session.instance_client.observe(instance.id))
+    data = shapes.observation(seen)
     result("instance", {"instance": data}, shapes.fields(data))
 
 
@@ -88,23 +143,22 @@ def chat(
     if not said:
         raise UsageError("nothing to say", hint='hermesops instance chat USER "hello" --reason …')
     answer: list[str] = []
+    instance = composed.registry.instances.find(user)
 
-    async def work() -> None:
-        instance = composed.registry.instances.find(user)
-        async with composed.session() as session:
-            session.audited_access.enter(instance, how="chat", reason=reason)
-            async for piece in session.instance_client.chat(instance, said, session_id=session_id):
-                if piece.is_tool:
-                    say(f"[{one_line(piece.text, longest=80)}]")
-                    continue
-                # The agent puts blank lines between its tools and its words.
-                text = piece.text if answer else piece.text.lstrip()
-                if text:
-                    answer.append(text)
-                    if not is_json():
-                        write(text)
+    async def work(session: "Runtime") -> None:
+        session.audited_access.enter(instance, how="chat", reason=reason)
+        async for piece in session.instance_client.chat(instance, said, session_id=session_id):
+            if piece.is_tool:
+                say(f"[{one_line(piece.text, longest=80)}]")
+                continue
+            # The agent puts blank lines between its tools and its words.
+            text = piece.text if answer else piece.text.lstrip()
+            if text:
+                answer.append(text)
+                if not is_json():
+                    write(text)
 
-    context.run(work())
+    context.run_connected(composed, work)
     result("chat", {"user": user, "answer": "".join(answer)}, [""])
 
 
@@ -117,17 +171,16 @@ def logs(
     """Show the gateway's log; the instance's own keys are masked."""
     composed = context.compose()
     kept: list[str] = []
+    instance = composed.registry.instances.find(user)
 
-    async def work() -> None:
-        instance = composed.registry.instances.find(user)
-        async with composed.session() as session:
-            async for line in session.instance_client.log(instance, lines=lines, follow=follow):
-                if is_json():
-                    kept.append(line)
-                else:
-                    write(line + "\n")
+    async def work(session: "Runtime") -> None:
+        async for line in session.instance_client.log(instance, lines=lines, follow=follow):
+            if is_json():
+                kept.append(line)
+            else:
+                write(line + "\n")
 
-    context.run(work())
+    context.run_connected(composed, work)
     if is_json():
         result("logs", {"user": user, "lines": kept})
 
@@ -145,24 +198,17 @@ def exec_(
         raise UsageError(f"--timeout {timeout}: a number of seconds above 0")
     composed = context.compose()
     line = command[0] if len(command) == 1 else shlex.join(command)
+    instance = composed.registry.instances.find(user)
 
-    async def work() -> "Completed":
-        instance = composed.registry.instances.find(user)
-        async with composed.session() as session:
-            session.audited_access.enter(instance, how="exec", reason=reason)
-            channel = await session.instance_client.channel_to(instance)
-            return await channel.run(line, user=as_user, timeout_s=timeout, binary=True)
+    async def work(session: "Runtime") -> "Completed":
+        session.audited_access.enter(instance, how="exec", reason=reason)
+        channel = await session.instance_client.channel_to(instance)
+        return await channel.run(line, user=as_user, timeout_s=timeout, binary=True)
 
-    done = context.run(work())
+    done = context.run_connected(composed, work)
     if is_json():
-        result(
-            "exec",
-            {
-                "exit_code": done.exit_code,
-                "stdout": done.stdout.decode(errors="replace"),
-                "stderr": done.stderr.decode(errors="replace"),
-            },
-        )
+        stdout, stderr = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
+        result("exec", {"exit_code": done.exit_code, "stdout": stdout, "stderr": stderr})
     else:
         write_bytes(done.stdout)
         write_bytes(done.stderr, to_stderr=True)
@@ -173,51 +219,78 @@ def exec_(
 def shell(user: User, reason: Reason = "") -> int:
     """A line-by-line shell on a user's machine (the toolbox has no terminal): cd works, full-screen programs do not."""
     composed = context.compose()
+    instance = composed.registry.instances.find(user)
 
-    async def work() -> int:
+    async def work(session: "Runtime") -> int:
         from hermesops.channel.shell import Shell
 
-        instance = composed.registry.instances.find(user)
-        async with composed.session() as session:
-            session.audited_access.enter(instance, how="shell", reason=reason)
-            remote = Shell(await session.instance_client.channel_to(instance))
-            while True:
-                write(f"{user}:{remote.folder}# " if sys.stdin.isatty() else "")
-                line = sys.stdin.readline()
-                if not line or line.strip() == "exit":
-                    return remote.last_exit_code
-                done = await remote.run(line)
-                write_bytes(done.stdout)
-                write_bytes(done.stderr, to_stderr=True)
+        session.audited_access.enter(instance, how="shell", reason=reason)
+        remote = Shell(await session.instance_client.channel_to(instance))
+        while True:
+            write(f"{user}:{remote.folder}# " if sys.stdin.isatty() else "")
+            line = sys.stdin.readline()
+            if not line or line.strip() == "exit":
+                return remote.last_exit_code
+            done = await remote.run(line)
+            write_bytes(done.stdout)
+            write_bytes(done.stderr, to_stderr=True)
 
-    return context.run(work())
+    return context.run_connected(composed, work)
 
 
 @app.command()
 def restart(user: User, no_wait: NoWait = False) -> None:
     """Restart a user's gateway and wait until it is healthy again."""
+    change_instance("restart", user, lambda s: s.instance_requests.restart(user), no_wait=no_wait)
+
+
+def _verify_state(user: str) -> int:
+    """Print what differs from the newest backup; a running agent goes on learning, so a difference is no fault."""
+    from hermesops.model.ids import MachineId
+
     composed = context.compose()
-    composed.registry.instances.find(user)
+    instance = composed.registry.instances.find(user)
+    newest = composed.registry.backups.get(instance.id, "")
 
-    async def work() -> str:
-        async with composed.session() as session:
-            operation = await session.instance_requests.restart(user)
-            return await run_or_leave(session.operations, operation, no_wait=no_wait)
+    async def work(session: "Runtime") -> "State":
+        machine_id = MachineId((await session.instance_client.channel_to(instance)).machine_id)
+        state = await session.instance_client.state(machine_id)
+        if state is None:
+            raise UnavailableError(
+                f"machine {instance.machine_name} of {instance.title} does not answer",
+                hint=f"hermesops instance show {instance.title}",
+            )
+        return state
 
-    outcome = context.run(work())
-    result("restart", {"user": user, "outcome": outcome}, [outcome])
+    state = context.run_connected(composed, work)
+    differences = newest.state.differences(state)
+    lines = list(differences) or [f"as in backup {newest.id[:8]} of {newest.at:%Y-%m-%d %H:%M} UTC: {state}"]
+    result("verify-state", backup.comparison(newest, user, state), lines)
+    return CHANGES_REMAIN if differences else 0
+
+
+@contextmanager
+def _whole_or_not_at_all(file: Path) -> Iterator[Callable[[bytes], object]]:
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as target:
+            yield target.write
+            target.flush()
+            os.fsync(target.fileno())
+        beside.replace(file)
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be written: {error.strerror}") from None
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _plan(text: str) -> "Plan":
-    from hermesops.instances.requests.provision import parse_plan
+    from hermesops.instances.requests.provision import parse_plan  # dear, and asked for by few
 
     return parse_plan(text)
-
-
-def _status(text: str) -> "InstanceStatus":
-    from hermesops.model.instance import InstanceStatus
-
-    try:
-        return InstanceStatus(text)
-    except ValueError:
-        raise UsageError(f"unknown status {text!r}: statuses are {', '.join(InstanceStatus)}") from None

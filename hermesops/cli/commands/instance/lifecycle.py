@@ -1,32 +1,14 @@
-"""``hermesops instance suspend|resume|resize|move|terminate``: an agent's life, its memory kept all through it."""
+"""``hermesops instance suspend|resume|resize|move|terminate``: an agent's life; its state is kept through all of it."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import Why, Yes, agree, result
-from hermesops.cli.options.no_wait import NoWait, run_or_leave
-from hermesops.cli.options.overrides import read_saved
+from hermesops.cli.console import Why, Yes, agree
+from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, User, approved_list, change_instance
+from hermesops.cli.options.values import one_of
 from hermesops.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.model.operation import Operation
-    from hermesops.operations.kinds import ApprovedList, Keep
-
-ListOption = Annotated[
-    Path | None,
-    typer.Option("--from", help="With --approved-by: the list that it is on.", show_default=False, dir_okay=False),
-]
-ApprovedBy = Annotated[
-    Path | None,
-    typer.Option("--approved-by", help="Another operator's approval of that list.", show_default=False, dir_okay=False),
-]
-User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
 
 
 def suspend(
@@ -38,13 +20,17 @@ def suspend(
     no_wait: NoWait = False,
 ) -> None:
     """Suspend an agent: turns end, its state is backed up, its machine is switched off or given back."""
-    chosen = _keep(keep) if keep else None
-    _run("suspend", user, lambda s: s.instance_requests.suspend(user, keep=chosen, reason=reason), no_wait=no_wait)
+    from hermesops.operations.kinds import Keep
+
+    chosen = one_of(Keep, keep, "--machine") if keep else None
+    change_instance(
+        "suspend", user, lambda s: s.instance_requests.suspend(user, keep=chosen, reason=reason), no_wait=no_wait
+    )
 
 
 def resume(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
     """Resume a suspended agent with its state; on a new machine where the old one was given back."""
-    _run("resume", user, lambda s: s.instance_requests.resume(user, reason=reason), no_wait=no_wait)
+    change_instance("resume", user, lambda s: s.instance_requests.resume(user, reason=reason), no_wait=no_wait)
 
 
 def resize(
@@ -62,7 +48,7 @@ def resize(
     from hermesops.instances.requests.provision import parse_plan
 
     wanted = parse_plan(plan)
-    _run(
+    change_instance(
         "resize",
         user,
         lambda s: s.instance_requests.resize(user, wanted, onto_new_machine=onto_new_machine, reason=reason),
@@ -79,7 +65,7 @@ def move(
     no_wait: NoWait = False,
 ) -> None:
     """Move an agent to a machine of another cell or region; the old one serves until the new one is ready."""
-    _run(
+    change_instance(
         "move", user, lambda s: s.instance_requests.move(user, cell=cell, region=region, reason=reason), no_wait=no_wait
     )
 
@@ -106,7 +92,9 @@ def terminate(
     if undo:
         if now or without_backup:
             raise UsageError("--undo goes alone")
-        _run("terminate", user, lambda s: s.instance_requests.resume(user, undo=True, reason=why), no_wait=no_wait)
+        change_instance(
+            "terminate", user, lambda s: s.instance_requests.resume(user, undo=True, reason=why), no_wait=no_wait
+        )
         return
     composed = context.compose()
     composed.registry.instances.find(user)
@@ -125,7 +113,7 @@ def terminate(
         spared=f"{user} in {name} is untouched",
         yes=yes,
     )
-    _run(
+    change_instance(
         "terminate",
         user,
         (lambda s: s.instance_requests.terminate(user, keeps_backup=keeps_backup, reason=reason))
@@ -134,47 +122,3 @@ def terminate(
         no_wait=no_wait,
         approved=approved_list(listed, approved_by),
     )
-
-
-def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedList | None":
-    """The list and the approval of it that an operator brings along.
-
-    Raises:
-        UsageError: One without the other, or a file cannot be read.
-    """
-    if listed is None and approved_by is None:
-        return None
-    if listed is None or approved_by is None:
-        raise UsageError("--from LIST and --approved-by APPROVAL go together")
-    from hermesops.operations.kinds import ApprovedList
-
-    return ApprovedList(read_saved(listed), read_saved(approved_by))
-
-
-def _run(
-    name: str,
-    user: str,
-    ask: "Callable[[Runtime], Awaitable[Operation]]",
-    *,
-    no_wait: bool,
-    approved: "ApprovedList | None" = None,
-) -> None:
-    composed = context.compose()
-    composed.approved_list = approved
-    composed.registry.instances.find(user)
-
-    async def work() -> str:
-        async with composed.session() as session:
-            return await run_or_leave(session.operations, await ask(session), no_wait=no_wait)
-
-    outcome = context.run(work())
-    result(name, {"user": user, "outcome": outcome}, [outcome])
-
-
-def _keep(text: str) -> "Keep":
-    from hermesops.operations.kinds import Keep
-
-    try:
-        return Keep(text)
-    except ValueError:
-        raise UsageError(f"unknown way to keep a machine {text!r}: {', '.join(Keep)}") from None

@@ -1,21 +1,29 @@
-"""``hermesops instance settings``: what a user's agent is set to, and another choice."""
+"""``hermesops instance settings|policy``: what a user's agent is set to, and its place in rollouts."""
 
+from dataclasses import replace
+from datetime import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import Reason, result
-from hermesops.cli.options.input_file import read
+from hermesops.cli.console import Reason, Why, result
+from hermesops.cli.options.files import read
+from hermesops.cli.options.instance import User
 from hermesops.cli.views import shapes
+from hermesops.cli.views.rollout import status
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.instances.requests.settings_patch import SettingsPatch
+    from hermesops.model.instance_policy import QuietHours
+
+_QUIET = "--quiet-hours reads BEGIN-END on the user's clock, as 22-07 or 22:30-07:00; none ends them"
 
 
 def settings(
-    user: Annotated[str, typer.Argument(help="User id, alias or instance id.")],
+    user: User,
     source: Annotated[
         str, typer.Option("--from", metavar="FILE", help="Replace all of them by this YAML or JSON; - reads stdin.")
     ] = "",
@@ -34,29 +42,90 @@ def settings(
     ways = bool(source) + bool(assignments) + back
     if ways > 1:
         raise UsageError("--from, --set and --back exclude each other")
-    # Read and judged before anything is asked or opened.
-    request = _request(source, assignments or [])
+    request: SettingsPatch | None = None  # read and checked before anything is asked or opened
+    if source or assignments:
+        from hermesops.instances.requests.settings_patch import replacing, setting
+
+        where = "standard input" if source == "-" else source
+        request = replacing(read(source), where=where) if source else setting(assignments or [])
+    from hermesops.model.masking import masked
+
     composed = context.compose()
     instance = composed.registry.instances.find(user)
 
-    async def change() -> str:
-        async with composed.session() as session:
-            return await session.operations.run(await session.instance_requests.configure(user, request, reason=reason))
+    async def change(session: "Runtime") -> str:
+        return await session.operations.run(await session.instance_requests.configure(user, request, reason=reason))
 
-    outcome = context.run(change()) if ways else ""
-    shown = shapes.instance_settings(composed.registry.instance_secrets.settings(instance.id))
-    result(
-        "instance-settings",
-        {"user": user, "settings": shown, "outcome": outcome or None},
-        [outcome] if outcome else shapes.settings_lines(shown),
-    )
+    outcome = context.run_connected(composed, change) if ways else ""
+    shown = masked(composed.registry.instance_secrets.settings(instance.id))
+    lines = [outcome] if outcome else shapes.settings_lines(shown)
+    result("instance-settings", {"user": user, "settings": shown, "outcome": outcome or None}, lines)
 
 
-def _request(source: str, assignments: list[str]) -> "SettingsPatch | None":
-    if not source and not assignments:
+def policy(
+    user: User,
+    opt_in: Annotated[
+        bool | None, typer.Option("--opt-in/--no-opt-in", help="Receive new releases first.", show_default=False)
+    ] = None,
+    protect: Annotated[
+        bool | None, typer.Option("--protect/--no-protect", help="Receive them last.", show_default=False)
+    ] = None,
+    quiet_hours: Annotated[
+        str, typer.Option("--quiet-hours", metavar="22-07", help="Hours in which the agent is left alone; or none.")
+    ] = "",
+    timezone: Annotated[
+        str, typer.Option("--timezone", help="Of those hours, as Europe/Berlin; UTC without it.", show_default=False)
+    ] = "",
+    reason: Why = "",
+) -> None:
+    """Show or change when and how early a user's agent takes part in rollouts."""
+    if opt_in and protect:
+        raise UsageError("--opt-in and --protect exclude each other: first or last")
+    composed = context.compose()
+    registry = composed.registry
+    instance = registry.instances.find(user)
+    held = registry.policies.get(instance.id)
+    wanted = held
+    if opt_in is not None:
+        wanted = replace(wanted, opted_in=opt_in, protected=wanted.protected and not opt_in)
+    if protect is not None:
+        wanted = replace(wanted, protected=protect, opted_in=wanted.opted_in and not protect)
+    if quiet_hours or timezone:
+        wanted = replace(wanted, quiet=_quiet(quiet_hours, timezone, held.quiet))
+    if wanted != held:
+        registry.policies.set(instance.id, wanted, why=reason)
+    shown = status.policy(wanted)
+    result("instance-policy", {"user": instance.title, "policy": shown}, shapes.fields(shown))
+
+
+def _quiet(text: str, timezone: str, held: "QuietHours | None") -> "QuietHours | None":
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    from hermesops.model.instance_policy import QuietHours
+
+    if text == "none":
         return None
-    from hermesops.instances.requests.settings_patch import replacing, setting
+    zone = timezone or (held.timezone if held else "UTC")
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(f"{zone!r} is no time zone", hint="an IANA name, as Europe/Berlin or UTC") from None
+    if not text:
+        if held is None:
+            raise UsageError("--timezone goes with --quiet-hours: there are none", hint=_QUIET)
+        return QuietHours(held.begin, held.end, zone)
+    begin, dash, end = text.partition("-")
+    if not dash:
+        raise UsageError(f"{text!r} are no hours", hint=_QUIET)
+    hours = QuietHours(_hour(begin), _hour(end), zone)
+    if hours.begin == hours.end:
+        raise UsageError(f"{text!r} are no hours, or all of them: an agent that is never touched is frozen, not quiet")
+    return hours
 
-    if not source:
-        return setting(assignments)
-    return replacing(read(source), where="standard input" if source == "-" else source)
+
+def _hour(text: str) -> time:
+    hour, _, minute = text.strip().partition(":")
+    try:
+        return time(int(hour), int(minute or 0))
+    except ValueError:
+        raise UsageError(f"{text!r} is no time of day", hint=_QUIET) from None

@@ -13,7 +13,7 @@ from hermesops.cli.views.rollout import status
 if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.app.services.rollout_commands import Decide
-    from hermesops.model.rollout import Rollout, RolloutId
+    from hermesops.model.rollout import Rollout
 
 
 def pause(rollout_id: Id = "", reason: Why = "") -> None:
@@ -38,13 +38,12 @@ def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
     if row.state is not RolloutState.PAUSED and row.state.has_runner:
-        return follow.go_on(composed, row.id, wanted="done", detach=detach)
+        return follow.run(composed, row.id, wanted="done", detach=detach)
     return _give(
         composed,
-        row.id,
+        row,
         lambda records, command: commands.resume(records.rollout, command),
         why=reason or "resumed",
-        wanted="done",
         detach=detach,
     )
 
@@ -61,14 +60,10 @@ def promote(
     """
     from hermesops.rollout import commands
 
-    composed = context.compose()
-    row = composed.registry.rollouts.find(rollout_id)
-    return _give(
-        composed,
-        row.id,
+    return _find_and_give(
+        rollout_id,
         lambda records, command: commands.promote(records.rollout, records.targets, command, full=full),
         why=reason or "promoted",
-        wanted="done",
         detach=detach,
     )
 
@@ -91,11 +86,8 @@ def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Abort a rollout: no further instance starts; those in progress finish or roll back, others keep the release."""
     from hermesops.rollout import commands
 
-    composed = context.compose()
-    row = composed.registry.rollouts.find(rollout_id)
-    return _give(
-        composed,
-        row.id,
+    return _find_and_give(
+        rollout_id,
         lambda records, command: commands.abort(records.rollout, command),
         why=reason or "aborted",
         wanted="aborted",
@@ -107,14 +99,10 @@ def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Retry failed instances first, through the same gates."""
     from hermesops.rollout import commands
 
-    composed = context.compose()
-    row = composed.registry.rollouts.find(rollout_id)
-    return _give(
-        composed,
-        row.id,
+    return _find_and_give(
+        rollout_id,
         lambda records, command: commands.retry(records.rollout, records.targets, command),
         why=reason or "retried",
-        wanted="done",
         detach=detach,
     )
 
@@ -125,7 +113,7 @@ def roll_back(composed: "Container", row: "Rollout", *, lose: bool, even_revoked
 
     return _give(
         composed,
-        row.id,
+        row,
         lambda records, command: commands.roll_back(
             records.rollout, records.targets, command, lose=lose, even_revoked=even_revoked
         ),
@@ -135,10 +123,15 @@ def roll_back(composed: "Container", row: "Rollout", *, lose: bool, even_revoked
     )
 
 
+def _find_and_give(rollout_id: str, decide: "Decide", *, why: str, wanted: str = "done", detach: bool) -> int:
+    composed = context.compose()
+    return _give(composed, composed.registry.rollouts.find(rollout_id), decide, why=why, wanted=wanted, detach=detach)
+
+
 def _give(
-    composed: "Container", rollout_id: "RolloutId", decide: "Decide", *, why: str, wanted: str, detach: bool
+    composed: "Container", row: "Rollout", decide: "Decide", *, why: str, wanted: str = "done", detach: bool
 ) -> int:
     from hermesops.app.services.rollout_commands import give_command
 
-    give_command(composed, rollout_id, decide, why=why)
-    return follow.go_on(composed, rollout_id, wanted=wanted, detach=detach)
+    give_command(composed, row.id, decide, why=why)
+    return follow.run(composed, row.id, wanted=wanted, detach=detach)

@@ -1,4 +1,4 @@
-"""What follows from a word to a rollout: it is brought forward or watched, and how it stands then is told."""
+"""Run or watch a rollout until it ends or halts, and print what became of it."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def start(request: "RolloutRequest", *, queue: bool, detach: bool) -> int:
-    """Begin a rollout, or go on with it."""
+    """Begin a rollout, or continue it, and run it."""
 
     async def begun(session: "Runtime") -> "Rollout":
         if queue:
@@ -31,73 +31,59 @@ def start(request: "RolloutRequest", *, queue: bool, detach: bool) -> int:
     return _execute(context.compose(), begun, wanted="done", detach=detach)
 
 
-def go_on(composed: "Container", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
-    """Bring a rollout forward until it ends or halts, or leave it to the workers.
+def run(composed: "Container", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
+    """Run a rollout until it ends or halts, or leave it to the workers; ``wanted`` is the state it should end in."""
 
-    Args:
-        composed: The environment.
-        rollout_id: Which.
-        wanted: The state in which it shall end.
-        detach: Whether workers do it.
-    """
-
-    async def meant(session: "Runtime") -> "Rollout":
+    async def find(session: "Runtime") -> "Rollout":
         return session.app.registry.rollouts.get(rollout_id)
 
-    return _execute(composed, meant, wanted=wanted, detach=detach)
+    return _execute(composed, find, wanted=wanted, detach=detach)
 
 
-def watched(composed: "Container", rollout_id: "RolloutId") -> int:
-    """Look at a rollout until it ends or halts."""
-    from hermesops.app.services.rollout_commands import watch
+def watch(composed: "Container", rollout_id: "RolloutId") -> int:
+    """Show a rollout that another process runs until it ends or halts."""
+    from hermesops.app.services import rollout_commands
     from hermesops.cli.views.rollout.live import view
 
     with view(composed.registry.now) as seen:
-        rollout = context.run(watch(composed, rollout_id, seen.show))
-    return _ended(composed, rollout, wanted=rollout.state.value, detach=False) or code_of(rollout)
+        rollout = context.run(rollout_commands.watch(composed, rollout_id, seen.show))
+    return _print_end(composed, rollout, wanted=rollout.state.value, detach=False) or exit_code_of(rollout)
 
 
-def code_of(rollout: "Rollout") -> int:
-    """The exit code of a rollout that nobody brings forward any more."""
+def exit_code_of(rollout: "Rollout") -> int:
+    """The exit code of a rollout that no process runs any more."""
     return 0 if rollout.state.value == "done" else _failure(rollout).exit_code
 
 
 def problem_of(rollout: "Rollout", rollout_progress: "RolloutProgress", *, wanted: str) -> "HermesError | None":
-    """What a rollout came to that is not what was wanted of it; ``None`` when it did.
-
-    Args:
-        rollout: As it stands, with nobody who brings it forward.
-        rollout_progress: How far it came.
-        wanted: The state that was asked for.
-    """
+    """Why a rollout that no process runs is not in the state that was wanted; ``None`` when it is."""
     if rollout.state.value != wanted:
         return _failure(rollout)
     if wanted != "done" or rollout_progress.reached == rollout_progress.targets:
         return None
     return PartlyDoneError(
-        f"rollout {rollout.id} is done, and not everybody has the release: {rollout.reason}",
+        f"rollout {rollout.id} is done, and not all instances have the release: {rollout.reason}",
         hint=f"hermesops rollout status {rollout.id} names them; "
         f"hermesops rollout start {rollout.release} --where user=… tries one again",
     )
 
 
 def _execute(
-    composed: "Container", meant: "Callable[[Runtime], Awaitable[Rollout]]", *, wanted: str, detach: bool
+    composed: "Container", begin: "Callable[[Runtime], Awaitable[Rollout]]", *, wanted: str, detach: bool
 ) -> int:
     from hermesops.cli.views.rollout.live import view
 
     with view(composed.registry.now) as seen:
         composed.tell = seen.tell
 
-        async def work() -> "Rollout":
-            async with composed.session() as session:
-                return await _brought(session, await meant(session), seen, detach=detach)
+        async def work(session: "Runtime") -> "Rollout":
+            return await _run_or_leave(session, await begin(session), seen, detach=detach)
 
-        rollout = context.run(work())
-    return _ended(composed, rollout, wanted=wanted, detach=detach)
+        rollout = context.run_connected(composed, work)
+    return _print_end(composed, rollout, wanted=wanted, detach=detach)
 
 
-async def _brought(session: "Runtime", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
+async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
     from hermesops.app.services.rollout_commands import follow
 
     if detach:
@@ -109,35 +95,35 @@ async def _brought(session: "Runtime", rollout: "Rollout", seen: "View", *, deta
         now = session.app.registry.rollouts.get(rollout.id)
         left = "rolls back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
         say(
-            f"rollout {now.id} is {now.state.replace('_', ' ')} and nobody brings it forward now; whoever is not "
-            f"confirmed {left}. hermesops rollout resume {now.id} goes on, rollout abort {now.id} ends it"
+            f"rollout {now.id} is {now.state.replace('_', ' ')} and no process runs it now; an instance that is not "
+            f"confirmed {left}. hermesops rollout resume {now.id} continues it, rollout abort {now.id} ends it"
         )
         raise
 
 
-def _ended(composed: "Container", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
+def _print_end(composed: "Container", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
     from hermesops.app.adapters.rollout_store import records
     from hermesops.rollout.reports.progress import progress_of
 
     rollout_progress = progress_of(records(composed, rollout.id), composed.registry.now())
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
-        line = f"left to the workers: hermesops rollout status {rollout.id} --watch looks on"
+        line = f"left to the workers: hermesops rollout status {rollout.id} --watch follows it"
         result("rollout", shown, [line])
         return 0
     words = rollout.state.value.replace("_", " ")
     result("rollout", shown, [f"rollout {rollout.id} is {words}: {rollout.reason}"])
-    told = problem_of(rollout, rollout_progress, wanted=wanted)
-    if told is None:
+    problem = problem_of(rollout, rollout_progress, wanted=wanted)
+    if problem is None:
         return 0
-    complain(told)
-    return told.exit_code
+    complain(problem)
+    return problem.exit_code
 
 
 def _failure(rollout: "Rollout") -> HaltedError | PartlyDoneError:
     hint = f"hermesops rollout explain {rollout.id}, then rollout retry, promote or abort; runbooks/rollout-halted.md"
     if rollout.state.value == "aborted":
-        hint = f"hermesops rollback --rollout {rollout.id} puts back whoever has it; rollout explain says why it ended"
+        hint = f"hermesops rollback --rollout {rollout.id} rolls back those who have it; rollout explain says why"
     if rollout.state.value == "halted":
         return HaltedError(f"rollout {rollout.id} is halted: {rollout.reason}", hint=hint)
     return PartlyDoneError(f"rollout {rollout.id} is {rollout.state.replace('_', ' ')}: {rollout.reason}", hint=hint)

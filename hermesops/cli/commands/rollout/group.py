@@ -1,34 +1,26 @@
-"""``hermesops rollout``: one release brought to many, in stages that halt when a gate fails."""
+"""``hermesops rollout``: deploy one release to many instances, in stages that halt when a gate fails."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.rollout import controls, follow, history
+from hermesops.cli.commands.rollout import controls, follow
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.options import rollout as options
+from hermesops.cli.options.values import one_of
 from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress
 from hermesops.cli.views.rollout import status as status_view
 from hermesops.errors import CHANGES_REMAIN
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from hermesops.rollout.ports import Records
+    from hermesops.model.rollout_spec import Spec
 
 app = Noun(no_args_is_help=True)
-app.command()(controls.pause)
-app.command()(controls.resume)
-app.command()(controls.promote)
-app.command()(controls.approve)
-app.command()(controls.abort)
-app.command()(controls.retry)
-app.command()(history.history)
-app.command()(history.explain)
-app.command()(history.replay)
+for _verb in (controls.pause, controls.resume, controls.promote, controls.approve, controls.abort, controls.retry):
+    app.command()(_verb)
 
 Release = Annotated[
     str,
@@ -38,70 +30,111 @@ Release = Annotated[
 ]
 
 
-@app.callback()
-def group() -> None:
-    """Rollouts: one release brought to many, in stages that halt when a gate fails."""
+def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not for others
+    return typer.Option(help=what, show_default="as recorded")
 
 
 @app.command()
+def history(rollout_id: options.Id = "") -> None:
+    """List each change of a rollout's state: when, by whom, why."""
+    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.rollout.events import CommandGiven, RolloutStarted, StateChanged
+
+    registry = context.compose().registry
+    row = registry.rollouts.find(rollout_id)
+    rows = [
+        status_view.change(one.at, one.event)
+        for one in events_of(registry, row.id)
+        if isinstance(one.event, RolloutStarted | StateChanged | CommandGiven)
+    ]
+    beside = {"rollout": status_view.rollout(row)}
+    table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
+
+
+@app.command()
+def explain(
+    rollout_id: options.Id = "",
+    user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
+) -> None:
+    """Explain a rollout: each decision in order, with its reason and figures."""
+    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.rollout.events import instances_of
+    from hermesops.rollout.reports.explain import explain as explained
+
+    registry = context.compose().registry
+    row = registry.rollouts.find(rollout_id)
+    titles = {one.id: one.facts.user for one in registry.rollout_targets.list(row.id)}
+    events = events_of(registry, row.id)
+    if user:
+        instance = registry.instances.find(user)
+        events = [one for one in events if instance.id in instances_of(one.event)]
+    shown = {"rollout": status_view.rollout(row), "events": [status_view.event(one) for one in events]}
+    lines = [line for one in events for line in status_view.explain_lines(explained(one), titles)]
+    result("rollout-explain", shown, lines)
+
+
+@app.command()
+def replay(
+    rollout_id: options.Id = "",
+    base_rate: Annotated[float, _as_recorded("Share that fails whatever the release.")] = -1.0,
+    bad_rate: Annotated[float, _as_recorded("Share from which on a release is bad.")] = -1.0,
+    alpha: Annotated[float, _as_recorded("Probability of taking a good release for a bad one.")] = -1.0,
+    beta: Annotated[float, _as_recorded("Probability of taking a bad release for a good one.")] = -1.0,
+    early_failures: Annotated[int, _as_recorded("Halt from so many failures on …")] = 0,
+    early_rate: Annotated[float, _as_recorded("… once more than this share of those touched failed.")] = -1.0,
+    vitals: options.Vitals = "",
+) -> None:
+    """Replay a recorded rollout with other gates: would they have halted it, and when?"""
+    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.rollout.reports.replay import replay as over
+
+    registry = context.compose().registry
+    row = registry.rollouts.find(rollout_id)
+    gates = options.other_gates(
+        row.spec,
+        base_rate=base_rate,
+        bad_rate=bad_rate,
+        alpha=alpha,
+        beta=beta,
+        early_failures=early_failures,
+        early_rate=early_rate,
+        vitals=vitals,
+    )
+    seen = over(events_of(registry, row.id), registry.rollout_targets.list(row.id), gates)
+    shown = {"rollout": status_view.rollout(row), **preview_view.replayed(seen)}
+    result("rollout-replay", shown, [preview_view.replayed_line(seen)])
+
+
+@app.command()
+@options.takes_spec("confirm_within", "drain", "defer", "manual_before", "hooks", "on_halt", "drill")
 def preview(
     release: Release,
     where: options.Where = "",
     everybody: options.Everybody = False,
-    stages: options.Stages = "",
-    max_unavailable: options.Unavailable = "",
-    at_once: options.AtOnce = 0,
-    soak: options.Soak = "",
-    settle: options.Settle = "",
-    windows: options.Windows = None,
-    emergency: options.Emergency = "",
-    vitals: options.Vitals = "",
-    two_person_above: options.TwoPerson = -1.0,
+    *,
+    spec: "Spec",
     action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
     from hermesops.app.services import rollout_requests
+    from hermesops.model.rollout_spec import Action
     from hermesops.rollout.plan.requests import RolloutRequest
 
-    spec = options.spec_of(
-        stages=stages,
-        max_unavailable=max_unavailable,
-        at_once=at_once,
-        soak=soak,
-        settle=settle,
-        windows=windows,
-        emergency=emergency,
-        vitals=vitals,
-        two_person_above=two_person_above,
-    )
     composed = context.compose()
-    request = RolloutRequest(release, where, everybody, spec, options.parse_action(action), "")
+    request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
     ahead, closed = rollout_requests.preview(composed, request)
     shown = {**preview_view.preview(ahead), "closed": closed or None}
     result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed))
 
 
 @app.command()
+@options.takes_spec()
 def start(
     release: Release,
     where: options.Where = "",
     everybody: options.Everybody = False,
-    stages: options.Stages = "",
-    max_unavailable: options.Unavailable = "",
-    at_once: options.AtOnce = 0,
-    soak: options.Soak = "",
-    settle: options.Settle = "",
-    confirm_within: options.ConfirmWithin = "",
-    drain: options.Drain = "",
-    defer: options.Defer = "",
-    windows: options.Windows = None,
-    emergency: options.Emergency = "",
-    manual_before: options.ManualBefore = None,
-    hooks: options.HooksOption = None,
-    vitals: options.Vitals = "",
-    on_halt: options.OnHalt = "",
-    drill: options.Drill = "",
-    two_person_above: options.TwoPerson = -1.0,
+    *,
+    spec: "Spec",
     action: options.ActionOption = "slot",
     reason: Why = "",
     queue: Annotated[bool, typer.Option("--queue", help="Wait for a rollout that has some of them already.")] = False,
@@ -115,33 +148,10 @@ def start(
     With --action machine RELEASE is an image: each agent gets another machine that boots it, with its memory and the
     release that it runs; the machine before is kept for a while.
     """
+    from hermesops.model.rollout_spec import Action
     from hermesops.rollout.plan.requests import RolloutRequest
 
-    request = RolloutRequest(
-        release,
-        where,
-        everybody,
-        options.spec_of(
-            stages=stages,
-            max_unavailable=max_unavailable,
-            at_once=at_once,
-            soak=soak,
-            settle=settle,
-            confirm_within=confirm_within,
-            drain=drain,
-            defer=defer,
-            windows=windows,
-            emergency=emergency,
-            manual_before=manual_before,
-            hooks=hooks,
-            vitals=vitals,
-            on_halt=on_halt,
-            drill=drill,
-            two_person_above=two_person_above,
-        ),
-        options.parse_action(action),
-        reason,
-    )
+    request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), reason)
     return follow.start(request, queue=queue, detach=detach)
 
 
@@ -151,20 +161,16 @@ def list_(
 ) -> None:
     """List rollouts that have not ended."""
     rows = context.compose().registry.rollouts.list(unfinished=not everything)
-    table(
-        "rollout-list",
-        "rollouts",
-        ("id", "release", "state", "reason", "who", "updated_at"),
-        [status_view.rollout(row) for row in rows],
-        "nothing is being rolled out; hermesops rollout start RELEASE --all begins",
-    )
+    columns = ("id", "release", "state", "reason", "who", "updated_at")
+    empty = "nothing is being rolled out; hermesops rollout start RELEASE --all begins"
+    table("rollout-list", "rollouts", columns, [status_view.rollout(row) for row in rows], empty)
 
 
 @app.command()
 def status(
     rollout_id: options.Id = "",
     everything: Annotated[bool, typer.Option("--all", help="Every instance, not only those of note.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on looking until it ends or halts.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow it until it ends or halts.")] = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit 7 while it goes on, 8 when it is halted.")
     ] = False,
@@ -175,22 +181,13 @@ def status(
     otherwise.
     """
     from hermesops.app.adapters import rollout_store
+    from hermesops.rollout.reports.progress import progress_of
 
     composed = context.compose()
     found = rollout_store.records(composed, rollout_id)
     if watch:
-        return follow.watched(composed, found.rollout.id)
-    shown, lines = _seen(found, composed.registry.now(), everything=everything)
-    result("rollout-status", shown, lines)
-    if not exit_code:
-        return 0
-    return follow.code_of(found.rollout) if not found.rollout.state.has_runner else CHANGES_REMAIN
-
-
-def _seen(found: "Records", now: "datetime", *, everything: bool) -> tuple[dict[str, object], list[str]]:
-    from hermesops.rollout.reports.progress import progress_of
-
-    rollout_progress = progress_of(found, now)
+        return follow.watch(composed, found.rollout.id)
+    rollout_progress = progress_of(found, composed.registry.now())
     shown: dict[str, object] = {
         "rollout": status_view.rollout(found.rollout),
         "progress": status_view.rollout_progress(rollout_progress),
@@ -199,4 +196,7 @@ def _seen(found: "Records", now: "datetime", *, everything: bool) -> tuple[dict[
     lines = progress.picture(found, rollout_progress)
     if everything:
         lines += [progress.target_line(one) for one in found.targets]
-    return shown, lines
+    result("rollout-status", shown, lines)
+    if not exit_code:
+        return 0
+    return CHANGES_REMAIN if found.rollout.state.has_runner else follow.exit_code_of(found.rollout)

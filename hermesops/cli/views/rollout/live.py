@@ -1,4 +1,4 @@
-"""What an operator sees while a rollout goes on: a picture that is drawn anew on a terminal, plain lines elsewhere."""
+"""A running rollout on stderr: a picture that is redrawn on a terminal, plain lines elsewhere."""
 
 import sys
 from collections import deque
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LINES_KEPT = 5
 _HEARD = 50
-"""Told lines that are remembered, so that what the runner told is not told once more when it is seen."""
+"""Lines of narration that are remembered, so that a change the runner reported is not reported again."""
 
 
 @dataclass
@@ -34,14 +34,14 @@ class PlainView:
     _told: "deque[str]" = field(default_factory=lambda: deque(maxlen=_HEARD))
 
     def tell(self, line: str) -> None:
-        """Narration of the runner's; what it waits for is said once."""
+        """Show narration of the runner; a line that repeats the last one is left out."""
         what = _what(line)
         if not self._told or what != self._told[-1]:
             console.say(unbroken(line))
         self._told.append(what)
 
     def show(self, records: "Records") -> None:
-        """Say what is different from the last time."""
+        """Print what changed since the last time."""
         from hermesops.rollout.reports.progress import change_lines, progress_line
 
         rollout, targets = records.rollout, records.targets
@@ -59,12 +59,7 @@ class PlainView:
 
 
 class LiveView:
-    """The whole rollout at one glance, with the last lines of narration below it.
-
-    Args:
-        live: Draws it.
-        now: The time.
-    """
+    """The whole rollout at one glance, with the last lines of narration below it."""
 
     def __init__(self, live: "Live", now: "Callable[[], datetime]") -> None:
         self._live = live
@@ -73,13 +68,13 @@ class LiveView:
         self._records: Records | None = None
 
     def tell(self, line: str) -> None:
-        """Narration of the runner's; what it waits for is said once."""
+        """Show narration of the runner; a line that repeats the last one is left out."""
         if not self._told or line != self._told[-1]:
             self._told.append(line)
         self._draw()
 
     def show(self, records: "Records") -> None:
-        """Draw it as it is now."""
+        """Redraw the rollout as it is now."""
         self._records = records
         self._draw()
 
@@ -109,7 +104,7 @@ View = PlainView | LiveView
 
 @contextmanager
 def view(now: "Callable[[], datetime]") -> "Iterator[View]":
-    """What fits the terminal: a picture, or lines."""
+    """A picture where stderr is a terminal that can be drawn on, else lines."""
     if not sys.stderr.isatty() or console.is_quiet():
         yield PlainView()
         return

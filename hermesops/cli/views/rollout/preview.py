@@ -1,4 +1,4 @@
-"""What a rollout would do, and what other gates would have made of one; the rules of ``render`` hold here too."""
+"""Shapes and lines of a rollout's preview, and of a replay with other gates."""
 
 from typing import TYPE_CHECKING
 
@@ -51,12 +51,7 @@ def preview(ahead: "RolloutPreview") -> dict[str, object]:
 
 
 def preview_lines(ahead: "RolloutPreview", closed: str) -> list[str]:
-    """The same for people.
-
-    Args:
-        ahead: It.
-        closed: What forbids it now; empty for nothing.
-    """
+    """The same for people; ``closed`` is what forbids it now."""
     lines = [f"{ahead.release} to {len(ahead.targets)} instances, {ahead.at_once} at once, in {span(ahead.seconds)}"]
     if closed:
         lines.append(f"not now: {closed}")
@@ -70,14 +65,14 @@ def preview_lines(ahead: "RolloutPreview", closed: str) -> list[str]:
     lines += [f"first: {', '.join(target.facts.user for target in ahead.canaries[:10])}"]
     lines += [
         f"a fault in {power.rate:.0%} of users: halted with {power.halted:.1%}, in stage 1 with "
-        f"{power.first_stage:.1%}; {power.touched:.1f} touched, {power.failed:.1f} hurt on average"
+        f"{power.first_stage:.1%}; {power.touched:.1f} touched, {power.failed:.1f} failed on average"
         for power in ahead.powers
     ]
     where = f"reached in stage {ahead.seen_in}" if ahead.seen_in else "more than there are"
     return [
         *lines,
         f"a fault in 10% of users shows with 90% on {ahead.seen_machines} machines: {where}",
-        f"worst case: a release that breaks everybody hurts {ahead.worst_failed}",
+        f"worst case: a release that breaks every instance fails on {ahead.worst_failed}",
         f"a good release is halted with {ahead.false_halt:.1%} where {ahead.base_rate:.0%} fail anyway",
     ]
 

@@ -1,6 +1,6 @@
-"""A rollout as people read it: stages with bars, gates with their figures, pace and time left, and who failed and why.
+"""A rollout in lines: stages with bars, gates with their figures, rate and time left, and who failed and why.
 
-Details come from machines: they are shown as text, with the control characters that a terminal obeys made visible.
+Details come from machines: control characters in them are made visible, so that no terminal obeys them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,26 +22,19 @@ _INDENT = "    "
 
 
 def picture(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
-    """The whole of it."""
+    """A rollout in lines: state, stages, gates, and the targets to look at."""
     return [unbroken(line) for line in [*_summary(records, rollout_progress), *_notable(records, _NAMED)]]
 
 
 def screen(
-    records: "Records", rollout_progress: "RolloutProgress", told: Sequence[str], *, width: int, height: int
+    records: "Records", rollout_progress: "RolloutProgress", narration: Sequence[str], *, width: int, height: int
 ) -> list[str]:
-    """The whole of it in so many rows at most, with the last lines of narration below.
+    """The picture in ``height`` rows of a terminal at most, with the last lines of narration (oldest first) below.
 
-    Gates are wrapped, as their figures count; what is still too wide is for the caller to cut.
-
-    Args:
-        records: What is written.
-        rollout_progress: How far it is.
-        told: The last lines of narration, oldest first.
-        width: Columns of the terminal.
-        height: Its rows.
+    Gates are wrapped to ``width`` columns, so that no figure is cut; the caller cuts what is still too wide.
     """
     above = [row for line in _summary(records, rollout_progress) for row in _wrapped(unbroken(line), width)]
-    below = ["", *map(unbroken, told)] if told else []
+    below = ["", *map(unbroken, narration)] if narration else []
     room = height - len(above) - len(below)
     most = min(_NAMED, room - 1)
     notable = [unbroken(line) for line in _notable(records, most)] if most > 0 else []
@@ -72,7 +65,6 @@ def _summary(records: "Records", rollout_progress: "RolloutProgress") -> list[st
 
 
 def _head(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
-    """What it is, where it stands and why."""
     from hermesops.model.rollout import TargetState
 
     row = records.rollout
@@ -92,7 +84,6 @@ def _count(rollout_progress: "RolloutProgress", state: "TargetState") -> int:
 
 
 def _gate_lines(gates: Mapping[str, Any]) -> list[str]:
-    """What the gates said last."""
     lines = []
     for name in ("answers", "failures", "health", "probe"):
         said = gates.get(name)

@@ -1,4 +1,4 @@
-"""Shapes of what is told of rollouts, freezes and policies; the rules of ``render`` hold here too."""
+"""Shapes of rollouts, rollbacks, freezes and rollout policies."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ def freeze(one: "Freeze", now: datetime) -> dict[str, object]:
 
 
 def policy(held: "InstancePolicy") -> dict[str, object]:
-    """What is to be minded of an instance."""
+    """When and how early an instance takes part in rollouts."""
     quiet = held.quiet
     return {
         "turn": "first" if held.opted_in else "last" if held.protected else "as it comes",
@@ -45,7 +45,7 @@ def policy(held: "InstancePolicy") -> dict[str, object]:
 
 
 def rollout(row: "Rollout") -> dict[str, object]:
-    """A rollout as everybody sees it."""
+    """A rollout."""
     return {
         "id": row.id,
         "release": row.release,
@@ -114,7 +114,7 @@ def event(one: "Recorded[Event]") -> dict[str, object]:
 
 
 def outdated(one: "OutdatedInstance") -> dict[str, object]:
-    """An instance that has not got what the others have."""
+    """An instance that has not got the release of the others."""
     return {
         "user": one.user,
         "instance_id": one.instance_id,
@@ -126,7 +126,7 @@ def outdated(one: "OutdatedInstance") -> dict[str, object]:
 
 
 def rollback_result(user: str, done: "RollbackResult", *, machine: str = "") -> dict[str, object]:
-    """What came of putting one agent back."""
+    """What a rollback of one agent came to."""
     return {
         "user": user,
         "machine": machine or None,
@@ -144,7 +144,7 @@ def rollback_line(user: str, done: "RollbackResult") -> str:
     """The same in one line."""
     if done.release == done.before:
         return f"{user} is on {done.release} already"
-    words = f"{user} is back on {done.release}; its gateway was away for {done.gap_s:.1f} s"
+    words = f"{user} is back on {done.release}; its gateway was down for {done.gap_s:.1f} s"
     if done.migrated:
         words += f"; {done.migrated} rows written since were migrated"
     if done.listed:

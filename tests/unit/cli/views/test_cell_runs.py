@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.cells.bulk import CellRun
 from hermesops.cli import console
-from hermesops.cli.views.cell_runs import report
+from hermesops.cli.views.cells import report
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import CellName
 from hermesops.model.stack import Change, ChangeKind

@@ -96,7 +96,7 @@ def test_changes_that_nobody_looked_for_are_not_none() -> None:
     idle = CellView(CELL, (), "", ())
     unseen = cells.show(idle, size=40, pending=None)
     assert unseen["pending_changes"] is None
-    assert "not looked at (--preview)" in "\n".join(cells.lines(unseen))
+    assert "unknown (--preview counts them)" in "\n".join(cells.lines(unseen))
     looked = cells.show(idle, size=40, pending=())
     assert looked["pending_changes"] == {}
     assert "pending changes  none" in "\n".join(cells.lines(looked))

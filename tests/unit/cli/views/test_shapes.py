@@ -14,6 +14,7 @@ from hermesops.model.check import Check, Verdict
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.masking import masked
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind, StateVersion
@@ -107,7 +108,7 @@ def test_settings() -> None:
         "cron": [{"cron": "0 9 * * *", "prompt": "Good morning", "enabled": True}],
         "disabled_tools": ["web"],
     }
-    assert shapes.instance_settings(chosen) == shape
+    assert masked(chosen) == shape
     assert yaml.safe_load("\n".join(shapes.settings_lines(shape))) == shape
 
 

@@ -187,7 +187,7 @@ def test_a_way_back() -> None:
         "kept": "/var/lib/hermes/kept/1",
     }
     assert status.rollback_line("ada", done) == (
-        f"ada is back on {OLD}; its gateway was away for 2.3 s; 3 rows written since were migrated; "
+        f"ada is back on {OLD}; its gateway was down for 2.3 s; 3 rows written since were migrated; "
         "1 rows written since do not fit and are listed in /var/lib/hermes/kept/1"
     )
     there = RollbackResult(ReleaseId("x"), ReleaseId("x"), gap_s=0, migrated=0, listed=0, kept="")
@@ -207,7 +207,7 @@ def test_a_preview_says_what_it_knows() -> None:
     }
     lines = preview_view.preview_lines(ahead, "frozen by ada: fair")
     assert lines[1] == "not now: frozen by ada: fair"
-    assert f"worst case: a release that breaks everybody hurts {ahead.worst_failed}" in lines
+    assert f"worst case: a release that breaks every instance fails on {ahead.worst_failed}" in lines
 
 
 def test_a_replay() -> None:

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.cli.commands import token
-from hermesops.cli.views import job
+from hermesops.cli.commands import job, token
 from hermesops.jobs.runner import Job, Report
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import JobRun
@@ -38,17 +37,17 @@ SHAPE = {
 
 
 def test_a_chore_with_its_last_turn_and_its_next_one() -> None:
-    assert job.job(PRUNE, LAST, ["ada"], {}, now=AT + 2 * MINUTE, is_chosen=True) == SHAPE
-    late = job.job(PRUNE, LAST, ["ada"], {}, now=AT + 6 * MINUTE, is_chosen=True)
+    assert job.shape(PRUNE, LAST, ["ada"], {}, now=AT + 2 * MINUTE, is_chosen=True) == SHAPE
+    late = job.shape(PRUNE, LAST, ["ada"], {}, now=AT + 6 * MINUTE, is_chosen=True)
     assert late["next"] == "when a worker looks"
-    idle = job.job(PRUNE, LAST, [], {}, now=AT + 6 * MINUTE, is_chosen=True)
+    idle = job.shape(PRUNE, LAST, [], {}, now=AT + 6 * MINUTE, is_chosen=True)
     assert (idle["next"], idle["due"]) == ("when something is due", 0)
-    left = job.job(PRUNE, None, ["ada"], {}, now=AT, is_chosen=False)
+    left = job.shape(PRUNE, None, ["ada"], {}, now=AT, is_chosen=False)
     assert (left["next"], left["by_workers"], left["last"]) == ("never by itself", False, None)
 
 
 def test_who_is_at_it_is_named() -> None:
-    held = job.job(PRUNE, JobRun(AT), ["ada"], {"job/prune": "here:1"}, now=AT, is_chosen=True)
+    held = job.shape(PRUNE, JobRun(AT), ["ada"], {"job/prune": "here:1"}, now=AT, is_chosen=True)
     assert (held["next"], held["holder"], held["ended"]) == ("now, by here:1", "here:1", None)
 
 

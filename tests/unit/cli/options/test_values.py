@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hermesops.cli.options.durations import since, until
+from hermesops.cli.options.values import since, until
 from hermesops.errors import UsageError
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)

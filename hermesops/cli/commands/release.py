@@ -8,18 +8,16 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.release.signers import signers
 from hermesops.cli.console import Why, Yes, agree, complain, result, table
-from hermesops.cli.options import input_file
+from hermesops.cli.options import files
 from hermesops.cli.views import release as release_view
 from hermesops.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.node.release.documents.lock import Lock, Managed
-    from hermesops.node.release.documents.revocations import Revocations
-    from hermesops.release.builder.build import Built
 
 app = Noun(no_args_is_help=True)
+signers = Noun(no_args_is_help=True)
 app.add_typer(signers, name="signers", help="Whose signatures count for releases.")
 
 Release = Annotated[str, typer.Argument(help="Id of a release, or the agent's version where one release has it.")]
@@ -27,11 +25,6 @@ Python = Annotated[
     list[str] | None,
     typer.Option("--python", help="Only for machines of this Python; may be repeated.", show_default=False),
 ]
-
-
-@app.callback()
-def group() -> None:
-    """Releases: what runs on instances. Immutable, named after its content, signed."""
 
 
 @app.command()
@@ -59,12 +52,11 @@ def build(
     if sum(map(bool, (agent, wheel, lock))) > 1:
         raise UsageError("a release is built of --agent, of --from or of --lock", hint="hermesops release build --help")
     composed = context.compose()
-
-    async def work() -> "Built":
-        releasing, usual = composed.release_changes, composed.usual_release
-        if lock is not None:
-            given = [file for file in (wheel, source) if file]
-            return await releasing.rebuild(_lock_in(lock), given, note=note)
+    if lock is not None:
+        given = [file for file in (wheel, source) if file]
+        work = composed.release_changes.rebuild(_lock_in(lock), given, note=note)
+    else:
+        usual = composed.usual_release
         order = replace(
             usual,
             agent="" if wheel else agent or usual.agent,
@@ -73,9 +65,8 @@ def build(
             pythons=tuple(python or usual.pythons),
             managed=_managed(managed),
         )
-        return await releasing.build(order, note=note)
-
-    built = context.run(work())
+        work = composed.release_changes.build(order, note=note)
+    built = context.run(work)
     shape = release_view.built(built.lock, made=built.made)
     size = f"{shape['files']} files, {sum(blob.size for blob in built.lock.all_blobs()) / 1e6:.0f} MB"
     result("release-build", {"release": shape}, [f"{built.lock.id} {'built' if built.made else 'is there'}: {size}"])
@@ -104,34 +95,28 @@ def show(
         return
     other = releases.find(against)
     differences = compare(other, shown)
-    shape = {
-        "from": other.id,
-        "to": shown.id,
-        "differences": [release_view.difference(one) for one in differences],
-    }
+    shape = {"from": other.id, "to": shown.id, "differences": [release_view.difference(one) for one in differences]}
     result("release-difference", shape, [f"{other.id} -> {shown.id}", *release_view.difference_lines(differences)])
 
 
 @app.command()
-def verify(release: Release) -> None:
+def verify(release: Release) -> int:
     """Check a release without a network: its signature, and the hash of every file."""
     releases = context.compose().releases
     lock = releases.find(release)
     damage = releases.verify(lock.id)
-    shape = {
-        "id": lock.id,
-        "files": len(lock.all_blobs()),
-        "damage": [{"name": d.name, "what": d.what} for d in damage],
-    }
+    found = [{"name": one.name, "what": one.what} for one in damage]
+    shape = {"id": lock.id, "files": len(lock.all_blobs()), "damage": found}
     lines = [f"{one.name} {one.what}" for one in damage]
     result("release-verify", shape, lines or [f"{lock.id} is whole: {shape['files']} files, and the signature counts"])
-    if damage:
-        failure = RefusedError(
-            f"{len(damage)} files of {lock.id} are not what was signed",
-            hint=f"hermesops release build --lock FILE, where FILE is locks/{lock.id}.json of the store",
-        )
-        complain(failure)
-        raise typer.Exit(failure.exit_code)
+    if not damage:
+        return 0
+    failure = RefusedError(
+        f"{len(damage)} files of {lock.id} are not what was signed",
+        hint=f"hermesops release build --lock FILE, where FILE is locks/{lock.id}.json of the store",
+    )
+    complain(failure)
+    return failure.exit_code
 
 
 @app.command()
@@ -142,12 +127,8 @@ def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason
     """
     composed = context.compose()
     composed.release_changes.require_known(release)
-    agree(f"No machine will take in {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
-
-    async def work() -> int:
-        return (await composed.release_changes.revoke(release, reason=reason)).number
-
-    number = context.run(work())
+    agree(f"No machine will install {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
+    number = context.run(composed.release_changes.revoke(release, reason=reason)).number
     line = f"{release} is revoked; machines that run it: hermesops rollout preview RELEASE --where release={release}"
     result("release-revoke", {"id": release, "reason": reason, "number": number}, [line])
 
@@ -163,13 +144,59 @@ def floor(
     if version:
         if not reason:
             raise UsageError("a floor is set for a reason", hint="--reason WHY")
-
-        async def work() -> "Revocations":
-            return await composed.release_changes.set_floor("" if version == "none" else version, reason=reason)
-
-        revocations = context.run(work())
-    line = f"machines take in no agent older than {revocations.floor}" if revocations.floor else "there is no floor"
+        wanted = "" if version == "none" else version
+        revocations = context.run(composed.release_changes.set_floor(wanted, reason=reason))
+    line = f"machines install no agent older than {revocations.floor}" if revocations.floor else "there is no floor"
     result("release-floor", release_view.revocations(revocations), [line])
+
+
+@signers.command("show")
+def show_signers() -> None:
+    """Show who may sign releases, in OpenSSH's format, and how often that changed."""
+    trust = context.compose().releases.trust
+    number, text = len(trust.chain()), trust.current()
+    lines = text.splitlines() or ["nobody has signed a release yet; hermesops release build"]
+    result("release-signers", {"signers": text.splitlines(), "number": number}, lines)
+
+
+@signers.command("set")
+def set_signers(
+    file: Annotated[str, typer.Argument(help="Allowed signers, in OpenSSH's format; - reads standard input.")],
+    reason: Why,
+    sign_again: Annotated[
+        bool, typer.Option(help="Sign again with your key what a removed signer had signed.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Change who signs releases. Your key must be valid before and after, so that nobody is locked out.
+
+    Machines take the new signers with the next release that is deployed to them.
+    """
+    composed = context.compose()
+    allowed = files.read(file)
+    agree("Those whom that file names sign releases.", expect="signers", spared="the signers are as they were", yes=yes)
+    left = context.run(composed.release_changes.set_signers(allowed, sign_again=sign_again, reason=reason))
+    lines = [f"{len(allowed.splitlines())} lines of signers count from now on"]
+    lines += [f"{release} is signed by none of them: machines refuse it" for release in left]
+    result("release-signers-set", {"signers": allowed.splitlines(), "unsigned": list(left)}, lines)
+
+
+@signers.command("restore")
+def restore_signers(reason: Why, yes: Yes = False) -> None:
+    """Write the signers and revocations that this computer remembers into a store that lost them or was restored.
+
+    The numbers of a store's signers and revocations only ever rise; a lower one means that somebody changed the store.
+    """
+    composed = context.compose()
+    agree(
+        "This replaces what the store says of signers and revocations by what this computer remembers.",
+        expect="signers",
+        spared="the store is as it was",
+        yes=yes,
+    )
+    written = context.run(composed.release_changes.restore(reason=reason))
+    lines = [f"restored: {', '.join(written)}"] if written else ["the store has all that this computer remembers"]
+    result("release-signers-restored", {"restored": list(written)}, lines)
 
 
 def _lock_in(file: Path) -> "Lock":
@@ -193,7 +220,7 @@ def _managed(source: str) -> "Managed":
     if not source:
         return Managed()
     try:
-        given = json.loads(input_file.read(source))
+        given = json.loads(files.read(source))
         return managed_from({"config": {}, "environment": {}, **given})  # either may be left out
     except (TypeError, ValueError, NodeError) as error:
         raise UsageError(f"{source}: {error}", hint='{"config": {…}, "environment": {…}}') from error

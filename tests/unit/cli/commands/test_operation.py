@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from hermesops.cli.views import operation
+from hermesops.cli.commands import operation
 from hermesops.model.audit import AuditEntry
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep

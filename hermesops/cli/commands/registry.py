@@ -1,4 +1,4 @@
-"""``hermesops registry``: the database of everything we know."""
+"""``hermesops registry``: its database: migrate, check, copy, restore, and rebuild when it is lost."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,19 +7,48 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.registry import repair
-from hermesops.cli.console import Why, Yes, agree, result, table
-from hermesops.cli.views import audit
-from hermesops.errors import UsageError
+from hermesops.cli.console import Why, Yes, agree, result, say, table
+from hermesops.cli.views import audit, fleet
+from hermesops.errors import BrokenInvariantError, UsageError
 
 app = Noun(no_args_is_help=True)
-app.command()(repair.check)
-app.command()(repair.rebuild)
 
 
-@app.callback()
-def group() -> None:
-    """The registry's database."""
+@app.command()
+def check() -> int:
+    """Check for contradicting rows, secrets that do not open, and a broken audit; exit 70 on any."""
+    found = context.compose().contradictions()
+    rows = [{"subject": one.subject, "what": one.what, "hint": one.hint} for one in found]
+    none = "no contradictions in the registry"
+    table("registry-check", "contradictions", ("subject", "what", "hint"), rows, none)
+    return BrokenInvariantError.exit_code if found else 0
+
+
+@app.command()
+def rebuild(
+    alias: Annotated[list[str] | None, typer.Option("--alias", help="A user's alias; may be repeated.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be rebuilt.")] = False,
+    reason: Why = "the registry was lost",
+    yes: Yes = False,
+) -> None:
+    """Rebuild a lost registry from JustAVPS's list and what the machines report; never over an intact one.
+
+    A copy holds more: try `hermesops registry restore --latest` first.
+    """
+    composed = context.compose()
+    work = composed.registry_rebuild
+    work.require_loss()
+    planned = context.run(work.plan(alias or ()))
+    if dry_run:
+        result("registry-rebuild", fleet.rebuild(planned, written=0), fleet.rebuild_lines(planned))
+        return
+    for line in fleet.rebuild_lines(planned):
+        say(line)
+    name = composed.env.name
+    agree(f"This makes a new registry of environment {name}.", expect=name, spared="no registry was made", yes=yes)
+    written = work.apply(planned, reason=reason)
+    lines = [f"the registry holds {written} instances again", f"next: {composed.program} fleet drift --deep"]
+    result("registry-rebuild", fleet.rebuild(planned, written=written), lines)
 
 
 @app.command()
@@ -54,11 +83,8 @@ def restore(
     question = f"This replaces the registry of environment {composed.env.name}."
     agree(question, expect=composed.env.name, spared="nothing was restored", yes=yes)
     done = composed.registry_place.restore(copy, over=over, why=reason)
-    shape = {
-        "copy": str(done.copy),
-        "epoch": done.epoch,
-        "set_aside": str(done.set_aside) if done.set_aside else None,
-    }
+    set_aside = str(done.set_aside) if done.set_aside else None
+    shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside}
     lines = [f"restored {done.copy.name}; epoch {done.epoch} has begun"]
     if done.set_aside:
         lines.append(f"the damaged registry is {done.set_aside}")

@@ -1,0 +1,194 @@
+"""``hermesops fleet``: all instances at once: what they are, cost and lack, and the repairs of what drift names."""
+
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.commands.rollout import follow
+from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.options.instance import User
+from hermesops.cli.options.rollout import Detach
+from hermesops.cli.views import fleet
+from hermesops.cli.views.rollout import status as rollout_view
+from hermesops.errors import CHANGES_REMAIN, PartlyDoneError
+from hermesops.model.plan import GB
+
+app = Noun(no_args_is_help=True)
+
+Where = Annotated[str, typer.Option(help="Only of these: plan=heavy,cell=cell1,status=…,user=…")]
+Machine = Annotated[str, typer.Argument(help="The machine's name, as fleet drift tells it.")]
+MachineId = Annotated[str, typer.Option("--id", help="Its id, where two machines have the name.")]
+
+
+@app.command()
+def cost() -> None:
+    """Show what the fleet costs a month: estimated from rows and prices, and as JustAVPS estimates it."""
+    costs = context.run(context.compose().costs())
+    result("fleet-cost", fleet.cost(costs), fleet.cost_lines(costs))
+
+
+@app.command()
+def outdated(
+    deploy: Annotated[bool, typer.Option("--deploy", help="Roll it out to them now, through the same gates.")] = False,
+    reason: Why = "",
+    detach: Detach = False,
+) -> int:
+    """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
+    from hermesops.app.services import outdated
+    from hermesops.rollout.plan.backlog import requests_for
+
+    composed = context.compose()
+    found = outdated.outdated(composed.registry)
+    if not (deploy and found):
+        rows = [rollout_view.outdated(one) for one in found]
+        columns = ("user", "release", "rollout", "why", "since")
+        table("fleet-outdated", "outdated", columns, rows, "no instance is outdated")
+        return 0
+    codes = []
+    for request in requests_for(found, reason or "outdated", outdated.usual_spec(composed.env.settings)):
+        codes.append(follow.start(request, queue=False, detach=detach))
+        composed.tell(f"deployed {request.release} to the outdated instances")
+    return max(codes)
+
+
+@app.command()
+def adopt(
+    machine: Machine,
+    machine_id: MachineId = "",
+    contested: Annotated[
+        bool,
+        typer.Option(
+            "--contested", help="Even if it cannot prove its identity, or another machine reports the same instance."
+        ),
+    ] = False,
+    reason: Why = "",
+) -> None:
+    """Assign a machine without an instance to the instance that it reports."""
+    composed = context.compose()
+
+    async def work() -> str:
+        async with composed.vendor() as client:
+            orphans = composed.orphans(client)
+            found = await orphans.find(machine, machine_id)
+            return await orphans.adopt(found, reason=reason, contested=contested)
+
+    done = context.run(work())
+    result("fleet-adopt", {"machine": machine, "outcome": done}, [done])
+
+
+@app.command()
+def remove_orphan(
+    machine: Machine,
+    machine_id: MachineId = "",
+    forget: Annotated[bool, typer.Option("--forget", help="Even if it holds, or may hold, a user's state.")] = False,
+    yes: Yes = False,
+    reason: Why = "",
+) -> None:
+    """Destroy a machine without an instance; refused when it holds the only copy of a user's state."""
+    composed = context.compose()
+
+    async def work() -> None:
+        async with composed.vendor() as client:
+            orphans = composed.orphans(client)
+            found = await orphans.find(machine, machine_id)
+            what = f"This destroys machine {machine} ({found.id}) of environment {composed.env.name} for good."
+            agree(what, expect=machine, spared=f"{machine} is untouched", yes=yes)
+            await orphans.remove(found, forget=forget, reason=reason)
+
+    context.run(work())
+    result("fleet-remove-orphan", {"machine": machine}, [f"machine {machine} is destroyed"])
+
+
+@app.command()
+def accept_size(user: User, reason: Why = "") -> None:
+    """Accept the size that somebody gave a machine at JustAVPS as the ordered one: disks cannot shrink."""
+    composed = context.compose()
+    instance = composed.registry.instances.find(user)
+    before, now = context.run_connected(composed, lambda session: session.drift.accept_size(instance, reason=reason))
+    words = f"{user} has a {now}" + (f", ordered as {before} before" if before != now else ", as ordered")
+    result("fleet-accept-size", {"user": user, "before": before, "now": now}, [words])
+
+
+@app.command()
+def converge(users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")]) -> int:
+    """Apply the roles to instances' machines: managed files and units become as they should be. Safe to repeat."""
+    composed = context.compose()
+    instances = [composed.registry.instances.find(user) for user in users]
+    ran = context.run_connected(composed, lambda session: session.drift.converge(instances))
+    columns = ("instance", "status", "changed", "failure")
+    table("fleet-converge", "instances", columns, fleet.converged(ran), "nothing to do")
+    return 0 if ran.ok else PartlyDoneError.exit_code
+
+
+@app.command()
+def status(
+    live: Annotated[
+        bool, typer.Option("--live", help="First ask JustAVPS which machines there are: one call.")
+    ] = False,
+) -> None:
+    """Show the fleet from the registry: a grid of instances, how many of which kind, who lacks backups or room.
+
+    JustAVPS is not asked, unless by --live: the state of machines is what JustAVPS last told --live or fleet drift,
+    with the time. An instance is `running` because the registry says so; whose machine was not ready then is named.
+    """
+    from hermesops.model.backup import RPO
+
+    composed = context.compose()
+    registry = composed.registry
+    if live:
+        from hermesops.app.services.fleet import list_machines
+
+        context.run(list_machines(registry, composed.vendor, composed.env.name))
+    cells, loss = registry.fleet.tally_cells(), registry.backups.loss(RPO)
+    crowded = registry.backups.list_low_on_disk(
+        {plan: size * GB for plan, size in composed.env.settings.data_gb.items()}
+    )
+    machines = registry.observations.confirmation()
+    shown = {
+        **fleet.status(cells),
+        "machines": fleet.confirmation(machines),
+        "backups": fleet.loss(loss),
+        "crowded": fleet.crowded(crowded),
+    }
+    lines = [
+        *fleet.grid(cells, confirmed=machines.confirmed),
+        *fleet.confirmation_lines(machines, cells),
+        *fleet.loss_lines(loss),
+        *fleet.crowded_lines(crowded),
+    ]
+    result("fleet-status", shown, lines)
+
+
+@app.command()
+def drift(
+    where: Where = "",
+    deep: Annotated[bool, typer.Option("--deep", help="Ask the machines too: identity, roles, checks.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit 7 when something differs or is unknown.")
+    ] = False,
+) -> int:
+    """Compare stacks, registry, vendor and machines, and name the command that repairs each difference.
+
+    Changes nothing. Leaves out what an operation is working on.
+    """
+    from hermesops.drift.selection import FIELDS
+    from hermesops.model.selector import Selector
+
+    selector = Selector.parse(where, fields=FIELDS)
+    findings = context.run_connected(context.compose(), lambda session: session.drift.findings(selector, deep=deep))
+    result("fleet-drift", fleet.drift(findings), fleet.drift_lines(findings))
+    return CHANGES_REMAIN if exit_code and any(finding.is_open for finding in findings) else 0
+
+
+@app.command()
+def changes(since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a moment in ISO 8601.")]) -> None:
+    """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
+    from hermesops.app.services.fleet import happenings
+    from hermesops.cli.options.values import since as moment_of
+
+    composed = context.compose()
+    found = context.run(happenings(composed.registry, composed.engine, moment_of(since), composed.tell))
+    rows = fleet.changes(found)
+    table("fleet-changes", "changes", ("at", "who", "what", "subject", "detail"), rows, "nothing happened")

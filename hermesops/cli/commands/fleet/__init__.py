@@ -1,1 +1,0 @@
-"""``hermesops fleet``: the group, and the modules of its longer commands."""

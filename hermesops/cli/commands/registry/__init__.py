@@ -1,1 +1,0 @@
-"""``hermesops registry``: the group, and the modules of its longer commands."""

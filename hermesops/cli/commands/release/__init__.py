@@ -1,1 +1,0 @@
-"""``hermesops release``: the group, and the modules of its longer commands."""

@@ -1,0 +1,264 @@
+"""``hermesops stack``: cells' Pulumi stacks: preview, run, refresh and destroy them, and repair their states."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Why, Yes, agree, require_typed_environment, result, say, table, write
+from hermesops.cli.options.cells import (
+    All,
+    ApprovedBy,
+    Budget,
+    Cells,
+    Destroy,
+    ExitCode,
+    From,
+    Save,
+    Share,
+    Targets,
+    Where,
+    choose,
+    parse_overrides,
+)
+from hermesops.cli.options.files import read_saved, write_saved
+from hermesops.cli.options.instance import NoWait
+from hermesops.cli.views import shapes
+from hermesops.cli.views.cells import report
+from hermesops.errors import UsageError
+from hermesops.model.cell import parse_cell
+from hermesops.model.ids import CellName
+
+app = Noun(no_args_is_help=True)
+
+Cell = Annotated[str, typer.Argument(help="Name of the cell.")]
+
+
+@app.command("rollback-state")
+def rollback_state(
+    cell: Cell,
+    to: Annotated[str, typer.Option("--to", help="Which copy; the newest sound one that differs if left out.")] = "",
+    list_: Annotated[bool, typer.Option("--list", help="Only show the copies, newest first.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many copies --list shows.")] = 20,
+    reason: Why = "",
+    yes: Yes = False,
+) -> None:
+    """Restore a copy of the cell's Pulumi state; the current state becomes a copy, machines stay as they are."""
+    composed = context.compose()
+    name = composed.registry.cells.get(parse_cell(cell)).name
+    if list_:
+        copies = context.run(composed.cell_states.versions(name, limit=limit))
+        rows = [shapes.state_version(one) for one in copies]
+        columns = ("version", "at", "what", "resources", "note")
+        table("state-versions", "versions", columns, rows, f"{cell}: no copies of its state")
+        return
+    chosen = f"copy {to}" if to else "its newest sound copy that differs"
+    _ask(composed.env.name, cell, f"puts {chosen} in the place of the state", yes=yes)
+    put = context.run(composed.cell_states.restore(name, to, why=reason or "stack rollback-state"))
+    shown = shapes.state_version(put)
+    lines = [f"{cell}: the state of {shown['at']} is back ({put.resources} resources)", _next(cell)]
+    result("stack-rollback-state", {"cell": cell, **shown}, lines)
+
+
+@app.command("import")
+def import_(
+    cell: Cell,
+    file: Annotated[
+        Path | None, typer.Argument(help="What `stack export` printed: it replaces the state.", show_default=False)
+    ] = None,
+    machines: Annotated[
+        list[str] | None,
+        typer.Option("--machine", help="NAME=ID of a machine to take in; may be repeated.", show_default=False),
+    ] = None,
+    reason: Why = "",
+    yes: Yes = False,
+) -> None:
+    """Take machines into the cell's stack by their ids, or replace its state by an exported one. No machine is changed.
+
+    The id of a machine that is taken in must be the one in the cell's rows: `fleet adopt` changes which instance a
+    machine belongs to. A state that is replaced becomes a copy, which `stack rollback-state` restores.
+    """
+    name = parse_cell(cell)
+    if (file is None) is (not machines):
+        raise UsageError(
+            "either a file that `stack export` printed, or --machine NAME=ID", hint="hermesops fleet drift"
+        )
+    if file is None:
+        _take_in(name, machines or [], reason)
+        return
+    composed = context.compose()
+    composed.registry.cells.get(name)
+    try:
+        document = state_in(file.read_bytes(), str(file))
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    _ask(composed.env.name, cell, f"puts {file} in the place of the state", yes=yes)
+    context.run(composed.cell_states.take(name, document, why=reason or "stack import"))
+    resources = len(document["deployment"].get("resources") or ())
+    lines = [f"{cell}: the state is that of {file} ({resources} resources)", _next(cell)]
+    result("stack-import", {"cell": cell, "resources": resources}, lines)
+
+
+@app.command("list")
+def list_() -> None:
+    """List cells from the registry; no state is read."""
+    rows = [{"cell": cell.name, "machines": cell.machines} for cell in context.compose().registry.cells.list()]
+    table("stack-list", "stacks", ("cell", "machines"), rows, "no cells; the first provision opens one")
+
+
+@app.command()
+def preview(
+    cells: Cells = None,
+    where: Where = "",
+    everything: All = False,
+    targets: Targets = None,
+    exit_code: ExitCode = False,
+    save: Save = None,
+) -> int:
+    """Show what stack up would change, and what the fleet would cost then; changes nothing.
+
+    With --save the preview of one cell is signed with the operator's key; stack up --from lets just that happen.
+    """
+    chosen = choose(context.compose(), cells, where, targets, everything=everything)
+    if save is None:
+        runs, cost = context.run(chosen.preview(targets or ()))
+    elif targets:
+        raise UsageError("a saved preview is of a whole cell: --save goes without --target")
+    else:
+        runs, cost, text = context.run(chosen.save_preview())
+        write_saved(save, text)
+        say(f"signed and saved: hermesops stack up --from {save}")
+    return report("stack-preview", runs, remaining=exit_code, cost=cost)
+
+
+@app.command()
+def up(
+    cells: Cells = None,
+    where: Where = "",
+    everything: All = False,
+    targets: Targets = None,
+    destroy: Destroy = None,
+    share: Share = "",
+    budget: Budget = "",
+    saved: From = None,
+    approved_by: ApprovedBy = None,
+    no_wait: NoWait = False,
+) -> int:
+    """Apply the registry's rows to cells. What destroys, changes many or costs much is refused until it is named."""
+    composed = context.compose()
+    if saved is not None:
+        if cells or where or everything or targets or destroy or share or budget or no_wait:
+            raise UsageError("--from goes alone: the saved preview says what is to happen")
+        text = read_saved(saved)
+        approval = read_saved(approved_by) if approved_by else ""
+        return report("stack-up", context.run(composed.cell_services.previewed(text).up_as(text, approval)))
+    if approved_by is not None:
+        raise UsageError("--approved-by goes with --from: an approval is of a saved preview")
+    named = parse_overrides(destroy, share, budget)
+    chosen = choose(composed, cells, where, targets, everything=everything)
+    if named.machines:
+        require_typed_environment(spared="nothing was destroyed")
+    if named.machines and len(chosen.chosen) > 1:
+        raise UsageError("--destroy is about machines of one cell; name that cell", hint="hermesops cell list")
+    work = chosen.leave_up if no_wait else chosen.up
+    return report("stack-up", context.run(work(targets or (), named=named)))
+
+
+@app.command()
+def refresh(
+    cells: Cells = None,
+    where: Where = "",
+    everything: All = False,
+    targets: Targets = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Only show what would be written.")] = False,
+    exit_code: ExitCode = False,
+) -> int:
+    """Refresh the states of cells from the vendor; no machine is changed."""
+    chosen = choose(context.compose(), cells, where, targets, everything=everything)
+    if preview:
+        return report("stack-refresh-preview", context.run(chosen.preview_refresh(targets or ())), remaining=exit_code)
+    return report("stack-refresh", context.run(chosen.refresh(targets or ())), remaining=exit_code)
+
+
+@app.command()
+def destroy(
+    cells: Cells = None,
+    where: Where = "",
+    everything: All = False,
+    yes: Yes = False,
+) -> int:
+    """Remove cells that hold no instance any more."""
+    composed = context.compose()
+    chosen = choose(composed, cells, where, None, everything=everything)
+    names, environment = ", ".join(cell.name for cell in chosen.chosen), composed.env.name
+    word = chosen.chosen[0].name if len(chosen.chosen) == 1 else f"{len(chosen.chosen)} cells"
+    agree(
+        f"This removes {names} of environment {environment}.",
+        expect=word,
+        spared=f"{names} in {environment} is untouched",
+        yes=yes,
+    )
+    return report("stack-destroy", context.run(chosen.destroy()))
+
+
+@app.command()
+def export(cell: Cell) -> None:
+    """Print the stack's deployment as Pulumi exports it; secrets stay encrypted."""
+    deployment = context.run(context.compose().cell_stacks.export(parse_cell(cell)))
+    write(json.dumps(deployment, indent=4) + "\n")
+
+
+@app.command()
+def outputs(cell: Cell) -> None:
+    """Print the stack's outputs."""
+    values = context.run(context.compose().cell_stacks.outputs(parse_cell(cell)))
+    result("stack-outputs", {"outputs": values}, shapes.fields(values))
+
+
+def _take_in(cell: CellName, machines: list[str], reason: str) -> None:
+    from hermesops.cells.stack.state_repair import parse_imports
+
+    composed = context.compose()
+    wanted = parse_imports(machines, composed.env.name)
+
+    async def work() -> tuple[str, ...]:
+        async with composed.vendor() as client:
+            return await composed.cell_imports(client).take(cell, wanted, why=reason or "stack import")
+
+    new = context.run(work())
+    rows = [{"name": one, "id": id_, "imported": one in new} for one, id_ in wanted.items()]
+    lines = [
+        f"{cell}: {row['name']} {'is in its stack now' if row['imported'] else 'was in its stack'}" for row in rows
+    ]
+    result("stack-import-machines", {"cell": cell, "machines": rows}, [*lines, _next(cell)])
+
+
+def _ask(environment: str, cell: str, what: str, *, yes: bool) -> None:
+    agree(
+        f"This {what} of cell {cell} of environment {environment}.",
+        expect=cell,
+        spared=f"{cell} in {environment} is untouched",
+        yes=yes,
+    )
+
+
+def _next(cell: str) -> str:
+    return f"hermesops stack preview {cell} shows what the next up would change"
+
+
+def state_in(data: bytes, file: str) -> dict[str, Any]:
+    """The exported state that is in a file.
+
+    Raises:
+        UsageError: The file holds something else.
+    """
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is no JSON: {error}", hint="hermesops stack export CELL > FILE makes one") from error
+    if not isinstance(document, dict) or not isinstance(document.get("deployment"), dict):
+        raise UsageError(f"{file} is no exported state", hint="hermesops stack export CELL > FILE makes one")
+    return document

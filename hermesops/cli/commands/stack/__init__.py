@@ -1,1 +1,0 @@
-"""``hermesops stack``: the group, and the modules of its longer commands."""

@@ -1,0 +1,44 @@
+"""Files that commands read and write; ``-`` is standard input."""
+
+import sys
+from pathlib import Path
+
+from hermesops.errors import RefusedError, UsageError
+
+
+def read(source: str) -> str:
+    """The text of a file; of standard input for ``-``.
+
+    Raises:
+        UsageError: There is no such file, or it is not text in UTF-8.
+    """
+    try:
+        return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{source}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{source}: not UTF-8") from None
+
+
+def read_saved(file: Path) -> str:
+    """The text of a saved preview, list or approval.
+
+    Raises:
+        UsageError: There is no such file, or it is not text in UTF-8.
+    """
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", hint="hermesops stack preview CELL --save FILE") from error
+
+
+def write_saved(file: Path, text: str) -> None:
+    """Write a saved preview, list or approval.
+
+    Raises:
+        RefusedError: The file cannot be written.
+    """
+    try:
+        file.write_text(text)
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be written: {error.strerror}") from error

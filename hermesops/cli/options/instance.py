@@ -1,0 +1,80 @@
+"""Options of commands about one instance, and how they run the operation that changes it, here or by the workers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.console import result, say
+from hermesops.cli.options.files import read_saved
+from hermesops.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hermesops.app import Container
+    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.model.operation import Operation
+    from hermesops.operations.kinds import ApprovedList
+    from hermesops.operations.runner import Operations
+
+    Begin = Callable[[Runtime], Awaitable[Operation]]
+
+User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
+ListOption = Annotated[
+    Path | None,
+    typer.Option("--from", help="With --approved-by: the list that it is on.", show_default=False, dir_okay=False),
+]
+ApprovedBy = Annotated[
+    Path | None,
+    typer.Option("--approved-by", help="Another operator's approval of that list.", show_default=False, dir_okay=False),
+]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Leave it to the workers; operation continue ID waits for its end.")
+]
+
+
+def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedList | None":
+    """The list and the approval of it that an operator gives; ``None`` without both.
+
+    Raises:
+        UsageError: One without the other, or a file cannot be read.
+    """
+    if listed is None and approved_by is None:
+        return None
+    if listed is None or approved_by is None:
+        raise UsageError("--from LIST and --approved-by APPROVAL go together")
+    from hermesops.operations.kinds import ApprovedList
+
+    return ApprovedList(read_saved(listed), read_saved(approved_by))
+
+
+def change_instance(
+    kind: str, user: str, begin: "Begin", *, no_wait: bool, approved: "ApprovedList | None" = None
+) -> None:
+    """Run the operation that ``begin`` opens for a user's instance, and print its outcome as a result of this kind."""
+    composed = context.compose()
+    composed.approved_list = approved
+    composed.registry.instances.find(user)
+    _, outcome = run_operation(composed, begin, no_wait=no_wait)
+    result(kind, {"user": user, "outcome": outcome}, [outcome])
+
+
+def run_operation(composed: "Container", begin: "Begin", *, no_wait: bool) -> "tuple[Operation, str]":
+    """Connect, open an operation, and run it or leave it to the workers; returns it and its outcome in a line."""
+
+    async def work(session: "Runtime") -> "tuple[Operation, str]":
+        operation = await begin(session)
+        return operation, await run_or_leave(session.operations, operation, no_wait=no_wait)
+
+    return context.run_connected(composed, work)
+
+
+async def run_or_leave(operations: "Operations", operation: "Operation", *, no_wait: bool) -> str:
+    """Run an operation to its end here, or leave it to the workers; returns its outcome in a line."""
+    if not no_wait:
+        return await operations.run(operation)
+    operations.leave(operation)
+    say(f"hermesops operation continue {operation.id} waits for its end; hermesops worker runs it")
+    return f"left to the workers: operation {operation.id}"

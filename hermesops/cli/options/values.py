@@ -1,0 +1,87 @@
+"""Values as operators type them: moments, durations, shares, one of several words."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TypeVar
+
+from hermesops.errors import UsageError
+
+K = TypeVar("K", bound=StrEnum)
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"(\d{1,6})([smhdw])")
+
+
+def since(text: str, *, now: datetime | None = None) -> datetime:
+    """The moment that ``90m``, ``12h``, ``7d``, ``2026-11-22`` or ``2026-11-22T04:30`` means; UTC without an offset.
+
+    Raises:
+        UsageError: The text is no moment.
+    """
+    return _moment(text, now or datetime.now(UTC), -1)
+
+
+def until(text: str, *, now: datetime | None = None) -> datetime:
+    """The same in the future: ``12h`` is in twelve hours.
+
+    Raises:
+        UsageError: The text is no moment.
+    """
+    return _moment(text, now or datetime.now(UTC), 1)
+
+
+def seconds(text: str, option: str) -> float:
+    """How long ``90``, ``90s``, ``10m``, ``24h`` or ``7d`` is, in seconds; errors name the option.
+
+    Raises:
+        UsageError: The text is no duration.
+    """
+    span = _AGE.fullmatch(text if not text.isdigit() else f"{text}s")
+    if span is None:
+        raise UsageError(f"{option} {text!r} is no span of time, as 90s, 10m, 24h")
+    return _length(span).total_seconds()
+
+
+def share(text: str, option: str) -> float:
+    """The part of 1 that ``5%`` or ``0.05`` is; errors name the option.
+
+    Raises:
+        UsageError: The text is no number above 0 and up to 1.
+    """
+    try:
+        number = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1:
+        raise UsageError(f"{option} {text!r} is no share, as 5% or 0.05")
+    return number
+
+
+def one_of(kind: type[K], text: str, option: str) -> K:
+    """The member of an enumeration that a word names; errors name the option.
+
+    Raises:
+        UsageError: It names none.
+    """
+    try:
+        return kind(text.strip())
+    except ValueError:
+        raise UsageError(f"{option} {text!r}: one of {', '.join(kind)}") from None
+
+
+def _moment(text: str, now: datetime, direction: int) -> datetime:
+    age = _AGE.fullmatch(text)
+    try:
+        if age:
+            return now + direction * _length(age)
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{text!r} is no moment", hint="a span (90m, 12h, 7d) or a date in ISO 8601 (2026-11-22, 2026-11-22T04:30)"
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _length(span: re.Match[str]) -> timedelta:
+    return timedelta(**{_UNITS[span[2]]: int(span[1])})
