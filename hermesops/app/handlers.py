@@ -41,13 +41,7 @@ from hermesops.registry import Registry
 
 @dataclass(frozen=True)
 class OperationHandlers:
-    """Builds workflows.
-
-    Attributes:
-        mass_changes: Refuses operations beyond the daily limit.
-        data_gb: Gigabytes of the data volume of machines of each plan.
-        transfer: Gives what transfers releases, under a lease.
-    """
+    """Builds workflows."""
 
     registry: Registry
     instance_client: PowerControl

@@ -63,9 +63,6 @@ class CanaryWatch:
     """Watches instances.
 
     Args:
-        sampler: Asks their nodes.
-        store: Their samples so far.
-        now: The present moment, with a time zone.
         prometheus: Where there is one.
     """
 

@@ -43,7 +43,6 @@ def next_step(machine: MachineState, name: str, *, if_in_error: str) -> Step | R
 
     Args:
         machine: One that is not gone.
-        name: Its name.
         if_in_error: What to do where it is in error and does not recover.
     """
     match machine.status:

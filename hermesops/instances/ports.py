@@ -100,7 +100,6 @@ class Releases(Protocol):
         """The release that goes with an agent, where machines can be brought it.
 
         Args:
-            instance_id: Whose.
             told: What its machine says that it runs; empty where it says nothing.
         """
 

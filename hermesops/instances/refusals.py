@@ -68,7 +68,6 @@ def machine_in_error(name: str, *, hint: str) -> UnavailableError:
     """The vendor says that a machine is in error.
 
     Args:
-        name: The machine's.
         hint: What to do if it does not recover.
     """
     return UnavailableError(f"JustAVPS says that machine {name} is in error; it may recover by itself", hint=hint)

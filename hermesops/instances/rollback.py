@@ -25,10 +25,8 @@ async def roll_back_release(
 
     Args:
         slots: Its releases, under the instance's lease or under none.
-        machine_id: Which.
         to: A release that is on it, or the beginning of one; empty for the one before.
         loses: Do it even where rows written since cannot be carried over.
-        title: Whose it is, for people.
         even_revoked: Do it even where that release must not run any more.
 
     Raises:
@@ -53,8 +51,6 @@ async def find_machine(
     """The machine that an operator means, found without a registry.
 
     Args:
-        vendor: JustAVPS.
-        channel_to: The way to a machine.
         text: A machine's name or id, an instance's or a user's id, or a user's alias.
         environment: Its machines alone are asked whose they are.
 

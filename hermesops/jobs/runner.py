@@ -47,11 +47,9 @@ class Job:
     """Something that falls due.
 
     Attributes:
-        name: Its own.
         what: What it does, for people.
         every: From one look at whether it is due to the next.
         due: Says from the rows what is due, a few words for each thing; empty when nothing is.
-        do: Does what is due; safe to repeat, and to be killed.
         rest: From the begin of one turn to the next at least, where the rows do not say it.
         longest: How long one turn may take; then it is cut short, so that another may begin.
     """
@@ -123,8 +121,6 @@ class JobScheduler:
     """Does jobs until told to stop.
 
     Args:
-        jobs: Which.
-        registry: The registry.
         grace_s: Seconds that turns under way have to end after it was told to stop; then they are cut short.
     """
 

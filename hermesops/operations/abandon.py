@@ -12,8 +12,6 @@ async def abandon(operation: Operation, registry: Registry, *, reason: str) -> A
     """Close an operation's row, so that nobody continues it; nothing else is touched.
 
     Args:
-        operation: Its row.
-        registry: The registry.
         reason: Why; goes into the outcome and the audit.
 
     Returns:

@@ -28,7 +28,6 @@ class Task:
     """One turn at an operation, as the queue has it.
 
     Attributes:
-        id: The queue's.
         worker: Who runs it, or ran it last; empty when nobody has.
     """
 
@@ -60,15 +59,7 @@ def decide(
     alive: frozenset[str],
     now: datetime,
 ) -> list[Enqueue | Revive]:
-    """What brings every operation that nobody is at into the hands of a worker.
-
-    Args:
-        rows: Operations that have not ended.
-        tasks: Those in the queue that have not ended.
-        leased: Subjects whose lease somebody holds.
-        alive: Workers that are alive.
-        now: The present moment, by the clock of the rows.
-    """
+    """What brings every operation that nobody is at into the hands of a worker."""
     of_operation: dict[OperationId, list[Task]] = {}
     for task in tasks:
         of_operation.setdefault(task.operation_id, []).append(task)

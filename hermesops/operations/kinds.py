@@ -65,7 +65,6 @@ class InstanceIntent(Intent):
         blocked_by: What else must not be unfinished.
         continues: Kinds that this request continues, so that they do not block it.
         statuses: Of the instances that may have one.
-        user: Whose, as typed or titled.
     """
 
     stops_gateway: ClassVar[bool] = False
@@ -254,7 +253,6 @@ class RelocateIntent(InstanceIntent):
         """Whether another one asks for the same, as far as an operator says what: region, plan, whether to restore.
 
         Args:
-            other: It.
             fields: What else was said, by name. The rest is chosen, and may be chosen otherwise the next time.
         """
         said = ("region", "plan", *fields)

@@ -52,11 +52,7 @@ class RenewedLease:
 
 
 class Renewals:
-    """The leases that this process holds in one registry.
-
-    Args:
-        leases: Where they are kept.
-    """
+    """The leases that this process holds in one registry."""
 
     def __init__(self, leases: Registry) -> None:
         self._leases = weakref.ref(leases)
@@ -124,8 +120,6 @@ class LeaseKeeper:
     """Holds one lease from entering to leaving the context.
 
     Args:
-        leases: Where it is kept.
-        subject: What is leased.
         wait_s: Seconds to wait for whoever holds it; 0 refuses at once.
         holder: Who we are; by default this process.
     """

@@ -67,7 +67,6 @@ class DbosQueue:
         environment: Name of the environment; its queue is its own.
         worker: Our id; no other process has ever had it.
         concurrency: Turns at once on each worker; the last worker that was started says it for all.
-        turn: Works on an operation.
     """
 
     def __init__(self, url: str, *, environment: str, worker: str, concurrency: int, turn: RunOperation) -> None:

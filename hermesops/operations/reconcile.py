@@ -58,9 +58,6 @@ async def drive(
     Args:
         operation: The row; its ``subject`` is leased.
         make: Makes the work that it intends, from the row and the lease under which it is done.
-        registry: Where steps are recorded.
-        leases: Where leases are taken.
-        tell: Called with a line of narration for each step.
         is_stopping: Asked between steps whether to leave the rest to another run.
 
     Returns:

@@ -17,13 +17,7 @@ Handler = Callable[[Operation, Lease], Reconciler[Any, Any]]
 
 
 class Operations:
-    """Brings operations to their end.
-
-    Args:
-        registry: The registry.
-        handlers: Makes the work of each kind.
-        tell: Narration.
-    """
+    """Brings operations to their end."""
 
     def __init__(
         self, registry: Registry, handlers: Mapping[OperationKind, Handler], tell: Callable[[str], None]
@@ -36,7 +30,6 @@ class Operations:
         """Bring one operation to its end and return its outcome.
 
         Args:
-            operation: Its row.
             is_stopping: Asked between steps whether to leave the rest to another run.
 
         Raises:
@@ -57,7 +50,6 @@ class Operations:
         """Continue an operation that was left, or wait for the end of one that somebody is at.
 
         Args:
-            operation: Its row.
             wait_s: Seconds to wait for whoever is at it; should they stop before its end, it is continued here.
 
         Raises:

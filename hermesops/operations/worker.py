@@ -64,7 +64,6 @@ class Tally:
 
     Attributes:
         done: Operations that it brought to a good end.
-        failed: Operations that turned out to be impossible; their rows say why.
         left: Operations that had to be left, by what stopped them; kept only by a worker that ends by itself.
     """
 
@@ -78,9 +77,6 @@ class Worker:
 
     Args:
         name: Unlike that of any other process, ever.
-        registry: The registry.
-        operations: Brings operations to their end.
-        make_queue: Makes the queue, given who takes turns.
         grace_s: Seconds that steps under way have to end after it was told to stop; then they are cut short.
     """
 

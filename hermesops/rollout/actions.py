@@ -74,7 +74,6 @@ class Decision:
     """A step, and what it follows from.
 
     Attributes:
-        why: One line.
         evidence: Figures, as JSON knows them.
     """
 

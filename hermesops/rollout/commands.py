@@ -59,9 +59,6 @@ def promote(
     and were rolled back get another try.
 
     Args:
-        rollout: The rollout.
-        targets: All of it.
-        command: By whom, and why.
         full: All stages, not only the next.
     """
     _refuse_unless(rollout, "promoted", _RUNNING, _PAUSED, _HALTED)
@@ -79,7 +76,6 @@ def approve(rollout: Rollout, stage: int, command: OperatorCommand, approval: st
     """Keep a second operator's approval of stages up to a number. A halted rollout stays halted until it is promoted.
 
     Args:
-        rollout: The rollout.
         stage: Number of the last approved stage, from 1.
         command: Not by who started the rollout.
         approval: What was signed, with the signature.
@@ -119,9 +115,6 @@ def roll_back(
     """Roll back all targets that run the release because of it, without stages, as many at once as may be unavailable.
 
     Args:
-        rollout: The rollout.
-        targets: All of it.
-        command: By whom, and why.
         lose: Also targets that lose rows written since.
         even_revoked: Also to a release that was revoked.
     """

@@ -20,7 +20,6 @@ class Records:
     """What the registry holds of one rollout.
 
     Attributes:
-        targets: By position.
         latest: The newest event of each stored name.
         freezes: Those that are not lifted.
     """
@@ -179,7 +178,6 @@ class Machines(Protocol):
         """Roll the machine back to ``target.release_before``. Safe to call twice.
 
         Args:
-            target: Which.
             lose: Also where rows written since the change do not fit the old release.
             even_revoked: Also to a release that was revoked.
 

@@ -16,11 +16,6 @@ class ReleaseTransfer:
     """Transfers releases.
 
     An image brings a release of its own, which may be older than what wrote an agent's state.
-
-    Args:
-        registry: Knows which release an agent had.
-        releases: Where they are kept.
-        release_client: Brings them to machines.
     """
 
     def __init__(self, registry: Registry, releases: Releases, release_client: ReleaseClient) -> None:
@@ -32,7 +27,6 @@ class ReleaseTransfer:
         """The release that an agent runs, if the store has it; one that came with an image is not in the store.
 
         Args:
-            instance_id: Whose.
             told: What its machine reports; empty for nothing, and then the registry's row counts.
         """
         noted = ReleaseId(told) or (await in_db_thread(self._registry.rollout_targets.instance_releases)).get(

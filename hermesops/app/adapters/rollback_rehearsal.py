@@ -21,12 +21,7 @@ if TYPE_CHECKING:
 
 
 class UpgradeRehearsal:
-    """Drills of one session.
-
-    Args:
-        session: What machines are reached with.
-        why: What it is for, for the audit.
-    """
+    """Drills of one session."""
 
     def __init__(self, session: "Connected", why: str) -> None:
         self._session = session

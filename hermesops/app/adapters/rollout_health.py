@@ -24,7 +24,6 @@ class Watching:
     """``hermesops.rollout.ports.HealthWatch``.
 
     Args:
-        session: Reaches the machines.
         now: The present moment, by the clock that also says when each instance was changed.
     """
 

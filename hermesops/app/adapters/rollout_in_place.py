@@ -33,7 +33,6 @@ class SlotMachines:
     """``hermesops.rollout.ports.Machines`` for releases in slots.
 
     Args:
-        session: Reaches the machines.
         purpose: The reason of the backups before a change, as ``rollout ID``; a backup is made once for it.
     """
 
@@ -166,7 +165,6 @@ async def refuse_if_worked_on(session: "Connected", instance: "Instance") -> Non
     """Refuse to judge an instance by what an operation is doing to it.
 
     Args:
-        session: Has the leases.
         instance: As it was before it was observed.
 
     Raises:

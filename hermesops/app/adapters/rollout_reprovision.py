@@ -57,7 +57,6 @@ class RelocatedMachines:
     """``hermesops.rollout.ports.Machines`` for images; the release that an agent runs is relocated with it.
 
     Args:
-        session: Reaches the machines.
         purpose: The reason of the relocations, as ``rollout ID``.
     """
 

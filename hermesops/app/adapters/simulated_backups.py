@@ -17,8 +17,6 @@ class SimulatedProof(Proof):
     """Proves backups of simulated machines.
 
     Args:
-        keys: Opens repositories.
-        restic: The platform's.
         count: Counts what is in a copy anew; ``None`` for one that is not there.
     """
 

@@ -11,11 +11,7 @@ if TYPE_CHECKING:
 
 
 class LazyCells:
-    """Stacks of cells.
-
-    Args:
-        load: Gives them, with their engine.
-    """
+    """Stacks of cells."""
 
     def __init__(self, load: "Callable[[], CellStacks]") -> None:
         self._load = load

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 class CellPrograms:
-    """Cells' programs; see ``cells.ports.Programs``.
-
-    Args:
-        data_gb: Gigabytes of the data volume of machines of each plan.
-    """
+    """Cells' programs; see ``cells.ports.Programs``."""
 
     def __init__(self, data_gb: Mapping[Plan, int]) -> None:
         self._data_gb = data_gb
@@ -25,7 +21,6 @@ class CellPrograms:
         """The program of one cell.
 
         Args:
-            spec: What the cell should be.
             released: Machines whose protection it drops.
         """
         from hermesops.stacks.fleet import FleetProgram

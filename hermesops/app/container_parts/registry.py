@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 class RegistryPlace:
-    """An environment's registry.
-
-    Args:
-        env: The environment.
-        warn: Takes what went wrong with what is kept beside it.
-    """
+    """An environment's registry."""
 
     def __init__(self, env: Environment, warn: Warn) -> None:
         self._env = env
@@ -65,7 +60,6 @@ class RegistryPlace:
         What is left of an SQLite file must have been set aside before.
 
         Args:
-            why: For the audit.
             above: An epoch that is outranked too, whatever the audit's anchor knows.
 
         Raises:
@@ -90,7 +84,6 @@ class RegistryPlace:
         Args:
             copy: ``None`` takes the newest.
             over: The environment's name, where a healthy registry may be overwritten.
-            why: For the audit.
         """
         from hermesops.registry.maintenance.restore import restore
 

@@ -46,13 +46,7 @@ _TURN_S = 900.0
 
 
 class Unconnected:
-    """The parts of one environment that are made without a connection, each when it is first asked for.
-
-    Args:
-        env: The environment's settings.
-        tell: Takes narration.
-        warn: Takes what went wrong beside the work.
-    """
+    """The parts of one environment that are made without a connection, each when it is first asked for."""
 
     def __init__(self, env: Environment, tell: Tell, warn: Warn = warn) -> None:
         self.env = env
@@ -231,7 +225,6 @@ class Unconnected:
         """Runs operations.
 
         Args:
-            handlers: Makes the workflow of each kind.
             tell: Takes narration; by default the container's does.
         """
         from hermesops.operations.runner import Operations

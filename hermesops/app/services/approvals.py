@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 class Approvals:
-    """Signs approvals and checks them.
-
-    Args:
-        env: Where they count.
-    """
+    """Signs approvals and checks them."""
 
     def __init__(self, env: "Environment") -> None:
         self._env = env

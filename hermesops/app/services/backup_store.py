@@ -18,8 +18,6 @@ class BackupStore:
     """Finds the object store once.
 
     Args:
-        env: Names the bucket.
-        secrets: Hold the key to it.
         local_store: Starts the local world's object store, which is built on first need; tells where it is.
     """
 

@@ -36,10 +36,7 @@ class Backups:
     """Backups of an environment's instances.
 
     Args:
-        env: How long copies are kept.
-        store: Finds the object store.
         adapters: What reads copies: restic, or the simulated world that has them.
-        run: Runs an operation to its end.
     """
 
     def __init__(

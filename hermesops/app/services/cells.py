@@ -27,7 +27,6 @@ class Cells:
     """The cells of an environment.
 
     Attributes:
-        guards: What judges runs, and signs and reads previews.
         parallel: Cells that are worked on at once.
     """
 

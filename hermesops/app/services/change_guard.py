@@ -25,9 +25,6 @@ class Guards:
     """Checks runs.
 
     Args:
-        env: Its limits, and who signs in it.
-        registry: The machines that are ordered.
-        vendor: Connects to JustAVPS, for prices.
         engine_name: Name of the engine that makes previews; the engine itself takes long to load.
     """
 

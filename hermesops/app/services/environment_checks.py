@@ -40,14 +40,6 @@ class EnvironmentChecks:
 
     Attributes:
         runs_machines: Whether its machines run on this computer, and are no simulated ones.
-        registry: Opens the registry.
-        secrets: Finds the secrets' home.
-        endpoint: Reads where the vendor is.
-        vendor: Connects to JustAVPS.
-        router_key: Reads the model router's key.
-        authority: Gives what signs certificates.
-        release_key: Gives what signs releases.
-        room: Counts what is free for local machines.
         bucket: Asks the object store of backups; its name.
         program: The command as an operator of this environment types it.
     """

@@ -83,7 +83,6 @@ class Drift:
         """Apply the roles to machines.
 
         Args:
-            instances: Whose machines; they have some.
             check: Only find out what would change.
         """
         recipe = self.recipe(self.env.settings.image)

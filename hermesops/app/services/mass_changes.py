@@ -36,8 +36,6 @@ class MassChanges:
     """Lets agents end or change their plan, unless they are too many.
 
     Args:
-        env: The environment.
-        registry: Where operations are.
         given: The list and the approval that an operator passed; ``None`` for none.
     """
 

@@ -83,9 +83,7 @@ async def revoke_model_tokens(
 
     Args:
         registry: Keeps the oldest generation that counts.
-        instance: Whose.
         hand: Connects, and hands the agent another token.
-        reason: For the audit.
 
     Returns:
         The oldest generation that counts, and why the agent was not handed another token; empty where it was, or is to

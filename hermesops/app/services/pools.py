@@ -41,8 +41,6 @@ class Pools:
     """The warm pools of an environment.
 
     Attributes:
-        settings: Their sizes.
-        registry: Machines without an instance, cells, images, operations.
         checks: What a machine without a user should be and is not.
     """
 
@@ -95,7 +93,6 @@ class Pools:
         """The cells whose pools are meant: those named, else all.
 
         Args:
-            names: As typed.
             opening: Whether cells that new instances would open are opened for their pools.
 
         Raises:

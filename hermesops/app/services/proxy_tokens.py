@@ -19,12 +19,7 @@ _DROPS = Limits(_AT_ONCE, slow_after_s=10.0, within_s=120.0)
 
 
 class ProxyTokens:
-    """Tokens that are kept in the registry.
-
-    Args:
-        client: JustAVPS, which makes and revokes them.
-        agents: Tries them.
-    """
+    """Tokens that are kept in the registry."""
 
     def __init__(self, registry: Registry, client: Client, agents: AgentApi) -> None:
         self._registry = registry

@@ -58,11 +58,7 @@ class Identities:
 
 @dataclass(frozen=True)
 class Orphans:
-    """Machines of this environment without an instance.
-
-    Attributes:
-        identities: Asks machines who they are.
-    """
+    """Machines of this environment without an instance."""
 
     environment: str
     registry: Registry
@@ -85,8 +81,6 @@ class Orphans:
         """Assign an orphan to the instance that it reports; one line about what was done.
 
         Args:
-            machine: The orphan.
-            reason: Why, for the audit.
             contested: Whether an operator decided that it is the right one, whatever it or other orphans can prove.
         """
         told, holder = await self._asked(machine)
@@ -143,8 +137,6 @@ class RegistryRebuild:
     """Rebuilds a registry from vendor and machines.
 
     Attributes:
-        place: Where the registry is, or was.
-        vendor: Connects to JustAVPS.
         engine: Gives the engine that reads what is left of the cells' stacks.
         router_key: Reads what signs agents' tokens for the model router.
     """

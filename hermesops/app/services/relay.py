@@ -21,8 +21,6 @@ class RelayService:
     """The relay of one environment.
 
     Attributes:
-        api_url: Of JustAVPS; no key of it is used.
-        proxy_domain: Of JustAVPS's proxy.
         authority: Signs certificates of services and of the relay itself.
     """
 

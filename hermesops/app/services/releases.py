@@ -24,13 +24,7 @@ _SUBJECT = "releases"
 
 @dataclass(frozen=True)
 class ReleaseChanges:
-    """Changes which releases there are.
-
-    Attributes:
-        releases: Where they are kept.
-        key: Signs them.
-        builder: Gives what builds them.
-    """
+    """Changes which releases there are."""
 
     releases: Releases
     key: ReleaseKey

@@ -29,9 +29,7 @@ class Drills:
     """Restore drills of an environment's instances.
 
     Attributes:
-        settings: How often, and on which server types.
         placement: Says where a machine can be that no pool has.
-        guards: Know the budget.
     """
 
     settings: Settings

@@ -22,9 +22,6 @@ class StackUps:
     """Runs ``up`` of cells.
 
     Args:
-        env: Whether runs need approvals here.
-        stacks: Gives the cells' Pulumi stacks; they take long to load.
-        guards: Check runs, and read saved previews.
         runner: Makes what runs operations of these kinds.
     """
 

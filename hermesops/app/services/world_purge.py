@@ -45,11 +45,6 @@ class WorldPurge:
     """Removes the local world, then its instances from the registry.
 
     Killed anywhere, the same once more finishes: rows end last, and all at once.
-
-    Args:
-        env: The environment that has it.
-        world: The local world.
-        place: Where the environment's registry is.
     """
 
     def __init__(self, env: Environment, world: World, place: RegistryPlace, tell: Callable[[str], None]) -> None:

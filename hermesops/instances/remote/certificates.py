@@ -17,12 +17,7 @@ _QUICK_S = 30.0
 
 
 class Certifying:
-    """Gets machines their certificates.
-
-    Args:
-        authority: Who gives them.
-        lease: Under which machines are changed.
-    """
+    """Gets machines their certificates."""
 
     def __init__(self, authority: Authority, lease: Lease | None = None) -> None:
         self._authority = authority
@@ -53,8 +48,6 @@ class Certifying:
         """A certificate for a machine, to be given to it.
 
         Args:
-            channel: To it.
-            machine_id: Which.
             request: What it asks with; empty where it has not made its key yet.
             cell: What the certificate says besides, like ``instance_id``.
             instance_id: Whose the machine is.

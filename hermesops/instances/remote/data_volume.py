@@ -64,8 +64,6 @@ def refuse_without_room(instance: Instance, backup: Backup, room: DataRoom | Non
     """Let a backup be put in place only where it fits beside what is there, which is kept until it is in place. Pure.
 
     Args:
-        instance: Whose.
-        backup: Which.
         room: On its machine; ``None`` where nobody knows, and the machine will say.
 
     Raises:

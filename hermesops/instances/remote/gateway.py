@@ -21,12 +21,7 @@ _FOLLOW_S = 3600.0
 
 
 class GatewayService:
-    """The gateway of each machine, as systemd there sees it.
-
-    Args:
-        channel_to: The way to a machine.
-        lease: Under which gateways are changed.
-    """
+    """The gateway of each machine, as systemd there sees it."""
 
     def __init__(self, channel_to: Callable[[MachineId], Channel], lease: Lease | None = None) -> None:
         self._channel_to = channel_to

@@ -54,13 +54,7 @@ class InstanceClient:
     """Everything of an instance that is not in the registry.
 
     Args:
-        registry: The registry.
-        vendor: JustAVPS.
-        keys: Secrets of instances.
-        agents: Gateways.
-        router_url: The model router as machines reach it.
         gateway_timeout_s: Seconds a gateway has to become healthy.
-        tell: Narration.
         certifying: Gets machines their certificates; ``None`` where nobody gives any.
     """
 

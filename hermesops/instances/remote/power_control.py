@@ -142,12 +142,6 @@ class PowerControl(InstanceClient):
     async def hand(self, machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:
         """Run a command of hermes-node that reads a file of secrets: one upload to a tmpfs, one command with its path.
 
-        Args:
-            machine_id: Where.
-            verb: The command.
-            payload: The file; hermes-node removes it before it does anything.
-            timeout_s: For all of it.
-
         Returns:
             Its answer.
 

@@ -21,8 +21,6 @@ class WarmUp:
     """Starts gateways of machines without users.
 
     Args:
-        channel: A way to run commands on a machine.
-        router_url: The model router as machines reach it.
         gateway_timeout_s: Seconds a gateway has to become healthy.
     """
 

@@ -40,7 +40,6 @@ class ReleaseClient:
     """The releases on each machine.
 
     Args:
-        channel_to: The way to a machine.
         lease: Under which they are changed; ``None`` for none, as when the registry is gone.
     """
 
@@ -97,8 +96,6 @@ class ReleaseClient:
         """Switch a machine to a release that was fetched; it goes back by itself unless that is confirmed.
 
         Args:
-            machine_id: Where.
-            release: To which.
             confirm_s: Seconds that it waits for ``confirm``.
             drain_s: Seconds that turns under way have to end.
 
@@ -122,11 +119,6 @@ class ReleaseClient:
 
     async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
         """Have a machine without an instance run a release, and stay on it; safe to call twice.
-
-        Args:
-            machine_id: Where.
-            bundle: The release.
-            python: The machine's Python.
 
         Returns:
             What came of it; one that was tried in vain is no error.
@@ -183,8 +175,6 @@ class ReleaseClient:
         """Switch a machine back to the release before, or to another one that is on it; safe to call twice with ``to``.
 
         Args:
-            machine_id: Where.
-            to: ``None`` for the one before.
             loses: Do it even where rows written since cannot be carried over; they are listed, and kept on the machine.
             even_revoked: Do it even where that release must not run any more.
 

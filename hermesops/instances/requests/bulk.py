@@ -150,7 +150,6 @@ class BulkProvision:
         All rows first: a cell's stack then makes all its new machines in one run.
 
         Args:
-            requests: Judged.
             finish: Brings an operation to its end; its outcome.
         """
         admitted = [await self._admit(request) for request in requests]

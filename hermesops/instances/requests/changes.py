@@ -46,8 +46,6 @@ class Policy:
     """What the environment's settings say about changes of instances.
 
     Attributes:
-        server_types: Of each plan.
-        data_gb: Gigabytes of data in each plan.
         grace: For how long a termination can be cancelled.
         keep: What becomes of a suspended agent's machine.
         keeps_former: Whether a machine that was left is kept for a while.
@@ -65,17 +63,7 @@ Admit = Callable[[OperationKind, InstanceId], ApprovedList | None]
 
 
 class InstanceRequests:
-    """Turns requests into rows.
-
-    Args:
-        registry: The registry.
-        client: Machines, nodes and gateways.
-        backups: Backups.
-        machine_placement: Where new machines can be.
-        policy: Settings.
-        hold_lease: Holds the lease of a subject, or refuses.
-        admit: Asked before an agent ends or changes its plan.
-    """
+    """Turns requests into rows."""
 
     def __init__(
         self,
@@ -99,10 +87,8 @@ class InstanceRequests:
         """Record that an instance shall end now.
 
         Args:
-            user_text: Whose, as typed.
             keeps_backup: Whether its last backup has to be made and proved first; else from here on every run of its
                 cell may destroy its machine.
-            reason: Why; goes into the audit.
 
         Raises:
             RefusedError: Somebody is working on the instance, or too many end; nothing was changed.
@@ -157,9 +143,7 @@ class InstanceRequests:
         """Record an instance's new settings and that its machine shall have them.
 
         Args:
-            user_text: Whose, as typed.
             patch: What the settings become; ``None`` means those before.
-            reason: Why; goes into the audit.
 
         Raises:
             UsageError: No reason was given.
@@ -199,9 +183,7 @@ class InstanceRequests:
         """Record that an agent shall be suspended.
 
         Args:
-            user_text: Whose, as typed.
             keep: What becomes of the machine; ``None``: as the settings say.
-            reason: Why; goes into the audit.
 
         Raises:
             UsageError: No reason was given.
@@ -217,9 +199,7 @@ class InstanceRequests:
         So shall one whose gateway is stopped because something was given up halfway.
 
         Args:
-            user_text: Whose, as typed.
             undo: Whether it was to end: a termination that has not ended is cancelled.
-            reason: Why; goes into the audit.
 
         Raises:
             UsageError: No reason was given.
@@ -335,9 +315,7 @@ class InstanceRequests:
         """Record that a backup of an instance shall run on a new machine, in place of what it has now.
 
         Args:
-            user_text: Whose, as typed.
             snapshot: Which backup; empty: the newest.
-            reason: Why; goes into the audit.
 
         Raises:
             UsageError: No reason was given, or there is no such backup.

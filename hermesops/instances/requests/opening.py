@@ -17,12 +17,7 @@ WantedT = TypeVar("WantedT", bound=InstanceIntent)
 
 
 class OperationOpener:
-    """Opens operations of instances.
-
-    Args:
-        registry: The registry.
-        hold_lease: Holds the lease of a subject, or refuses at once.
-    """
+    """Opens operations of instances."""
 
     def __init__(self, registry: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[object]]) -> None:
         self._registry = registry
@@ -38,12 +33,6 @@ class OperationOpener:
         while_running: bool = False,
     ) -> AsyncGenerator[Instance, None]:
         """An instance that may have such an operation, with its lease held: refused means that nothing was changed.
-
-        Args:
-            user_text: Whose, as typed.
-            wanted: What is to be opened.
-            cancels: As in ``refuse_ineligible``.
-            while_running: As there.
 
         Raises:
             LeaseHeldError: Somebody works on the instance.
@@ -66,8 +55,6 @@ class OperationOpener:
         """Write an operation's row, or find the unfinished one of that kind; within ``eligible``.
 
         Args:
-            instance: Whose.
-            wanted: What it is to do.
             is_the_same: Whether an unfinished one asks for the same; ``None`` where any of that kind will do.
 
         Raises:

@@ -20,12 +20,7 @@ Step = Personalise | AwaitGateway
 
 
 def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
-    """The next step.
-
-    Args:
-        seen: The instance as it is now.
-        payload_digest: Digest of the payload with the settings of the registry.
-    """
+    """The next step."""
     instance = seen.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))

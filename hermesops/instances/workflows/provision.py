@@ -37,12 +37,7 @@ Step = GrowCell | RecordMachine | StartMachine | AwaitMachine | Personalise | Aw
 
 
 def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
-    """The next step towards a running agent.
-
-    Args:
-        seen: The instance as it is now.
-        payload_digest: Digest of what the node should have been given.
-    """
+    """The next step towards a running agent."""
     instance, machine = seen.instance, seen.existing_machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))

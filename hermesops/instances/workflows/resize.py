@@ -40,8 +40,6 @@ class Size:
     """What an instance shall be.
 
     Attributes:
-        plan: What its user bought.
-        server_type: What that is at the vendor.
         data_gb: Gigabytes of data that it has room for; 0 leaves that as it is.
     """
 
@@ -65,13 +63,7 @@ class ResizeState:
 
 
 def decide(seen: ResizeState, size: Size, *, payload_digest: str) -> Step | Done | Refused:
-    """The next step towards an agent of that plan.
-
-    Args:
-        seen: The instance as it is now.
-        size: What it shall be.
-        payload_digest: Digest of what the node should have been given.
-    """
+    """The next step towards an agent of that plan."""
     instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
@@ -106,7 +98,6 @@ class Resize:
     """The work of one change of plan in place, for the operations' loop.
 
     Attributes:
-        why: What the backup is made for.
         before: What it was when this was asked for; gone back to where the vendor refuses.
     """
 

@@ -42,7 +42,6 @@ def decide(seen: RestartState, *, before: str) -> Step | Done | Refused:
     """The next step.
 
     Args:
-        seen: The instance as it is now.
         before: The gateway's start id when the restart was asked for; empty when it was not running.
     """
     machine, instance = seen.observation.machine, seen.observation.instance

@@ -61,7 +61,6 @@ def decide(seen: RestoreState, *, keeps: bool, payload_digest: str) -> Step | Do
     """The next step.
 
     Args:
-        seen: The instance as it is now.
         keeps: Whether what is there is copied first; a state that is damaged cannot be.
         payload_digest: Digest of what the node should have been given, with a token of after the restore.
     """

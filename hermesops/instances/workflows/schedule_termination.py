@@ -37,7 +37,6 @@ class ScheduleTerminationState:
 
     Attributes:
         backup: The last one, made for this very operation.
-        newest: The newest one.
     """
 
     observation: Observation
@@ -46,11 +45,7 @@ class ScheduleTerminationState:
 
 
 def decide(seen: ScheduleTerminationState) -> Step | Done | Refused:
-    """The next step towards a scheduled termination.
-
-    Args:
-        seen: The instance as it is now.
-    """
+    """The next step towards a scheduled termination."""
     instance, machine = seen.observation.instance, seen.observation.existing_machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
@@ -92,7 +87,6 @@ class ScheduleTermination:
     """The work of scheduling one termination, for the operations' loop.
 
     Attributes:
-        why: What the last backup is made for.
         until: When the agent is terminated; one scheduled before keeps its time.
     """
 

@@ -68,7 +68,6 @@ def decide(seen: SuspendState, *, keep: Keep) -> Step | Done | Refused:
     """The next step towards a suspended agent.
 
     Args:
-        seen: The instance as it is now.
         keep: What becomes of its machine.
     """
     instance, machine = seen.observation.instance, seen.observation.machine
@@ -119,7 +118,6 @@ class Suspend:
     """The work of suspending one agent, for the operations' loop.
 
     Attributes:
-        why: What its backup is made for: ``before suspend <operation>``.
         keep: What becomes of its machine.
     """
 

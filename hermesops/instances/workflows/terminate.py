@@ -50,7 +50,6 @@ class TerminationState:
         reachable: Whether the machine answered at all.
         wanted: Whether the cell should have the machine.
         backup: The last one, made for this very operation.
-        newest: The newest one.
     """
 
     observation: Observation
@@ -66,7 +65,6 @@ def decide(seen: TerminationState, *, keeps_backup: bool = False) -> Step | Done
     """The next step towards the end.
 
     Args:
-        seen: The instance as it is now.
         keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
     """
     instance = seen.observation.instance

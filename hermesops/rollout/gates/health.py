@@ -51,7 +51,6 @@ def compare(comparison: Comparison, *, alpha: float, floor: int) -> Compared:
     """Judge one vital.
 
     Args:
-        comparison: The figures.
         alpha: Probability of taking noise for harm.
         floor: Instances with data that either side needs.
     """

@@ -34,7 +34,6 @@ async def run_hook(
         words: The command and its arguments; never a shell's line.
         variables: Its environment, beside ``LANG`` and ``HOME``, a folder made for this run.
         body: Is its standard input, as JSON.
-        timeout_s: Seconds for all of it.
 
     Returns:
         Its exit code, ``None`` where it came to none, and the last line of its output, fit to be shown.

@@ -32,7 +32,6 @@ class AllowedHooks:
     Attributes:
         commands: Command lines by the hook's name.
         hosts: Of web services: ``host``, or ``host:port`` where that is not 443.
-        is_local: Whether a service on this computer's loopback may be asked too, and without TLS.
     """
 
     commands: Mapping[str, str]
@@ -91,8 +90,6 @@ class Hooks:
     """Asks hooks.
 
     Args:
-        environment: Named in the message to them.
-        allowed: What this computer's settings say.
         search: The ``PATH`` of commands.
     """
 

@@ -53,8 +53,6 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObse
 
     Args:
         rollout: Its spec has the limits.
-        targets: All of them.
-        health: The health of instances.
         at_end: Whether a stage is about to end: only then is the health gate given its full share of alpha.
     """
     spec = rollout.spec

@@ -65,7 +65,6 @@ def late_instances(last: Rollout, where: str, fleet: Fleet) -> tuple[OutdatedIns
     Args:
         last: The rollout.
         where: The selector that it was asked for with.
-        fleet: The instances.
     """
     conditions = Selector.parse(where, fields=SELECTABLE).conditions
     # What its targets ran before says nothing of instances that came later.

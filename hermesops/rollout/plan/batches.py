@@ -24,7 +24,6 @@ def batches_of(release: ReleaseId, targets: Iterable[Target], spec: Spec) -> tup
     Args:
         release: Salts the order.
         targets: The frozen set.
-        spec: Stages and limits.
     """
     ordered = fair_order(targets, release)
     places = _places(shape(len(ordered), spec))
@@ -39,7 +38,6 @@ def shape(total: int, spec: Spec) -> tuple[tuple[int, ...], ...]:
 
     Args:
         total: How many targets there are.
-        spec: Stages and limits.
     """
     ends = [min(total, max(1, ceil(share * total - _ROUNDING))) for share in spec.stages]
     starts = [0, *ends[:-1]]

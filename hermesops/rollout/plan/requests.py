@@ -20,7 +20,6 @@ class RolloutRequest:
         release: An id, the beginning of one, or an agent's version; for whole machines an image's id or name.
         where: A selector; empty for all.
         all_running: Whether an empty ``where`` is meant.
-        reason: Goes into the audit log.
     """
 
     release: str
@@ -71,8 +70,6 @@ def find_same(unfinished: Iterable[tuple[Rollout, str]], release: ReleaseId, req
 
     Args:
         unfinished: Rollouts, each with the selector that it was asked for with.
-        release: The release that the request means.
-        request: The new one.
     """
     wanted = (release, request.action, request.where)
     return next((one for one, where in unfinished if (one.release, one.action, where) == wanted), None)

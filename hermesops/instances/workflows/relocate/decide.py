@@ -97,7 +97,6 @@ class RelocationState:
     """What relocating observes.
 
     Attributes:
-        observation: The instance and the machine of its row.
         state: What is on that machine, while its gateway is stopped.
         release: What the agent runs, where machines can be brought that; ``None`` where it came with an image.
         next: The machine it will be on.
@@ -120,13 +119,7 @@ class RelocationState:
 
 
 def decide(seen: RelocationState, intent: RelocateIntent, *, payload_digest: str) -> Step | Done | Refused:
-    """The next step towards the instance's agent on its new machine.
-
-    Args:
-        seen: Everything as it is now.
-        intent: What was asked.
-        payload_digest: Digest of what the node of the instance's machine should have been given.
-    """
+    """The next step towards the instance's agent on its new machine."""
     instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))

@@ -56,7 +56,6 @@ class Relocate:
     """The work of one relocation, for the operations' loop.
 
     Attributes:
-        why: What the backup of the old machine is made for.
         client: Machines, nodes and gateways, under the lease that the rows are cut over with: whoever lost it puts the
             instance nowhere.
     """
