@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hermesops.app.adapters.release_transfer import ReleaseTransfer
-from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.container_parts.cells import LazyCells
 from hermesops.app.operation_rows import instance_of
 from hermesops.app.services.backups import Backups
+from hermesops.app.services.cells import StackUps
 from hermesops.app.services.mass_changes import MassChanges
 from hermesops.app.services.pools import Pools
 from hermesops.app.services.restore_drills import Drills
 from hermesops.app.services.rollouts import Rollouts
 from hermesops.app.services.snapshots import Snapshots
-from hermesops.app.services.stack_runs import StackUps
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.workflows.configure import Configure
 from hermesops.instances.workflows.provision import Provision

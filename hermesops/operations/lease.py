@@ -7,6 +7,10 @@ worked on, and runs in the event loop on purpose: a process whose loop hangs sha
 
 import asyncio
 import contextlib
+import os
+import re
+import secrets
+import socket
 import time
 import weakref
 from collections.abc import Coroutine, Iterable, Sequence
@@ -14,11 +18,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from hermesops import waiting
+from hermesops import processes, waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 from hermesops.operations.db_thread import in_db_thread
-from hermesops.operations.holder import is_gone, this_process
 from hermesops.registry import Registry
 from hermesops.waiting import cancel
 
@@ -35,6 +38,11 @@ RENEW_S = 5.0
 
 RETRY_S = 1.0
 """Seconds until a renewal that got no answer is tried again."""
+
+
+_renewals: "weakref.WeakKeyDictionary[Registry, Renewals]" = weakref.WeakKeyDictionary()
+
+_HOLDER = re.compile(r"[^:]*:(?P<pid>[0-9]{1,9}):(?P<where>[0-9a-f]{8})\.(?P<start>[0-9]+)\.[0-9a-f]+")
 
 
 @dataclass
@@ -106,9 +114,6 @@ class Renewals:
         for one in held:
             self._held.pop(id(one), None)
             one.lost.set()
-
-
-_renewals: "weakref.WeakKeyDictionary[Registry, Renewals]" = weakref.WeakKeyDictionary()
 
 
 def renewals_in(leases: Registry) -> Renewals:
@@ -184,3 +189,16 @@ class LeaseKeeper:
         return await waiting.until(
             attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=POLL_S
         )
+
+
+def this_process() -> str:
+    """This process as a holder: host, process id, where and since when that id is valid, and a random part."""
+    pid = os.getpid()
+    start = processes.started(pid) or "0"
+    return f"{socket.gethostname()}:{pid}:{processes.here().fingerprint}.{start}.{secrets.token_hex(4)}"
+
+
+def is_gone(holder: str) -> bool:
+    """Whether a holder was a process that can be seen from here, and has ended."""
+    told = _HOLDER.fullmatch(holder)
+    return told is not None and processes.has_ended(told["where"], int(told["pid"]), told["start"])

@@ -2,38 +2,37 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from hermesops.app.adapters.rollout_in_place import machine_of
+from hermesops.channel import Channel
 from hermesops.health.canary_watch import CanaryWatch
 from hermesops.health.prometheus import Prometheus
 from hermesops.health.sampler import Sampler
 from hermesops.health.samples import HealthSample, figures_of
+from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.registry import Registry
 from hermesops.rollout.ports import Comparison, HealthObservation
 
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.channel import Channel
-    from hermesops.registry import Registry
 
-
-class Watching:
+class RolloutHealth:
     """``hermesops.rollout.ports.HealthWatch``.
 
     Args:
+        prometheus_url: Empty for none.
         now: The present moment, by the clock that also says when each instance was changed.
     """
 
-    def __init__(self, session: "Connected", now: Callable[[], datetime]) -> None:
-        self._session = session
-        url = session.app.env.settings.prometheus_url
-        self._prometheus = Prometheus(url) if url else None
+    def __init__(
+        self, registry: Registry, instance_client: PowerControl, prometheus_url: str, now: Callable[[], datetime]
+    ) -> None:
+        self._registry = registry
+        self._instance_client = instance_client
+        self._prometheus = Prometheus(prometheus_url) if prometheus_url else None
         self._sampler = Sampler(self._open_channel, now)
-        store = StoredHealthSamples(session.app.registry)
-        self._watcher = CanaryWatch(self._sampler, store, now, self._prometheus)
+        self._watcher = CanaryWatch(self._sampler, StoredHealthSamples(registry), now, self._prometheus)
 
     async def require(self, vitals: Sequence[str]) -> None:
         """Refuse vitals whose metric Prometheus does not have; nodes have all of theirs.
@@ -64,15 +63,15 @@ class Watching:
         """Stop waiting for answers."""
         await self._sampler.stop()
 
-    async def _open_channel(self, instance_id: InstanceId) -> "Channel":
-        instance = await in_db_thread(self._session.app.registry.instances.get, instance_id)
-        return self._session.instance_client.channel(machine_of(instance))
+    async def _open_channel(self, instance_id: InstanceId) -> Channel:
+        instance = await in_db_thread(self._registry.instances.get, instance_id)
+        return self._instance_client.channel(machine_of(instance))
 
 
 class StoredHealthSamples:
     """``hermesops.health.canary_watch.SampleStore`` in the registry."""
 
-    def __init__(self, registry: "Registry") -> None:
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
     async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:

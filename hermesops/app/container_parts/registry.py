@@ -113,7 +113,7 @@ class RegistryPlace:
 
     @property
     def _key_ring(self) -> Callable[[bool], KeyRing]:
-        from hermesops.app.container_parts.secrets import secrets_of
+        from hermesops.app.container_parts.endpoint import secrets_of
         from hermesops.keyring.ring import Ring
         from hermesops.secrets.catalog import REGISTRY_KEY
 

@@ -1,22 +1,25 @@
 """Backups of instances: the object store that settings name, keys from the registry, restic here, hermes-node there."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from functools import cached_property, partial
+from pathlib import Path
 
 from hermesops import child_environment
 from hermesops.app.container_parts.world_adapters import WorldAdapters
 from hermesops.app.operation_rows import instance_of
-from hermesops.app.services.backup_store import BackupStore
 from hermesops.backup.copies import Copies, Nodes
 from hermesops.backup.nightly import Nightly
 from hermesops.backup.pruning import EndedBackups, Pruning
-from hermesops.backup.repository import Repository
+from hermesops.backup.repository import Bucket, Repository
 from hermesops.backup.restore_check import Proof
 from hermesops.backup.retention import Keep
+from hermesops.backup.store.object_store import ObjectStore
 from hermesops.backup.store.repository_contents import RepositoryContents
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic
+from hermesops.errors import UsageError
 from hermesops.instances.eligibility import refuse_ineligible
 from hermesops.instances.remote.data_volume import refuse_without_room
 from hermesops.instances.remote.power_control import PowerControl
@@ -29,7 +32,73 @@ from hermesops.model.operation import Lease, Operation
 from hermesops.operations.kinds import BackupIntent, RestoreIntent
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
+from hermesops.secrets.catalog import BACKUP_KEY
+from hermesops.secrets.store import Secrets
 from hermesops.settings import Environment
+
+_LOCAL_BUCKET = "backups"
+
+
+class BackupStore:
+    """Finds the object store once.
+
+    Args:
+        local_store: Starts the local world's object store, which is built on first need; tells where it is.
+    """
+
+    def __init__(
+        self, env: Environment, secrets: Secrets, local_store: Callable[[], Awaitable[Mapping[str, str]]]
+    ) -> None:
+        self._env = env
+        self._secrets = secrets
+        self._local_store = local_store
+        self._found: ObjectStore | None = None
+        self._finding = asyncio.Lock()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return self._is_local or bool(self._env.settings.backup.bucket)
+
+    async def find(self) -> ObjectStore:
+        """The object store.
+
+        Raises:
+            UsageError: None is set.
+            UnavailableError: The local world is down, or its object store could not be built.
+        """
+        async with self._finding:
+            if self._found is None:
+                self._found = await self._of_local_world() if self._is_local else self._of_settings()
+            return self._found
+
+    @property
+    def _is_local(self) -> bool:
+        return self._env.is_local and not self._env.settings.backup.bucket
+
+    async def _of_local_world(self) -> ObjectStore:
+        where = await self._local_store()
+        bucket = Bucket(_LOCAL_BUCKET, where["region"], where["endpoint"], where["iam_endpoint"])
+        return ObjectStore(bucket, Path(where["key_file"]), is_local=True)
+
+    def _of_settings(self) -> ObjectStore:
+        settings = self._env.settings
+        if not settings.backup.bucket:
+            raise UsageError(
+                f"environment {self._env.name} has no backup.bucket: its agents are backed up nowhere",
+                hint="hermesops settings show; runbooks/everyday.md says what the bucket needs",
+            )
+        ca = settings.backup.ca_file.read_text() if settings.backup.ca_file else ""
+        bucket = Bucket(
+            settings.backup.bucket, settings.backup.region, settings.backup.endpoint, settings.backup.iam_endpoint, ca
+        )
+        return ObjectStore(bucket, self._key_file)
+
+    @property
+    def _key_file(self) -> Path | None:
+        """The platform's key to the bucket; ``None`` where AWS programs find one by themselves."""
+        given = self._env.settings.backup.key_file
+        return given or (self._secrets.file(BACKUP_KEY) if self._secrets.find(BACKUP_KEY) else None)
 
 
 class Backups:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from hermesops.app.services.certificate_authority import CertificateAuthority
+from hermesops.app.services.certificates import CertificateAuthority
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.doctor.computer import check_computer
 from hermesops.doctor.environment import Look, check_all

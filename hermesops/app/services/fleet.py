@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from hermesops import child_environment
-from hermesops.app.container_parts.lazy_cells import LazyCells
-from hermesops.app.services.selection import refuse_unknown
+from hermesops.app.adapters.rollout_store import refuse_unknown
+from hermesops.app.container_parts.cells import LazyCells
 from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
 from hermesops.converge import Converged, Converger, hosts_of
 from hermesops.drift import changes

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from hermesops.app.services.backups import Backups
-from hermesops.app.services.model_tokens import ModelTokens
-from hermesops.app.services.outdated import updatable, usual_spec
 from hermesops.app.services.pools import Pools
-from hermesops.app.services.proxy_tokens import ProxyTokens
 from hermesops.app.services.restore_drills import Drills
+from hermesops.app.services.rollout_requests import updatable, usual_spec
 from hermesops.app.services.rollouts import Rollouts
+from hermesops.app.services.tokens import ModelTokens, ProxyTokens
 from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.expiry import Upkeep

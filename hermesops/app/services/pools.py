@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.container_parts.cells import LazyCells
 from hermesops.cells.coalescing import StillWanted
 from hermesops.cells.scheduling import choose_cell
 from hermesops.cells.stack.state import machines_in

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hermesops.app.services.certificate_authority import CertificateAuthority
+from hermesops.app.services.certificates import CertificateAuthority
 from hermesops.justavps.proxy import ProxyClient
 from hermesops.pki.callers import Callers
 from hermesops.pki.server import Bounds, MutualTlsListener

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.container_parts.cells import LazyCells
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.pools import Pools

@@ -70,19 +70,15 @@ def rollback(
 
 
 def _one(user: str, to: str, *, lose: bool, even_revoked: bool, why: str) -> int:
-    from hermesops.app.services.rollbacks import roll_back
-
     composed = context.compose()
     instance = composed.registry.instances.find(user)
-    done = context.run(roll_back(composed, instance, to=to, loses=lose, even_revoked=even_revoked, why=why))
+    done = context.run(composed.rollbacks.roll_back(instance, to=to, loses=lose, even_revoked=even_revoked, why=why))
     _told(instance.title, done)
     return 0
 
 
 def _one_directly(text: str, to: str, *, lose: bool, even_revoked: bool) -> int:
-    from hermesops.app.services.rollbacks import roll_back_directly
-
-    going = roll_back_directly(context.compose(), text, to=to, loses=lose, even_revoked=even_revoked)
+    going = context.compose().rollbacks.roll_back_directly(text, to=to, loses=lose, even_revoked=even_revoked)
     name, done = context.run(going)
     _told(text, done, machine=name)
     return 0
@@ -103,11 +99,10 @@ def _rollout(
 
 
 def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
-    from hermesops.app.services.rollout_requests import check_release
     from hermesops.model.rollout_spec import Action
     from hermesops.rollout.plan.requests import RolloutRequest
 
-    release = check_release(composed, to)
+    release = composed.rollout_requests.check_release(to)
     agree(
         f"This brings every running agent in environment {composed.env.name} to {release}, without stages.",
         expect=composed.env.name,

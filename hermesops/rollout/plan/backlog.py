@@ -10,8 +10,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.selector import Selector
-from hermesops.rollout.plan.requests import RolloutRequest
-from hermesops.rollout.plan.targets import SELECTABLE, Fleet, running_targets, select
+from hermesops.rollout.plan.requests import SELECTABLE, Fleet, RolloutRequest, running_targets, select
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ def outdated(
     detach: Detach = False,
 ) -> int:
     """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
-    from hermesops.app.services import outdated
+    from hermesops.app.services import rollout_requests
 
     composed = context.compose()
-    found = outdated.outdated(composed.registry)
+    found = rollout_requests.outdated(composed.registry)
     if deploy and found:
         return _deploy(composed, found, reason or "outdated", detach=detach)
     rows = [status.outdated(one) for one in found]
@@ -36,7 +36,7 @@ def outdated(
 
 def _deploy(composed: "Container", found: "Sequence[OutdatedInstance]", reason: str, *, detach: bool) -> int:
     """One rollout for each release or image; the worst of their exit codes."""
-    from hermesops.app.services.outdated import usual_spec
+    from hermesops.app.services.rollout_requests import usual_spec
     from hermesops.rollout.plan.backlog import requests_for
 
     codes = []

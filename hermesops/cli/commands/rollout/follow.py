@@ -53,7 +53,7 @@ def watched(composed: "Container", rollout_id: "RolloutId") -> int:
     from hermesops.cli.views.rollout.live import view
 
     with view(composed.registry.now) as seen:
-        rollout = context.run(watch(composed, rollout_id, seen.show))
+        rollout = context.run(watch(composed.registry, rollout_id, seen.show))
     return _ended(composed, rollout, wanted=rollout.state.value, detach=False) or code_of(rollout)
 
 
@@ -104,7 +104,7 @@ async def _brought(session: "Runtime", rollout: "Rollout", seen: "View", *, deta
         session.rollouts.leave(rollout)
         return rollout
     try:
-        return await follow(session, rollout.id, seen.show)
+        return await follow(session.app.registry, session.operations, rollout.id, seen.show)
     except asyncio.CancelledError:
         now = session.app.registry.rollouts.get(rollout.id)
         left = "rolls back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
@@ -119,7 +119,7 @@ def _ended(composed: "Container", rollout: "Rollout", *, wanted: str, detach: bo
     from hermesops.app.adapters.rollout_store import records
     from hermesops.rollout.reports.progress import progress_of
 
-    rollout_progress = progress_of(records(composed, rollout.id), composed.registry.now())
+    rollout_progress = progress_of(records(composed.registry, rollout.id), composed.registry.now())
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
         line = f"left to the workers: hermesops rollout status {rollout.id} --watch looks on"

@@ -60,7 +60,6 @@ def preview(
     action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
-    from hermesops.app.services import rollout_requests
     from hermesops.rollout.plan.requests import RolloutRequest
 
     spec = options.spec_of(
@@ -76,7 +75,7 @@ def preview(
     )
     composed = context.compose()
     request = RolloutRequest(release, where, everybody, spec, options.parse_action(action), "")
-    ahead, closed = rollout_requests.preview(composed, request)
+    ahead, closed = composed.rollout_requests.preview(request)
     shown = {**preview_view.preview(ahead), "closed": closed or None}
     result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed))
 
@@ -177,7 +176,7 @@ def status(
     from hermesops.app.adapters import rollout_store
 
     composed = context.compose()
-    found = rollout_store.records(composed, rollout_id)
+    found = rollout_store.records(composed.registry, rollout_id)
     if watch:
         return follow.watched(composed, found.rollout.id)
     shown, lines = _seen(found, composed.registry.now(), everything=everything)
