@@ -16,7 +16,7 @@ from hermesops.app.services.snapshots import Snapshots
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.workflows.configure import Configure
 from hermesops.instances.workflows.provision import Provision
-from hermesops.instances.workflows.relocate.workflow import Relocate
+from hermesops.instances.workflows.relocate import Relocate
 from hermesops.instances.workflows.resize import Resize, Size
 from hermesops.instances.workflows.restart import Restart
 from hermesops.instances.workflows.resume import Resume

@@ -52,8 +52,6 @@ class Configure:
                 return f"handing {seen.instance.title}'s machine the new settings"
             case AwaitGateway():
                 return "waiting for the gateway"
-            case _ as never:
-                assert_never(never)
 
     async def do(self, step: Step, seen: Observation) -> None:
         """Do one step; harmless when it was done before.

@@ -62,25 +62,6 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
     return Done(f"{instance.title} has a running agent on {instance.machine_name}")
 
 
-def describe(step: Step, instance: Instance) -> str:
-    """The step in a few words."""
-    match step:
-        case GrowCell():
-            return f"making machine {instance.machine_name} in {instance.cell}"
-        case RecordMachine(machine_id=machine_id):
-            return f"recording machine {machine_id}"
-        case StartMachine() | AwaitMachine():
-            return machine_table.describe(step, instance)
-        case Personalise():
-            return f"handing the machine to {instance.title}"
-        case AwaitGateway():
-            return "waiting for the gateway"
-        case MarkRunning():
-            return "the agent is running"
-        case _ as never:
-            assert_never(never)
-
-
 @dataclass
 class Provision:
     """The work of one instance, for the operations' loop.
@@ -111,7 +92,20 @@ class Provision:
 
     def describe(self, step: Step, seen: Observation) -> str:
         """The step in a few words."""
-        return describe(step, seen.instance)
+        instance = seen.instance
+        match step:
+            case GrowCell():
+                return f"making machine {instance.machine_name} in {instance.cell}"
+            case RecordMachine(machine_id=machine_id):
+                return f"recording machine {machine_id}"
+            case StartMachine() | AwaitMachine():
+                return machine_table.describe(step, instance)
+            case Personalise():
+                return f"handing the machine to {instance.title}"
+            case AwaitGateway():
+                return "waiting for the gateway"
+            case MarkRunning():
+                return "the agent is running"
 
     async def do(self, step: Step, seen: Observation) -> None:
         """Do one step; harmless when it was done before."""

@@ -84,8 +84,6 @@ class Restart:
                 return f"restarting the gateway of {seen.observation.instance.title}"
             case AwaitGateway():
                 return "waiting for the gateway"
-            case _ as never:
-                assert_never(never)
 
     async def do(self, step: Step, seen: RestartState) -> None:
         """Do one step; harmless when it was done before."""

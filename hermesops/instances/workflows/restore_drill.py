@@ -178,13 +178,6 @@ _WORDS: Mapping[type, str] = {
 }
 
 
-def describe(step: Step, seen: DrillState) -> str:
-    """The step in a few words."""
-    machine = seen.spare.name if seen.spare else ""
-    backup = seen.backup.id[:8] if seen.backup else ""
-    return _WORDS[type(step)].format(user=seen.instance.title, machine=machine, backup=backup)
-
-
 @dataclass
 class Drill:
     """The work of one drill, for the operations' loop.
@@ -235,7 +228,9 @@ class Drill:
 
     def describe(self, step: Step, seen: DrillState) -> str:
         """The step in a few words."""
-        return describe(step, seen)
+        machine = seen.spare.name if seen.spare else ""
+        backup = seen.backup.id[:8] if seen.backup else ""
+        return _WORDS[type(step)].format(user=seen.instance.title, machine=machine, backup=backup)
 
     async def do(self, step: Step, seen: DrillState) -> None:
         """Do one step; harmless when it was done before."""

@@ -71,17 +71,6 @@ def _ends(instance: Instance, until: datetime) -> Done:
     )
 
 
-def describe(step: Step, instance: Instance) -> str:
-    """The step in a few words."""
-    match step:
-        case StopMachine():
-            return f"switching machine {instance.machine_name} off"
-        case StartGracePeriod():
-            return "the agent is suspended"
-        case _:
-            return stop_and_backup.describe(step, instance)
-
-
 @dataclass
 class ScheduleTermination:
     """The work of scheduling one termination, for the operations' loop.
@@ -110,7 +99,14 @@ class ScheduleTermination:
 
     def describe(self, step: Step, seen: ScheduleTerminationState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance)
+        instance = seen.observation.instance
+        match step:
+            case StopMachine():
+                return f"switching machine {instance.machine_name} off"
+            case StartGracePeriod():
+                return "the agent is suspended"
+            case _:
+                return stop_and_backup.describe(step, instance)
 
     async def do(self, step: Step, seen: ScheduleTerminationState) -> None:
         """Do one step; harmless when it was done before."""

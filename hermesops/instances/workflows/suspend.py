@@ -100,19 +100,6 @@ def _done(instance: Instance, keep: Keep) -> Done:
     return Done(f"the agent of {instance.title} is suspended, its machine is {keep}")
 
 
-def describe(step: Step, instance: Instance) -> str:
-    """The step in a few words."""
-    match step:
-        case StopMachine():
-            return f"switching machine {instance.machine_name} off"
-        case MarkForDeletion() | ShrinkCell():
-            return f"giving machine {instance.machine_name} back"
-        case MarkSuspended():
-            return "the agent is suspended"
-        case _:
-            return stop_and_backup.describe(step, instance)
-
-
 @dataclass
 class Suspend:
     """The work of suspending one agent, for the operations' loop.
@@ -145,7 +132,16 @@ class Suspend:
 
     def describe(self, step: Step, seen: SuspendState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance)
+        instance = seen.observation.instance
+        match step:
+            case StopMachine():
+                return f"switching machine {instance.machine_name} off"
+            case MarkForDeletion() | ShrinkCell():
+                return f"giving machine {instance.machine_name} back"
+            case MarkSuspended():
+                return "the agent is suspended"
+            case _:
+                return stop_and_backup.describe(step, instance)
 
     async def do(self, step: Step, seen: SuspendState) -> None:
         """Do one step; harmless when it was done before."""

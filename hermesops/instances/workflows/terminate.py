@@ -100,19 +100,6 @@ def _no_backup(instance: Instance) -> RefusedError:
     )
 
 
-def describe(step: Step, instance: Instance) -> str:
-    """The step in a few words."""
-    match step:
-        case MarkForDeletion():
-            return f"giving machine {instance.machine_name} up"
-        case ShrinkCell():
-            return f"destroying machine {instance.machine_name}"
-        case MarkTerminated():
-            return "forgetting keys and tokens"
-        case _:
-            return stop_and_backup.describe(step, instance)
-
-
 @dataclass
 class Terminate:
     """The work of ending one instance, for the operations' loop.
@@ -152,7 +139,16 @@ class Terminate:
 
     def describe(self, step: Step, seen: TerminationState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance)
+        instance = seen.observation.instance
+        match step:
+            case MarkForDeletion():
+                return f"giving machine {instance.machine_name} up"
+            case ShrinkCell():
+                return f"destroying machine {instance.machine_name}"
+            case MarkTerminated():
+                return "forgetting keys and tokens"
+            case _:
+                return stop_and_backup.describe(step, instance)
 
     async def do(self, step: Step, seen: TerminationState) -> None:
         """Do one step; harmless when it was done before."""
