@@ -1,6 +1,7 @@
 """Runs operations: the handler of a row's kind makes the work, the loop does it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hermesops import waiting
@@ -19,15 +20,13 @@ Handler = Callable[[Operation, Lease], Reconciler[Any, Any]]
 """Makes the work of an operation, done under a lease."""
 
 
+@dataclass(frozen=True)
 class Operations:
     """Brings operations to their end."""
 
-    def __init__(
-        self, registry: Registry, handlers: Mapping[OperationKind, Handler], tell: Callable[[str], None]
-    ) -> None:
-        self._registry = registry
-        self._handlers = handlers
-        self._tell = tell
+    registry: Registry
+    handlers: Mapping[OperationKind, Handler]
+    tell: Callable[[str], None]
 
     async def run(self, operation: Operation, *, is_stopping: Callable[[], bool] = never) -> str:
         """Bring one operation to its end and return its outcome.
@@ -40,14 +39,14 @@ class Operations:
             RefusedError: It cannot be done.
             HermesError: It stopped halfway; running it again continues.
         """
-        make = self._handlers.get(operation.kind)
+        make = self.handlers.get(operation.kind)
         if make is None:
             raise BrokenInvariantError(f"operation {operation.id} is of kind {operation.kind}, which nothing here does")
-        return await drive(operation, make, self._registry, self._registry, self._tell, is_stopping)
+        return await drive(operation, make, self.registry, self.registry, self.tell, is_stopping)
 
     def leave(self, operation: Operation) -> None:
         """Leave an operation to the workers: from here on any of them may take it."""
-        self._registry.operations.record_step(operation.id, QUEUED)
+        self.registry.operations.record_step(operation.id, QUEUED)
 
     async def resume(self, operation: Operation, *, wait_s: float = 0) -> str:
         """Continue an operation that was left, or wait for the end of one that somebody is at.
@@ -60,7 +59,7 @@ class Operations:
         """
 
         async def attempt() -> str | waiting.Pending[str]:
-            now = self._registry.operations.get(operation.id)
+            now = self.registry.operations.get(operation.id)
             if now.status.has_ended:
                 return _outcome(now)
             try:
@@ -76,7 +75,7 @@ class Operations:
                 hint="hermesops operation list --all",
             )
         what = f"operation {operation.id}"
-        return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, tell=self._tell)
+        return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, tell=self.tell)
 
 
 def _outcome(ended: Operation) -> str:

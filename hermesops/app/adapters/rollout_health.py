@@ -1,6 +1,7 @@
 """The health of instances for rollouts: asks nodes and Prometheus, and keeps samples in the registry."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from hermesops.app.adapters.rollout_in_place import machine_of
@@ -68,21 +69,21 @@ class RolloutHealth:
         return self._instance_client.channel(machine_of(instance))
 
 
+@dataclass(frozen=True)
 class StoredHealthSamples:
     """``hermesops.health.canary_watch.SampleStore`` in the registry."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    registry: Registry
 
     async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
         """Store one sample of each."""
         rows = {each: (sample.at, sample.to_json()) for each, sample in read.items()}
         if rows:
-            await in_db_thread(self._registry.health_samples.add, rows)
+            await in_db_thread(self.registry.health_samples.add, rows)
 
     async def since(
         self, instances: Collection[InstanceId], moment: datetime
     ) -> dict[InstanceId, Sequence[HealthSample]]:
         """The samples of each since then, oldest first."""
-        rows = await in_db_thread(self._registry.health_samples.list, instances, since=moment)
+        rows = await in_db_thread(self.registry.health_samples.list, instances, since=moment)
         return {each: [HealthSample.from_json(text) for text in texts] for each, texts in rows.items()}

@@ -1,6 +1,6 @@
 """Rollouts in the registry: the rows of one for its runner, and what requests and reports read."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hermesops.model.cell import parse_cell
 from hermesops.model.ids import InstanceId
@@ -15,41 +15,41 @@ from hermesops.rollout.plan.requests import Fleet
 from hermesops.rollout.ports import Records
 
 
+@dataclass(frozen=True)
 class RolloutRows:
     """``hermesops.rollout.ports.Rows`` in the registry's thread, under the runner's lease."""
 
-    def __init__(self, registry: Registry, rollout_id: RolloutId, lease: Lease) -> None:
-        self._registry = registry
-        self._id = rollout_id
-        self._lease = lease
+    registry: Registry
+    rollout_id: RolloutId
+    lease: Lease
 
     async def read(self) -> Records:
         """All of it."""
 
         def read() -> Records:
-            return replace(records_of(self._registry, self._id), freezes=self._registry.freezes.list())
+            return replace(records_of(self.registry, self.rollout_id), freezes=self.registry.freezes.list())
 
         return await in_db_thread(read)
 
     async def state(self) -> RolloutState:
         """The state alone."""
-        return await in_db_thread(self._registry.rollouts.state, self._id)
+        return await in_db_thread(self.registry.rollouts.state, self.rollout_id)
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
         """Write targets, all or none."""
-        await in_db_thread(self._registry.rollout_targets.put, self._id, targets, lease=self._lease)
+        await in_db_thread(self.registry.rollout_targets.put, self.rollout_id, targets, lease=self.lease)
 
     async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
         """Write a change of state with its event, or nothing where the row has changed."""
-        return await in_db_thread(self._registry.rollouts.change, was, rollout, to_row(event), lease=self._lease)
+        return await in_db_thread(self.registry.rollouts.change, was, rollout, to_row(event), lease=self.lease)
 
     async def add_event(self, event: Recorded[Event]) -> None:
         """Append an event."""
-        await in_db_thread(self._registry.rollout_events.add, self._id, to_row(event), lease=self._lease)
+        await in_db_thread(self.registry.rollout_events.add, self.rollout_id, to_row(event), lease=self.lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
         """Write that an instance was among the first."""
-        await in_db_thread(self._registry.rollout_targets.add_exposure, instance_id, release, lease=self._lease)
+        await in_db_thread(self.registry.rollout_targets.add_exposure, instance_id, release, lease=self.lease)
 
 
 def records_of(registry: Registry, rollout_id: RolloutId) -> Records:

@@ -1,6 +1,7 @@
 """Stacks of cells whose engine is loaded by the first use: a machine out of a warm pool needs none."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hermesops.cells.coalescing import StillWanted
@@ -13,30 +14,30 @@ if TYPE_CHECKING:
     from hermesops.model.stack import StackRef
 
 
+@dataclass(frozen=True)
 class LazyCells:
     """Stacks of cells."""
 
-    def __init__(self, load: "Callable[[], CellStacks]") -> None:
-        self._load = load
+    load: "Callable[[], CellStacks]"
 
     async def holds(self, cell: CellName, machine: MachineName) -> bool:
         """Whether the cell's state has that machine."""
-        return await self._load().holds(cell, machine)
+        return await self.load().holds(cell, machine)
 
     async def state(self, cell: CellName) -> Mapping[str, Any]:
         """A cell's state as Pulumi exports it; empty before its first run."""
-        return await self._load().state(cell)
+        return await self.load().state(cell)
 
     async def apply(self, cell: CellName, *, still_wanted: StillWanted) -> object:
         """Run the cell's stack for the rows as they are, unless that has become needless."""
-        return await self._load().apply(cell, still_wanted=still_wanted)
+        return await self.load().apply(cell, still_wanted=still_wanted)
 
 
+@dataclass(frozen=True)
 class CellPrograms:
     """Cells' programs; see ``cells.ports.Programs``."""
 
-    def __init__(self, data_gb: Mapping[Plan, int]) -> None:
-        self._data_gb = data_gb
+    data_gb: Mapping[Plan, int]
 
     def program(self, spec: "CellSpec", released: frozenset[MachineName]) -> Callable[[], None]:
         """The program of one cell.
@@ -46,13 +47,13 @@ class CellPrograms:
         """
         from hermesops.stacks.fleet import FleetProgram
 
-        return FleetProgram(spec, released, data_gb=self._data_gb)
+        return FleetProgram(spec, released, data_gb=self.data_gb)
 
     def importing(self, spec: "CellSpec", ids: Mapping[MachineName, MachineId]) -> Callable[[], None]:
         """The program of one cell that names some of its machines by their ids; see ``cells.stack.imports``."""
         from hermesops.stacks.fleet import FleetProgram
 
-        return FleetProgram(spec, imported=ids, data_gb=self._data_gb)
+        return FleetProgram(spec, imported=ids, data_gb=self.data_gb)
 
     def urns(self, stack: "StackRef", machines: Collection[MachineName]) -> tuple[str, ...]:
         """Pulumi's names of machines of a cell, with what they need."""

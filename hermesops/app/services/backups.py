@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -101,46 +102,36 @@ class BackupStore:
         return given or (self._secrets.file(BACKUP_KEY) if self._secrets.find(BACKUP_KEY) else None)
 
 
+@dataclass(frozen=True)
 class Backups:
     """Backups of an environment's instances.
 
-    Args:
+    Attributes:
         adapters: What reads copies: restic, or the simulated world that has them.
     """
 
-    def __init__(
-        self,
-        env: Environment,
-        registry: Registry,
-        store: BackupStore,
-        adapters: WorldAdapters,
-        instance_client: PowerControl,
-        opener: OperationOpener,
-        run: Callable[[Operation], Awaitable[str]],
-        tell: Callable[[str], None],
-    ) -> None:
-        self._env = env
-        self._registry = registry
-        self._store = store
-        self._adapters = adapters
-        self._instance_client = instance_client
-        self._opener = opener
-        self._run = run
-        self._tell = tell
+    env: Environment
+    registry: Registry
+    store: BackupStore
+    adapters: WorldAdapters
+    instance_client: PowerControl
+    opener: OperationOpener
+    run: Callable[[Operation], Awaitable[str]]
+    tell: Callable[[str], None]
 
     def copies(self, nodes: Nodes) -> Copies:
         """Backups, made and restored by hermes-node under the lease of ``nodes``."""
-        return Copies(self._registry, self.keys, nodes, self._registry.now, self.proof)
+        return Copies(self.registry, self.keys, nodes, self.registry.now, self.proof)
 
     @cached_property
     def keys(self) -> Keys:
         """Passwords and credentials of repositories."""
-        return Keys(self._registry, self._store.find, self._env.name, self._begin)
+        return Keys(self.registry, self.store.find, self.env.name, self._begin)
 
     @cached_property
     def proof(self) -> Proof:
         """Restores backups on this computer, to compare them."""
-        return self._adapters.proof(self._registry, self.keys, self._restic, self._tell)
+        return self.adapters.proof(self.registry, self.keys, self._restic, self.tell)
 
     async def open_backup(self, instance: Instance, *, why: str) -> Operation:
         """Open a backup of an instance, once the object store answers; also while somebody works on the instance.
@@ -149,8 +140,8 @@ class Backups:
             RefusedError: The instance was terminated, or has never started.
         """
         await self.keys.reach()
-        refuse_ineligible(BackupIntent, instance, self._opener.unfinished(instance))
-        return self._opener.open(instance, BackupIntent(user=instance.title, why=why))
+        refuse_ineligible(BackupIntent, instance, self.opener.unfinished(instance))
+        return self.opener.open(instance, BackupIntent(user=instance.title, why=why))
 
     async def open_restore(self, instance: Instance, backup: Backup, *, keeps: bool, reason: str) -> Operation:
         """Open a restore of a backup, once the object store answers and the backup fits on the machine.
@@ -159,26 +150,26 @@ class Backups:
             RefusedError: Another operation of the instance has not ended, or the backup does not fit.
         """
         await self.keys.reach()
-        observation = await self._instance_client.observe(instance.id)
+        observation = await self.instance_client.observe(instance.id)
         if observation.machine is not None and observation.node is not None:
-            refuse_without_room(instance, backup, await self._instance_client.room(observation.machine.id))
+            refuse_without_room(instance, backup, await self.instance_client.room(observation.machine.id))
         intent = RestoreIntent(user=instance.title, reason=reason, snapshot=backup.id, keeps=keeps)
-        return await self._opener.open_eligible(instance, intent)
+        return await self.opener.open_eligible(instance, intent)
 
     def backup_of(self, operation: Operation, lease: Lease) -> BackUp:
         """The workflow of a backup, from its row."""
-        client = self._instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         why = f"{BackupIntent.of(operation).why} {operation.id}"
         return BackUp(instance_of(operation), why, client, self.copies(client))
 
     def restore_of(self, operation: Operation, lease: Lease) -> Restore:
         """The workflow of a restore, from its row."""
-        client = self._instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Restore(
             instance_of(operation),
             operation.id,
             RestoreIntent.of(operation),
-            registry=self._registry,
+            registry=self.registry,
             client=client,
             backups=self.copies(client),
         )
@@ -188,40 +179,38 @@ class Backups:
         """Makes the daily backups that are due."""
 
         async def back_up(instance: Instance) -> str:
-            return await self._run(await self.open_backup(instance, why="daily"))
+            return await self.run(await self.open_backup(instance, why="daily"))
 
-        return Nightly(self._registry, back_up, at_once=self._env.settings.parallel_backups)
+        return Nightly(self.registry, back_up, at_once=self.env.settings.parallel_backups)
 
     @cached_property
     def pruning(self) -> Pruning:
         """Removes backups that no retention rule keeps."""
-        settings = self._env.settings
+        settings = self.env.settings
         keep = Keep(settings.backup.keep_daily, settings.backup.keep_weekly, settings.backup.keep_monthly)
-        return Pruning(self._registry, self._contents, keep)
+        return Pruning(self.registry, self._contents, keep)
 
     @cached_property
     def ended(self) -> EndedBackups:
         """Removes the backups of instances that were terminated long ago."""
-        kept = timedelta(days=self._env.settings.ended_backups_days)
-        return EndedBackups(
-            self._registry, self._contents, self.keys.revoke, partial(LeaseKeeper, self._registry), kept
-        )
+        kept = timedelta(days=self.env.settings.ended_backups_days)
+        return EndedBackups(self.registry, self._contents, self.keys.revoke, partial(LeaseKeeper, self.registry), kept)
 
     @property
     def _contents(self) -> RepositoryContents:
-        return self._adapters.contents(self._registry, self.keys, self._restic, self._store.find)
+        return self.adapters.contents(self.registry, self.keys, self._restic, self.store.find)
 
     @cached_property
     def _restic(self) -> Restic:
-        return Restic(self._env.for_child(child_environment.NETWORK), self._credential)
+        return Restic(self.env.for_child(child_environment.NETWORK), self._credential)
 
     async def _credential(self) -> Credential:
-        return (await self._store.find()).credential()
+        return (await self.store.find()).credential()
 
     async def _begin(self, repository: Repository, password: str) -> None:
-        await self._adapters.begin_repository(self._restic, repository, password)
+        await self.adapters.begin_repository(self._restic, repository, password)
 
     @property
     def are_kept(self) -> bool:
         """Whether this environment has an object store."""
-        return self._store.exists
+        return self.store.exists

@@ -26,28 +26,20 @@ if TYPE_CHECKING:
     from hermesops.cells.changes.preview import ChangePreview
 
 
+@dataclass(frozen=True)
 class StackUps:
     """Runs ``up`` of cells.
 
-    Args:
+    Attributes:
         runner: Makes what runs operations of these kinds.
     """
 
-    def __init__(
-        self,
-        env: Environment,
-        registry: Registry,
-        stacks: Callable[[], CellStacks],
-        guards: Guards,
-        runner: Callable[[Mapping[OperationKind, Handler]], Operations],
-        tell: Callable[[str], None],
-    ) -> None:
-        self._env = env
-        self._registry = registry
-        self._stacks = stacks
-        self._guards = guards
-        self._runner = runner
-        self._tell = tell
+    env: Environment
+    registry: Registry
+    stacks: Callable[[], CellStacks]
+    guards: Guards
+    runner: Callable[[Mapping[OperationKind, Handler]], Operations]
+    tell: Callable[[str], None]
 
     async def run(self, request: UpRequest) -> UpResult:
         """Run an ``up`` here, with its row and its lease.
@@ -59,7 +51,7 @@ class StackUps:
         """
         operation = await self._open(request)
         work = self._work(request, operation)
-        await self._runner({OperationKind.STACK_UP: lambda _operation, _lease: work}).run(operation)
+        await self.runner({OperationKind.STACK_UP: lambda _operation, _lease: work}).run(operation)
         if work.result is None:
             raise BrokenInvariantError(f"operation {operation.id} ended without a run of {request.cell}")
         return work.result
@@ -71,9 +63,9 @@ class StackUps:
             UsageError: There is no such cell.
             LeaseHeldError: Another process runs ``up`` of this cell.
         """
-        self._registry.cells.spec(request.cell)
+        self.registry.cells.spec(request.cell)
         operation = await self._open(request)
-        self._registry.operations.record_step(operation.id, QUEUED)
+        self.registry.operations.record_step(operation.id, QUEUED)
         return operation
 
     def work_of(self, operation: Operation, _lease: Lease) -> StackUp:
@@ -84,12 +76,12 @@ class StackUps:
         return StackUp(request.cell, partial(self._up, request, began=operation.step not in {"", QUEUED}))
 
     async def _up(self, request: UpRequest, *, began: bool) -> UpResult:
-        stacks, guards = self._stacks(), self._guards
-        approvals = Approvals(self._env)
+        stacks, guards = self.stacks(), self.guards
+        approvals = Approvals(self.env)
         if not request.saved:
             if request.named != NO_OVERRIDES and approvals.are_required:
                 raise RefusedError(
-                    f"{request.cell}: what goes beyond the limits needs an approved preview in {self._env.name}",
+                    f"{request.cell}: what goes beyond the limits needs an approved preview in {self.env.name}",
                     hint=f"hermesops stack preview {request.cell} --save FILE; another operator: "
                     "hermesops approval sign FILE --save …",
                 )
@@ -98,15 +90,13 @@ class StackUps:
         preview, signer = guards.open(request.saved)
         approver = approvals.require(asked_by_preview(preview, signer), request.approval)
         approved = f", approved by {approver}" if approver else ""
-        self._tell(
-            f"{request.cell}: as previewed at {preview.made_at:%Y-%m-%d %H:%M} UTC, signed by {signer}{approved}"
-        )
+        self.tell(f"{request.cell}: as previewed at {preview.made_at:%Y-%m-%d %H:%M} UTC, signed by {signer}{approved}")
         guard = partial(guards.refuse_moved, preview=preview)
         return await stacks.up(request.cell, named=preview.named, guard=guard, with_drift=True)
 
     async def _open(self, request: UpRequest) -> Operation:
         """Open an ``up``; an unfinished one with other arguments is abandoned."""
-        registry, intent = self._registry, request.to_intent().to_json()
+        registry, intent = self.registry, request.to_intent().to_json()
         found = registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
         if dict(found.intent) == intent:
             return found

@@ -29,23 +29,23 @@ _AT_ONCE, _SLOW_S, _LONGEST_S = 16, 10.0, 120.0
 """Machines that are asked at once, and the seconds for which one holds up others and for which it is asked."""
 
 
+@dataclass(frozen=True)
 class Identities:
     """Asks machines which instance they are.
 
-    Args:
+    Attributes:
         router_key: Reads what signs agents' tokens for the model router: they prove which instance a machine is.
     """
 
-    def __init__(self, client: Client, router_key: Callable[[], bytes]) -> None:
-        self._client = client
-        self._router_key = router_key
+    client: Client
+    router_key: Callable[[], bytes]
 
     async def read(self, machines: Sequence[Machine]) -> list[Recovered | Forgotten]:
         """What each machine says of itself, in their order; one that hangs costs only its own answer."""
-        read: Generation = partial(read_token, self._router_key())
+        read: Generation = partial(read_token, self.router_key())
 
         async def one(machine: Machine) -> Recovered | Forgotten:
-            return await read_identity(ToolboxChannel(self._client, MachineId(machine.id)), machine, read)
+            return await read_identity(ToolboxChannel(self.client, MachineId(machine.id)), machine, read)
 
         answers = await fan_out(machines, one, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
         return [

@@ -104,45 +104,45 @@ async def revoke_model_tokens(
     return generation, await problem_of(hand(instance)) if instance.status is InstanceStatus.RUNNING else ""
 
 
+@dataclass(frozen=True)
 class ProxyTokens:
     """Tokens that are kept in the registry."""
 
-    def __init__(self, registry: Registry, client: Client, agents: AgentApi) -> None:
-        self._registry = registry
-        self._client = client
-        self._agents = agents
+    registry: Registry
+    client: Client
+    agents: AgentApi
 
     @cached_property
     def renewal(self) -> TokenRenewal:
         """Renews and revokes."""
-        return TokenRenewal(self._client, self._registry, self._opens, self._address)
+        return TokenRenewal(self.client, self.registry, self._opens, self._address)
 
     async def _address(self, machine_id: MachineId) -> str:
-        address = (await self._client.get_machine(machine_id)).address_of_ports
+        address = (await self.client.get_machine(machine_id)).address_of_ports
         if not 0 < len(address) <= LONGEST_ADDRESS:
             raise UnavailableError(f"JustAVPS does not say how ports of machine {machine_id} are reached")
         return address
 
     async def _opens(self, machine_id: MachineId, token: str) -> bool:
-        return await self._agents.opens(await self._client.get_machine(machine_id), token)
+        return await self.agents.opens(await self.client.get_machine(machine_id), token)
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
         """The tokens of one instance or of all, each with its instance."""
-        owners = {one.machine_id: one for one in self._registry.instances.list()}
-        kept = self._registry.proxy_tokens.kept()
+        owners = {one.machine_id: one for one in self.registry.instances.list()}
+        kept = self.registry.proxy_tokens.kept()
         return [
             (owners.get(one.machine_id), one) for one in kept if not instance or one.machine_id == instance.machine_id
         ]
 
     def due(self) -> Due:
         """Tokens to renew and to drop now."""
-        running, used = machines_in_use(self._registry.instances.list(), self._registry.spares.list())
-        return due_of(running, used, self._registry.proxy_tokens.kept(), self._registry.now())
+        running, used = machines_in_use(self.registry.instances.list(), self.registry.spares.list())
+        return due_of(running, used, self.registry.proxy_tokens.kept(), self.registry.now())
 
     async def renew_due(self) -> dict[str, str]:
         """Renew and drop what is due; the problem of each by user or machine, empty for none."""
         due = self.due()
-        titles = {one.machine_id: one.title for one in self._registry.instances.list()}
+        titles = {one.machine_id: one.title for one in self.registry.instances.list()}
         told: dict[str, str] = {}
         for token, problem in zip(due.drop, await problems(due.drop, self.renewal.drop, _DROPS), strict=True):
             if problem:
@@ -177,7 +177,7 @@ class ProxyTokens:
         self._note(instance, "token_renewed", reason, [purpose])
 
     def _note(self, instance: Instance, action: str, reason: str, purposes: list[str]) -> None:
-        self._registry.audit.append(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
+        self.registry.audit.append(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
 
 
 def _refuse_unknown(instance: Instance, purpose: str) -> None:

@@ -1,6 +1,7 @@
 """Prewarms a machine without an instance: its gateway runs with a placeholder, and lacks only a user's files."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from hermesops.channel import Channel, NoSuchFileError, last_words, understood
 from hermesops.errors import UnavailableError
@@ -17,17 +18,18 @@ _NODE_S = 60.0
 """Seconds hermes-node has beyond those of the gateway, for a first turn."""
 
 
+@dataclass(frozen=True)
 class WarmUp:
     """Starts gateways of machines without users.
 
-    Args:
+    Attributes:
         gateway_timeout_s: Seconds a gateway has to become healthy.
     """
 
-    def __init__(self, channel: Callable[[MachineId], Channel], *, router_url: str, gateway_timeout_s: float) -> None:
-        self._channel = channel
-        self._router_url = router_url
-        self._gateway_timeout_s = gateway_timeout_s
+    channel: Callable[[MachineId], Channel]
+    _: KW_ONLY
+    router_url: str
+    gateway_timeout_s: float
 
     async def warm(self, machine_id: MachineId, lease: Lease) -> str:
         """Start the gateway with a placeholder, let it take a turn, and answer the API key that the machine made.
@@ -42,9 +44,9 @@ class WarmUp:
             UnavailableError: The gateway did not become well.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        channel = self._channel(machine_id)
-        wait_s = self._gateway_timeout_s
-        words = f"warm --model-base-url {self._router_url} --wait {wait_s:g}"
+        channel = self.channel(machine_id)
+        wait_s = self.gateway_timeout_s
+        words = f"warm --model-base-url {self.router_url} --wait {wait_s:g}"
         done = await change(channel, words, lease, timeout_s=wait_s + _NODE_S)
         if done.exit_code == ExitCode.BAD_REQUEST and _UNKNOWN in done.stderr:
             return ""

@@ -1,6 +1,7 @@
 """Uploads releases to machines and switches between them, under a lease. It must not decide who gets which."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hermesops.channel import Channel, Completed, object_in, understood
@@ -36,20 +37,20 @@ _ROUNDS = 3
 """How often files are uploaded that a machine says it lacks: what was uploaded whole is there."""
 
 
+@dataclass(frozen=True)
 class ReleaseClient:
     """The releases on each machine.
 
-    Args:
+    Attributes:
         lease: Under which they are changed; ``None`` for none, as when the registry is gone.
     """
 
-    def __init__(self, channel_to: Callable[[MachineId], Channel], lease: Lease | None = None) -> None:
-        self._channel_to = channel_to
-        self._lease = lease
+    channel_to: Callable[[MachineId], Channel]
+    lease: Lease | None = None
 
     async def observe(self, machine_id: MachineId) -> SlotsState | None:
         """What is on a machine; ``None`` when it does not answer, or knows nothing of releases."""
-        status = await node_commands.status(self._channel_to(machine_id), timeout_s=_LOOK_S)
+        status = await node_commands.status(self.channel_to(machine_id), timeout_s=_LOOK_S)
         with understood(machine_id, "status"):
             return SlotsState.from_status(status) if status and status.get("releases") else None
 
@@ -59,7 +60,7 @@ class ReleaseClient:
         Raises:
             UnavailableError: The machine does not answer.
         """
-        done = await self._channel_to(machine_id).run(f"{PROGRAM} release ready", timeout_s=_READY_S)
+        done = await self.channel_to(machine_id).run(f"{PROGRAM} release ready", timeout_s=_READY_S)
         if done.exit_code == ExitCode.BAD_REQUEST:  # its hermes-node is older than that command
             return ""
         told = _answer(done, machine_id, "release ready")
@@ -75,10 +76,10 @@ class ReleaseClient:
             UnavailableError: It does not answer, or does not take the files.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        channel = self._channel_to(machine_id)
+        channel = self.channel_to(machine_id)
         for _ in range(_ROUNDS):
             done = await node_commands.hand(
-                channel, "release fetch", bundle.handout(python), self._lease, timeout_s=_FETCH_S
+                channel, "release fetch", bundle.handout(python), self.lease, timeout_s=_FETCH_S
             )
             if done.exit_code != ExitCode.UNFINISHED:
                 _answer(done, machine_id, "release fetch")
@@ -151,7 +152,7 @@ class ReleaseClient:
             RefusedError: Its hermes-node is older than that.
             UnavailableError: The machine does not answer.
         """
-        done = await self._channel_to(machine_id).run(f"{PROGRAM} release cancel", timeout_s=_LOOK_S)
+        done = await self.channel_to(machine_id).run(f"{PROGRAM} release cancel", timeout_s=_LOOK_S)
         _answer(done, machine_id, "release cancel")
 
     async def tidy(self, machine_id: MachineId) -> None:
@@ -192,7 +193,7 @@ class ReleaseClient:
             return RollbackResult.from_told(told)
 
     async def _change(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
-        return await node_commands.change(self._channel_to(machine_id), words, self._lease, timeout_s=timeout_s)
+        return await node_commands.change(self.channel_to(machine_id), words, self.lease, timeout_s=timeout_s)
 
 
 def _answer(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from hermesops.instances import refusals
@@ -16,12 +17,12 @@ from hermesops.registry import Registry
 WantedT = TypeVar("WantedT", bound=InstanceIntent)
 
 
+@dataclass(frozen=True)
 class OperationOpener:
     """Opens operations of instances."""
 
-    def __init__(self, registry: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[object]]) -> None:
-        self._registry = registry
-        self._hold_lease = hold_lease
+    registry: Registry
+    hold_lease: Callable[[str], AbstractAsyncContextManager[object]]
 
     @asynccontextmanager
     async def eligible(
@@ -38,15 +39,15 @@ class OperationOpener:
             LeaseHeldError: Somebody works on the instance.
             RefusedError: It may not have such an operation now.
         """
-        async with self._hold_lease(instance_subject(self._registry.instances.find(user_text).id)):
-            instance = self._registry.instances.find(user_text)
+        async with self.hold_lease(instance_subject(self.registry.instances.find(user_text).id)):
+            instance = self.registry.instances.find(user_text)
             unfinished = self.unfinished(instance)
             refuse_ineligible(wanted, instance, unfinished, cancels=cancels, while_running=while_running)
             yield instance
 
     def unfinished(self, instance: Instance, *kinds: OperationKind) -> list[Operation]:
         """Its operations that have not ended, of these kinds or of all."""
-        found = self._registry.operations.list(unfinished=True, instance_id=instance.id)
+        found = self.registry.operations.list(unfinished=True, instance_id=instance.id)
         return [one for one in found if not kinds or one.kind in kinds]
 
     def open(
@@ -64,7 +65,7 @@ class OperationOpener:
             if is_the_same and not is_the_same(type(wanted).of(operation)):
                 raise refusals.operation_unfinished(instance, operation)
         subject, intent = instance_subject(instance.id), wanted.to_json()
-        return self._registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
+        return self.registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
 
     async def open_eligible(self, instance: Instance, wanted: InstanceIntent) -> Operation:
         """Open an operation of which nothing else has to be asked, or find the unfinished one.
