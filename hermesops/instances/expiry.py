@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.ports import Cells
-from hermesops.model.ids import CellName, InstanceId, MachineName
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import OperationKind
 from hermesops.model.spare import Purpose, Spare, drill_subject
@@ -108,8 +108,5 @@ class Upkeep:
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"
         self.registry.spares.retire(spare.name, why=why)
-        await self.cells.apply(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
+        await self.cells.apply(spare.cell, still_wanted=lambda: self.cells.holds(spare.cell, spare.name))
         self.registry.spares.forget(spare.name, why=why)
-
-    async def _holds(self, cell: CellName, name: MachineName) -> bool:
-        return await self.cells.holds(cell, name)

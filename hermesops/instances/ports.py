@@ -97,7 +97,7 @@ class Releases(Protocol):
     """What agents run."""
 
     async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
-        """The release that goes with an agent, where machines can be brought it.
+        """The release to deploy with an agent; ``None`` where it is in no store.
 
         Args:
             told: What its machine says that it runs; empty where it says nothing.
@@ -115,7 +115,7 @@ class Bundle(Protocol):
         """Which."""
 
     def handout(self, python: str) -> bytes:
-        """What a machine with that Python is told of it."""
+        """What a machine with that Python reads of it."""
 
     def blob(self, sha256: str) -> bytes | Path:
         """One file of it."""

@@ -1,4 +1,4 @@
-"""What operators are told of instances and machines that cannot have what was asked for. One home for each."""
+"""The errors for instances and machines that refuse a request, each declared once."""
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.instances.observation import Observation

@@ -111,5 +111,5 @@ async def _those_of(
         return bool(wanted & await _names_on(channel_to(machine_id := MachineId(machine.id)), machine_id))
 
     answers = await fan_out(machines, is_meant, Limits(_AT_ONCE, slow_after_s=_LOOK_S, within_s=2 * _LOOK_S))
-    # One that does not answer, or answers nonsense, is not the one that is looked for.
+    # One that does not answer, or answers nonsense, is not the machine that is meant.
     return [machine for machine, meant in zip(machines, answers, strict=True) if meant is True]

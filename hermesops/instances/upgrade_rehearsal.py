@@ -1,6 +1,6 @@
 """Rehearses upgrade and rollback of a release on a machine without an instance, before any user gets it.
 
-Nothing that was tried on the machine is undone: whoever lends it destroys it.
+Nothing on the machine is undone: the caller destroys it.
 """
 
 from hermesops.errors import RefusedError, UnavailableError

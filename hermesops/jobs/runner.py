@@ -1,4 +1,4 @@
-"""Runs scheduled jobs: whichever worker looks first does a job that is due, and one worker at a time.
+"""Runs scheduled jobs: the first worker that sees a due job does it, and one worker at a time.
 
 What is due follows from the rows that a job is about, never from a record of having done it. What is recorded is when a
 job last began, so that one that fails is not begun over and over. ``hermesops.app`` composes the jobs.
@@ -81,7 +81,7 @@ async def do_now(job: Job, registry: Registry) -> Report:
     """Do what is due of a job, whenever it was done last.
 
     Raises:
-        LeaseHeldError: Somebody is at it.
+        LeaseHeldError: Another process does it.
         HermesError: It could not be done; its turn says so.
     """
     async with LeaseKeeper(registry, job_subject(job.name)) as keeper:
@@ -172,7 +172,7 @@ class JobScheduler:
         try:
             report = await self._when_due(job)
         except LeaseHeldError:
-            return  # another worker is at it
+            return  # another worker does it
         except HermesError as error:
             _log.warning("job_failed", job=job.name, problem=error.message)
         except Exception:  # noqa: BLE001 - a bug in one job keeps no other from being done; its turn and the log say it

@@ -46,7 +46,7 @@ class Enqueue:
 
 @dataclass(frozen=True)
 class Revive:
-    """Give the task of a dead worker to whoever is alive."""
+    """Give the task of a dead worker to a live one."""
 
     task_id: str
 
@@ -59,7 +59,7 @@ def decide(
     alive: frozenset[str],
     now: datetime,
 ) -> list[Enqueue | Revive]:
-    """What brings every operation that nobody is at into the hands of a worker."""
+    """The steps after which a worker has every operation that no process works on."""
     of_operation: dict[OperationId, list[Task]] = {}
     for task in tasks:
         of_operation.setdefault(task.operation_id, []).append(task)

@@ -1,4 +1,4 @@
-"""What an operation is to do, typed, and as the JSON of its row: whoever continues it needs nothing else.
+"""What an operation is to do, typed, and as the JSON of its row: continuing it needs nothing else.
 
 A row whose JSON is not exactly what its kind declares is refused: nothing is guessed about users' machines.
 """

@@ -28,7 +28,7 @@ from hermesops.waiting import cancel
 T = TypeVar("T")
 
 POLL_S = 0.5
-"""Seconds between two attempts of whoever waits for a lease: each of them is a write."""
+"""Seconds between two attempts to take a held lease: each is a write."""
 
 SETTLE_S = 2.0
 """Seconds that what a dead process had asked of others has to come to its end."""
@@ -117,7 +117,7 @@ class Renewals:
 
 
 def renewals_in(leases: Registry) -> Renewals:
-    """Those of this process in a registry, whoever holds them."""
+    """The renewals of this process in a registry."""
     return _renewals.setdefault(leases, Renewals(leases))
 
 
@@ -125,7 +125,7 @@ class LeaseKeeper:
     """Holds one lease from entering to leaving the context.
 
     Args:
-        wait_s: Seconds to wait for whoever holds it; 0 refuses at once.
+        wait_s: Seconds to wait while another process holds it; 0 refuses at once.
         holder: Who we are; by default this process.
     """
 

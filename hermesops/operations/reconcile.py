@@ -64,7 +64,7 @@ async def drive(
         The outcome, one line.
 
     Raises:
-        LeaseHeldError: Somebody else is at it; the message names them.
+        LeaseHeldError: Another process works on it; the message names it.
         RefusedError: The work cannot be done; the row is closed with the reason.
         HermesError: A step failed; the row stays open and the same command continues it.
     """

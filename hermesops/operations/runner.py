@@ -35,7 +35,7 @@ class Operations:
             is_stopping: Asked between steps whether to leave the rest to another run.
 
         Raises:
-            LeaseHeldError: Somebody else is at it.
+            LeaseHeldError: Another process works on it.
             RefusedError: It cannot be done.
             HermesError: It stopped halfway; running it again continues.
         """
@@ -49,13 +49,13 @@ class Operations:
         self.registry.operations.record_step(operation.id, QUEUED)
 
     async def resume(self, operation: Operation, *, wait_s: float = 0) -> str:
-        """Continue an operation that was left, or wait for the end of one that somebody is at.
+        """Continue an operation that was left, or wait for the end of one that another process works on.
 
         Args:
-            wait_s: Seconds to wait for whoever is at it; should they stop before its end, it is continued here.
+            wait_s: Seconds to wait for another process; should that stop early, the operation is continued here.
 
         Raises:
-            RefusedError: It has ended otherwise than well, or somebody is still at it.
+            RefusedError: It has failed or was abandoned, or another process still works on it.
         """
 
         async def attempt() -> str | waiting.Pending[str]:
@@ -98,7 +98,7 @@ async def abandon(operation: Operation, registry: Registry, *, reason: str) -> A
 
     Raises:
         UsageError: No reason was given.
-        RefusedError: It has ended, or somebody is at it right now.
+        RefusedError: It has ended, or a process works on it.
     """
     if not reason.strip():
         raise UsageError("say why nobody shall continue it", hint='hermesops operation abandon ID --reason "…"')

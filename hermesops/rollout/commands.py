@@ -55,8 +55,8 @@ def promote(
 ) -> Transition:
     """Begin the next stage without soak and without what needs more data or a person; a failing gate still halts.
 
-    After a halt it forgives the failures so far: the operator has looked, and answers for it. Targets that were well
-    and were rolled back get another try.
+    After a halt it forgives the failures so far: the operator has checked them, and answers for it. Targets that were
+    well and were rolled back get another try.
 
     Args:
         full: All stages, not only the next.

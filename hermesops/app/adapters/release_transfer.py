@@ -17,7 +17,7 @@ from hermesops.release.releases import HandedOut
 class ReleaseTransfer:
     """Transfers releases.
 
-    An image brings a release of its own, which may be older than what wrote an agent's state.
+    An image contains a release, which may be older than the one that wrote an agent's state.
     """
 
     registry: Registry

@@ -30,7 +30,7 @@ _AGENT_S = 8.0
 """Seconds in which an agent has to answer before anything is changed."""
 
 _PROXY_S = 20.0
-"""Seconds in which the gateway has to answer through the proxy before a machine is told to keep its release."""
+"""Seconds in which the gateway has to answer through the proxy before the release is confirmed."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -64,11 +64,7 @@ class CertificateAuthority:
         """
         if not url:
             return None
-        return Certificates(self.registry, lambda: self._loaded, environment=self.env.name, url=url, life=self.life)
-
-    @cached_property
-    def _loaded(self) -> Authority:
-        return self.load()
+        return Certificates(self.registry, cache(self.load), environment=self.env.name, url=url, life=self.life)
 
     async def service_certificate(self, hosts: Sequence[str]) -> OwnCertificate:
         """The certificate of a service that machines or other services connect to.

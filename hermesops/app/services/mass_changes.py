@@ -75,7 +75,7 @@ class MassChanges:
         """The list that an operation is approved by, ``None`` for few agents; asked before its row is written.
 
         Raises:
-            RefusedError: Too many end or change their plan, and no approval of this one is at hand.
+            RefusedError: Too many end or change their plan, and there is no approval of this one.
         """
         if not self._is_required:
             return None
@@ -107,7 +107,7 @@ class MassChanges:
         return self.env.settings.approvals == "required"
 
     def _at_hand(self, instance_id: "InstanceId") -> Iterator[tuple[ApprovedList, bool]]:
-        """What was brought along, else what its days of grace were approved with."""
+        """The list that was passed, else the one that its days of grace were approved with; whether it is new."""
         if self.given is not None:
             yield self.given, True
         for one in self.registry.operations.list(

@@ -86,21 +86,24 @@ class Orphans:
         told, holder = await self._asked(machine)
         rivals: list[Recovered] = []
         if not contested and isinstance(told, Recovered):
-            rivals = rivals_of(told, await self._others(machine))
+            others = [one for one in await self._all() if one.id != machine.id]
+            rivals = rivals_of(told, await self.identities.read(others))
         decided = adoption(told, holder, rivals=rivals, contested=contested)
         registry = self.registry
         instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
         async with self.hold_lease(instance_subject(instance_id)):
             if isinstance(decided, Recover):
                 if not registry.recovery.recover_instance(decided.instance, why=reason):
-                    raise _has_another(decided.instance)
+                    raise RefusedError(
+                        f"user {decided.instance.user_id} has another living instance than {instance_id}, which "
+                        f"{machine.name} says it is",
+                        hint=f"hermesops instance show {decided.instance.user_id}, then hermesops fleet remove-orphan "
+                        f"{machine.name}",
+                    )
                 return f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
             taken = decided.machine
             registry.recovery.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
             return f"instance {instance_id} is on {machine.name} now"
-
-    async def _others(self, machine: Machine) -> list[Recovered | Forgotten]:
-        return await self.identities.read([one for one in await self._all() if one.id != machine.id])
 
     async def remove(self, machine: Machine, *, forget: bool, reason: str) -> None:
         """Destroy an orphan for good; written down before it is done.
@@ -208,11 +211,3 @@ class RegistryRebuild:
         except HermesError as error:
             self.tell(f"the stacks cannot be read: {error.message}")
         return held
-
-
-def _has_another(one: Recovered) -> Exception:
-
-    return RefusedError(
-        f"user {one.user_id} has another living instance than {one.id}, which {one.machine_name} says it is",
-        hint=f"hermesops instance show {one.user_id}, then hermesops fleet remove-orphan {one.machine_name}",
-    )

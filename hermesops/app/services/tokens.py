@@ -63,7 +63,7 @@ class ModelTokens:
 
         Raises:
             LeaseHeldError: Somebody works on the instance.
-            RefusedError: Its gateway rests on purpose, or the machine is not its own; whoever resumes it hands it one.
+            RefusedError: Its gateway is stopped on purpose (resuming hands the token), or the machine is not its own.
             UnavailableError: Its machine does not answer, or the agent did not read the token.
         """
         async with self.hold_lease(instance_subject(instance.id)) as turn:

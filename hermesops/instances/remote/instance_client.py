@@ -223,7 +223,7 @@ class InstanceClient:
     async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
         """Return once the vendor calls it ready and hermes-node on it answers.
 
-        Or once it stays stopped: nobody starts it, whatever was seen before, and whoever decides has to look again.
+        Or once it stays stopped: nothing starts it, so the caller has to observe and decide again.
 
         Raises:
             WaitExpiredError: Not within ten minutes; the same command waits on.

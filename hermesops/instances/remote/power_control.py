@@ -111,7 +111,7 @@ class PowerControl(InstanceClient):
     async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
         """Switch a machine off and return once the vendor says that it is.
 
-        Or once it goes on as if nobody had said anything: whoever decides has to look, and to say it again.
+        Or once it ignores the command for a minute: the caller has to observe and give it again.
 
         Raises:
             WaitExpiredError: Not within five minutes; the same command waits on.

@@ -112,7 +112,7 @@ class BulkProvision:
     """Takes many requests.
 
     Attributes:
-        at_once: How many are brought to their end at the same time.
+        at_once: How many operations run at the same time.
     """
 
     admission: ProvisionAdmission
@@ -145,7 +145,7 @@ class BulkProvision:
     async def run(
         self, requests: Sequence[ProvisionRequest], finish: Callable[[Operation], Awaitable[str]]
     ) -> tuple[ProvisionResult, ...]:
-        """Write all requests down, then bring each to its end; one that fails keeps no other from it.
+        """Write all requests as rows, then run each operation; one that fails stops no other.
 
         All rows first: a cell's stack then makes all its new machines in one run.
 

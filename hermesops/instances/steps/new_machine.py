@@ -85,7 +85,7 @@ def next_step(seen: NextMachineState | None, release: ReleaseId | None) -> Step 
 
     Args:
         seen: It; ``None`` before it is ordered.
-        release: What it shall run; ``None`` for what its image brings.
+        release: What it shall run; ``None`` for what its image contains.
     """
     if seen is None:
         return OrderNext()

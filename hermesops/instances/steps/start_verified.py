@@ -33,7 +33,7 @@ def next_step(
 
     Args:
         was: What the state was when the gateway was stopped; ``None`` where that was not finished.
-        state: What it is now; looked at only while the gateway is stopped.
+        state: What it is now; read only while the gateway is stopped.
     """
     instance, machine, node = seen.instance, seen.existing_machine, seen.node
     if machine is None:

@@ -79,7 +79,7 @@ class Provision:
     async def observe(self) -> Observation:
         """Look at row, machine, node and gateway.
 
-        After the row alone was written, a moment after everything was found well, only the row is looked at.
+        Right after ``MarkRunning`` wrote the row, only the row is read again.
         """
         marked, self._marked = self._marked, None
         if marked is not None:
@@ -128,5 +128,5 @@ class Provision:
                 assert_never(never)
 
     async def _lacks_machine(self, instance: Instance) -> bool:
-        # Asked by everybody who waits for the cell, so not of the vendor: the state of the last run is at hand.
+        # Each request that waits for the cell asks this, so it reads the state of the last run and not the vendor.
         return not await self.cells.holds(instance.cell, instance.machine_name)

@@ -111,7 +111,7 @@ class RelocationState:
 
     Attributes:
         state: What is on that machine, while its gateway is stopped.
-        release: What the agent runs, where machines can be brought that; ``None`` where it came with an image.
+        release: The release that the agent runs; ``None`` where it came with an image and is in no store.
         next: The machine it will be on.
         backup: Made of the old machine for this very operation.
         source: The backup that is put on the new machine; ``None`` while there is none.

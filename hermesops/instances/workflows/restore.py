@@ -46,7 +46,7 @@ class RestoreState:
     Attributes:
         source: What is put in place.
         before: A copy of what was there, made for this very operation.
-        state: What is there; looked at only while the gateway is stopped.
+        state: What is there; read only while the gateway is stopped.
         is_recorded: Whether this very operation has put it in place.
     """
 

@@ -75,7 +75,7 @@ def decide(seen: SuspendState, *, keep: Keep) -> Step | Done | Refused:
         return Refused(refusals.terminated(instance))
     gone = seen.observation.existing_machine is None
     if instance.status is InstanceStatus.SUSPENDED and _is_kept(seen, keep, gone=gone):
-        return _done(instance, keep)  # whoever asks again would resume it only to back it up again
+        return _done(instance, keep)  # another backup would need a resume first
     if not (gone and seen.backup) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
         return step
     if keep is Keep.STOPPED and machine is not None and machine.status is not MachineStatus.STOPPED:

@@ -165,7 +165,7 @@ class Terminate:
             case ShrinkCell():
                 await self.cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkTerminated():
-                # First: nobody looks after what an ended instance still opens, or has lying about.
+                # First: after the end nothing would revoke its access or delete its snapshots.
                 await self.backups.revoke(self.instance_id)
                 await self.snapshots.drop(self.instance_id, why=self.why)
                 self.registry.terminations.terminate(self.instance_id)

@@ -205,7 +205,7 @@ async def run_hook(
 async def _start(
     words: Sequence[str], environment: Mapping[str, str], given: bytes, output: int
 ) -> asyncio.subprocess.Process:
-    """Start it with descriptors and no pipes of asyncio's, which would wait for whoever else holds their ends."""
+    """Start it with descriptors: pipes of asyncio's would wait for other processes that hold their ends."""
     with os.fdopen(os.memfd_create("stdin"), "w+b") as stdin:
         stdin.write(given)
         stdin.seek(0)

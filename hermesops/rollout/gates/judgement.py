@@ -11,7 +11,7 @@ from hermesops.rollout.gates.health import Compared, compare
 from hermesops.rollout.ports import HealthObservation
 
 _BETWEEN = 0.2
-"""Share of a stage's alpha that may be spent on looks before its end; they are alike, and there may be many …"""
+"""Share of a stage's alpha that may be spent on observations before its end; they are alike, and there may be many …"""
 
 _LOOKS = 20
 """… so each of them gets one twentieth of that share."""

@@ -2,7 +2,7 @@
 
 Targets that opted in come first, protected ones last. Of the others, the one that was first least often comes first:
 over twenty releases at 5 % of at least seven instances none is first more than three times. Within each of these
-groups, every part of the order looks like the whole: by plan, cell, region and agent version.
+groups, every part of the order is mixed like the whole: by plan, cell, region and agent version.
 
 Each stage ramps up again, 1, 2, 4 …, never above what may be unavailable at once: a fault then fails few targets.
 """

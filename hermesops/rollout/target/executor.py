@@ -283,7 +283,7 @@ class BatchExecutor:
                     await self._machines.cancel(target.facts)
 
     async def _touch(self, rollout: Rollout, target: RolloutTarget, status: ReleaseStatus | None) -> RolloutTarget:
-        """Write that the machine is told to change, before it is."""
+        """Write that the machine is about to be changed, before it is."""
         if target.touched_at is None:
             if target.stage == 0:
                 await self._rows.add_exposure(target.id, rollout.release)
