@@ -1,6 +1,6 @@
 """The scheduled jobs of an environment."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,6 +14,7 @@ from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.expiry import Upkeep
 from hermesops.jobs.runner import Job, JobScheduler, Report
+from hermesops.model.ids import CellName
 from hermesops.model.unknown_name import unknown_name
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry

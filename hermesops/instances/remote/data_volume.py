@@ -53,7 +53,6 @@ async def want(channel: Channel, gigabytes: int, lease: Lease | None) -> None:
 
     Raises:
         UnavailableError: It was not said; safe to repeat.
-        LeaseLostError: Somebody with a newer lease has been there.
     """
     done = await change(channel, f"volume want {gigabytes}", lease, timeout_s=_QUICK_S)
     if done.exit_code != ExitCode.BAD_REQUEST:

@@ -1,6 +1,7 @@
 """Runs commands of hermes-node: reads its status, and changes its machine under a lease.
 
-A machine that knows of a later lease refuses.
+A machine that was shown a newer lease refuses: then every change here, and in the modules that use this one, raises
+``LeaseLostError``.
 """
 
 from collections.abc import Mapping
@@ -79,7 +80,6 @@ async def admit(channel: Channel, lease: Lease | None) -> None:
     """Show a machine the lease before it is changed by other ways than hermes-node's; without one nothing is shown.
 
     Raises:
-        LeaseLostError: Somebody with a newer lease has been there.
         RefusedError: The machine is another instance's.
         UnavailableError: Nobody there could say whether it is not.
     """

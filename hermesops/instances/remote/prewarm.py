@@ -42,7 +42,6 @@ class WarmUp:
 
         Raises:
             UnavailableError: The gateway did not become well.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         channel = self.channel(machine_id)
         wait_s = self.gateway_timeout_s

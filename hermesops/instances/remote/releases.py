@@ -74,7 +74,6 @@ class ReleaseClient:
         Raises:
             RefusedError: The machine refuses the release: signature, revocation, floor or protocol.
             UnavailableError: It does not answer, or does not take the files.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         channel = self.channel_to(machine_id)
         for _ in range(_ROUNDS):
@@ -107,7 +106,6 @@ class ReleaseClient:
             RefusedError: Nothing was tried.
             UnavailableError: The machine does not answer.
             UnknownOutcomeError: It was told, and no answer came: look.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         words = f"release activate {release} --confirm-within {confirm_s:g} --drain {drain_s:g}"
         done = await self._change(machine_id, words, timeout_s=drain_s + _SWITCH_S)
@@ -127,7 +125,6 @@ class ReleaseClient:
         Raises:
             RefusedError: Nothing was tried.
             UnavailableError: The machine does not answer.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         await self.fetch(machine_id, bundle, python=python)
         done = await self.activate(machine_id, bundle.id, confirm_s=_CONFIRM_S, drain_s=_DRAIN_S)
@@ -140,7 +137,6 @@ class ReleaseClient:
 
         Raises:
             RefusedError: It went back before.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         done = await self._change(machine_id, f"release confirm {release}", timeout_s=_LOOK_S)
         _answer(done, machine_id, "release confirm")
@@ -160,7 +156,6 @@ class ReleaseClient:
 
         Raises:
             UnavailableError: The machine does not answer.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         done = await self._change(machine_id, f"release gc --keep {_KEPT}", timeout_s=_TIDY_S)
         _answer(done, machine_id, "release gc")
@@ -183,7 +178,6 @@ class ReleaseClient:
             RefusedError: There is no such slot, its release must not run any more, or rows would be lost; the words
                 give the figure.
             UnavailableError: It did not work, or the machine does not answer.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         words = "release rollback" + (f" --to {to}" if to else "") + (" --lose" if loses else "")
         words += " --even-revoked" if even_revoked else ""
