@@ -381,7 +381,7 @@ class Runtime:
             self.copies(reach),
             self.placement,
             policy,
-            self.app.hold_lease,
+            self.opener,
             admit=self.app.mass_changes.admit,
         )
 

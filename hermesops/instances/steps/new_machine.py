@@ -21,7 +21,7 @@ class OrderNext:
 
 @dataclass(frozen=True)
 class GrowCell:
-    """Run the stack of that machine's cell: it makes the machine, or finds it by name."""
+    """Run the stack of the machine's cell: it makes the machine, or finds it by name."""
 
 
 @dataclass(frozen=True)

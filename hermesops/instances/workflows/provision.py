@@ -14,16 +14,12 @@ from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Cells
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import personalise
+from hermesops.instances.steps.new_machine import GrowCell
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.registry import Registry
-
-
-@dataclass(frozen=True)
-class GrowCell:
-    """Run the cell's stack: it makes the machine, or finds it by name."""
 
 
 @dataclass(frozen=True)

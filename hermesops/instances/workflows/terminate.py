@@ -15,6 +15,7 @@ from hermesops.instances.ports import Backups, Cells, SnapshotImages
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import stop_and_backup
 from hermesops.instances.steps.stop_and_backup import Fence, ProveBackup
+from hermesops.instances.workflows.suspend import MarkForDeletion, ShrinkCell
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
@@ -23,18 +24,8 @@ from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
-class ShrinkCell:
-    """Run the cell's stack without the machine."""
-
-
-@dataclass(frozen=True)
 class MarkTerminated:
     """Write ``terminated`` and drop the instance's secrets."""
-
-
-@dataclass(frozen=True)
-class MarkForDeletion:
-    """Take the machine out of what its cell should have."""
 
 
 Step = stop_and_backup.Step | ProveBackup | MarkForDeletion | Fence | ShrinkCell | MarkTerminated

@@ -7,11 +7,9 @@ import pytest
 
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence, ProveBackup
-from hermesops.instances.workflows.suspend import Suspend
+from hermesops.instances.workflows.suspend import MarkForDeletion, ShrinkCell, Suspend
 from hermesops.instances.workflows.terminate import (
-    MarkForDeletion,
     MarkTerminated,
-    ShrinkCell,
     Terminate,
     TerminationState,
     decide,
