@@ -61,11 +61,7 @@ class CanaryObservation:
 
 @dataclass(frozen=True)
 class CanaryWatch:
-    """Watches instances.
-
-    Attributes:
-        prometheus: Where there is one.
-    """
+    """Watches instances."""
 
     sampler: Sampler
     store: SampleStore
@@ -76,7 +72,6 @@ class CanaryWatch:
         """Observe all changed instances, and the first of the untouched ones.
 
         Args:
-            changed: When each was changed.
             untouched: Those next to be changed come first: their samples of now are their "before".
 
         Raises:

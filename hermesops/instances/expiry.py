@@ -21,7 +21,6 @@ class Due:
     """What is to be done.
 
     Attributes:
-        ends: Instances that end.
         leaves: Machines that were left, or ordered for a change that was given up; given back.
     """
 
@@ -57,7 +56,6 @@ def due_of(
     Args:
         ends: Instances past their grace.
         busy: Instances for which something is under way; theirs are left alone.
-        kept: How long a machine that was left is kept.
         drilled: Instances whose backup is being restored for proof; the machine lent to that is left alone.
         rolls_out: Whether a rollout is under way; machines that are lent to no instance are its drill's.
     """
@@ -79,7 +77,6 @@ class Upkeep:
 
     Attributes:
         end: Ends one instance, as its command does.
-        kept: How long a machine that was left is kept.
     """
 
     registry: Registry

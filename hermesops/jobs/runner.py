@@ -34,7 +34,6 @@ class Report:
     """What came of one turn at a job.
 
     Attributes:
-        done: In a line.
         problem: What was not done, and why; empty when all of it was.
     """
 
@@ -47,7 +46,6 @@ class Job:
     """Something that falls due.
 
     Attributes:
-        what: What it does, for people.
         every: From one look at whether it is due to the next.
         due: Says from the rows what is due, a few words for each thing; empty when nothing is.
         rest: From the begin of one turn to the next at least, where the rows do not say it.
@@ -64,12 +62,7 @@ class Job:
 
 
 def may_begin_at(last: JobRun | None, rest: timedelta) -> datetime | None:
-    """From when on a job may be begun; ``None`` for at any time. Pure.
-
-    Args:
-        last: Its last turn.
-        rest: As the job has it.
-    """
+    """From when on a job may be begun; ``None`` for at any time. Pure."""
     if last is None:
         return None
     if last.ended_at is None:

@@ -104,7 +104,6 @@ class TerminateIntent(InstanceIntent):
 
     Attributes:
         keeps_backup: Whether its last backup has to be made and proved first.
-        approved: Where it is one of many.
     """
 
     kind = OperationKind.TERMINATE
@@ -147,7 +146,6 @@ class ConfigureIntent(InstanceIntent):
     """Bring settings that are in the registry to the machine.
 
     Attributes:
-        changed: Names of the fields that differ from what was there.
         settings: Their outline; no secret and no word of the user's.
     """
 
@@ -298,7 +296,6 @@ class RestoreIntent(InstanceIntent):
     """Put a backup in the place of an agent's state, on the machine that it is on.
 
     Attributes:
-        snapshot: Of the backup, in full.
         keeps: Whether what is there is copied first.
     """
 
@@ -352,7 +349,6 @@ class StackUpIntent(Intent):
         only: The machines it is about; none means all.
         named: Machines that were named as ones that may be changed beyond the limits.
         share: The share of a cell's machines that may be destroyed, where one was named.
-        budget: The budget that was named.
         saved: The file of a signed preview, which is to happen and nothing else; empty for none.
         approval: The file with which another operator approved that preview; empty for none.
     """

@@ -63,7 +63,6 @@ class Tally:
     """What a worker has done.
 
     Attributes:
-        done: Operations that it finished.
         left: Operations that had to be left, by what stopped them; kept only by a worker that ends by itself.
     """
 

@@ -57,9 +57,6 @@ def promote(
 
     After a halt it forgives the failures so far: the operator has checked them, and answers for it. Targets that were
     well and were rolled back get another try.
-
-    Args:
-        full: All stages, not only the next.
     """
     _refuse_unless(rollout, "promoted", _RUNNING, _PAUSED, _HALTED)
     entered = max((one.stage for one in targets if one.state is not TargetState.WAITING), default=-1)

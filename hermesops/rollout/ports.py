@@ -17,12 +17,7 @@ from hermesops.rollout.events import E_co, Event, GateAnswered, Recorded, StateC
 
 @dataclass(frozen=True)
 class Records:
-    """What the registry holds of one rollout.
-
-    Attributes:
-        latest: The newest event of each stored name.
-        freezes: Those that are not lifted.
-    """
+    """What the registry holds of one rollout."""
 
     rollout: Rollout
     targets: tuple[RolloutTarget, ...]
@@ -202,9 +197,7 @@ class HealthWatch(Protocol):
         """Observe changed and untouched instances; one that did not answer yet is absent.
 
         Args:
-            changed: When each was changed.
             untouched: Those next to be changed come first.
-            vitals: Names of those that are compared.
         """
 
     async def stop(self) -> None:

@@ -212,9 +212,6 @@ async def unwell(registry: Registry, client: PowerControl, target: Target) -> st
 async def refuse_if_worked_on(registry: Registry, instance: Instance) -> None:
     """Refuse to judge an instance by what an operation is doing to it.
 
-    Args:
-        instance: As it was before it was observed.
-
     Raises:
         LeaseHeldError: An operation works on it, or did meanwhile: it has to be observed again.
     """

@@ -59,7 +59,6 @@ class RelocatedMachines:
 
     Attributes:
         run: Runs an operation to its end, without narration: a rollout runs many at once.
-        purpose: The reason of the relocations, as ``rollout ID``.
     """
 
     registry: Registry

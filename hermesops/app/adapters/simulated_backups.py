@@ -45,12 +45,7 @@ class SimulatedProof(Proof):
 
 @dataclass(frozen=True)
 class SimulatedContents:
-    """Copies in a simulated world's own memory.
-
-    Attributes:
-        rows: The registry's backups of an instance.
-        drop: Takes copies out of the world, by their ids.
-    """
+    """Copies in a simulated world's own memory."""
 
     rows: Callable[[InstanceId], Collection[Backup]]
     drop: Callable[[Sequence[str]], None]

@@ -40,11 +40,7 @@ class CellPrograms:
     data_gb: Mapping[Plan, int]
 
     def program(self, spec: "CellSpec", released: frozenset[MachineName]) -> Callable[[], None]:
-        """The program of one cell.
-
-        Args:
-            released: Machines whose protection it drops.
-        """
+        """The program of one cell."""
         from hermesops.stacks.fleet import FleetProgram
 
         return FleetProgram(spec, released, data_gb=self.data_gb)

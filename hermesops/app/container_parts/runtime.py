@@ -461,7 +461,6 @@ class Runtime:
         """A worker of this environment.
 
         Args:
-            concurrency: Operations at once.
             grace_s: Seconds that steps have to end once it was told to stop.
         """
         from hermesops.app.container_parts.registry import queue_url

@@ -104,11 +104,7 @@ class BackupStore:
 
 @dataclass(frozen=True)
 class Backups:
-    """Backups of an environment's instances.
-
-    Attributes:
-        adapters: What reads copies: restic, or the simulated world that has them.
-    """
+    """Backups of an environment's instances."""
 
     env: Environment
     registry: Registry

@@ -106,11 +106,7 @@ class StackUps:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of an environment.
-
-    Attributes:
-        parallel: Cells that are worked on at once.
-    """
+    """The cells of an environment."""
 
     registry: Registry
     stacks: CellStacks

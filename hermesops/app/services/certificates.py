@@ -86,10 +86,6 @@ class CertificateAuthority:
     async def serve(self, listener: socket.socket, url: str) -> None:
         """Answer machines until cancelled; no controller and no vendor is needed for it.
 
-        Args:
-            listener: Listens, and does not block.
-            url: Where machines find it.
-
         Raises:
             UsageError: Machines would not know where to find it.
         """
@@ -122,7 +118,6 @@ class Holder:
 
     Attributes:
         title: Whose it is, or the name of a spare one.
-        subject: What is leased for a change of it.
     """
 
     title: str

@@ -40,7 +40,6 @@ class EnvironmentChecks:
 
     Attributes:
         runs_machines: Whether its machines run on this computer, and are no simulated ones.
-        bucket: Asks the object store of backups; its name.
         program: The command as an operator of this environment types it.
     """
 

@@ -65,7 +65,6 @@ class Drift:
 
         Args:
             selector: By ``plan``, ``cell``, ``status`` and ``user``.
-            deep: Ask the machines too.
 
         Raises:
             UsageError: It names a user or a cell that is not there.
@@ -89,11 +88,7 @@ class Drift:
         return narrowed(compare(snapshot, RepairAdvisor(self.program)), snapshot.rows, selector)
 
     async def converge(self, instances: Sequence[Instance], *, check: bool = False) -> Converged:
-        """Apply the roles to machines.
-
-        Args:
-            check: Only find out what would change.
-        """
+        """Apply the roles to machines."""
         recipe = self.recipe(self.env.settings.image)
         variables = {**recipe.variables, "hermes_agent_bundle": await self._bundle(recipe, instances[0])}
         tell = None if check else self.tell

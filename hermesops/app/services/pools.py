@@ -10,7 +10,7 @@ from hermesops.cells.scheduling import choose_cell
 from hermesops.cells.stack.state import machines_in
 from hermesops.instances.observation import NodeState
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.remote.prewarm import WarmUp
+from hermesops.instances.remote.prewarm import warm_up
 from hermesops.justavps import Client, Machine
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.ordering import newest_named
@@ -178,15 +178,12 @@ class Pools:
 
     async def warm(self, machine_id: MachineId, lease: Lease) -> str:
         """Start its gateway with a placeholder."""
-        warm_up = WarmUp(
-            self.instance_client.channel,
-            router_url=self.router_url,
-            gateway_timeout_s=self.settings.gateway_timeout_s,
-        )
-        key = await warm_up.warm(machine_id, lease)
+        timeout_s = self.settings.gateway_timeout_s
+        channel = self.instance_client.channel(machine_id)
+        key = await warm_up(channel, lease, router_url=self.router_url, gateway_timeout_s=timeout_s)
         # Not of the way to its user: who comes finds a key that is known, and a certificate in the payload.
         if certifying := self.instance_client.with_lease(lease).certifying:
-            await certifying.certify(self.instance_client.channel(machine_id), machine_id)
+            await certifying.certify(channel, machine_id)
         return key
 
     async def held(self, cell: CellName) -> frozenset[MachineName]:

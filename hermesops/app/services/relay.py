@@ -34,7 +34,6 @@ class RelayService:
         """Carry requests of the platform's services to agents until cancelled.
 
         Args:
-            listener: Listens, and does not block.
             hosts: Names or addresses under which services find it.
             grace_s: Seconds that requests under way have to end by themselves once it is cancelled.
         """

@@ -94,7 +94,6 @@ async def revoke_model_tokens(
 
     Args:
         registry: Keeps the oldest generation that counts.
-        hand: Connects, and hands the agent another token.
 
     Returns:
         The oldest generation that counts, and why the agent was not handed another token; empty where it was, or is to

@@ -23,7 +23,6 @@ class Losses:
 
     Attributes:
         users: With an agent that is not terminated.
-        backups: In the world's own bucket.
     """
 
     users: int | None

@@ -41,7 +41,6 @@ class ProvisionResult:
 
     Attributes:
         instance: ``None`` where not even its row was written.
-        operation: As above.
         failure: ``None`` when it has come to its end, or was left to the workers.
     """
 
@@ -109,11 +108,7 @@ def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: st
 
 @dataclass
 class BulkProvision:
-    """Takes many requests.
-
-    Attributes:
-        at_once: How many operations run at the same time.
-    """
+    """Takes many requests."""
 
     admission: ProvisionAdmission
     preflight: ProvisionPreflight
@@ -148,9 +143,6 @@ class BulkProvision:
         """Write all requests as rows, then run each operation; one that fails stops no other.
 
         All rows first: a cell's stack then makes all its new machines in one run.
-
-        Args:
-            finish: Brings an operation to its end; its outcome.
         """
         admitted = [await self._admit(request) for request in requests]
 

@@ -47,8 +47,6 @@ class Policy:
 
     Attributes:
         grace: For how long a termination can be cancelled.
-        keep: What becomes of a suspended agent's machine.
-        keeps_former: Whether a machine that was left is kept for a while.
     """
 
     server_types: Mapping[Plan, str]

@@ -84,7 +84,6 @@ def next_step(seen: NextMachineState | None, release: ReleaseId | None) -> Step 
     """The next step towards a machine that can be handed over; ``None`` when it can be.
 
     Args:
-        seen: It; ``None`` before it is ordered.
         release: What it shall run; ``None`` for what its image contains.
     """
     if seen is None:

@@ -63,7 +63,6 @@ def payload_of(
 
     Args:
         instance: Whose machine it will be.
-        model_base_url: The model router as machines reach it.
     """
     return protocol.Payload(
         identity=protocol.Identity(

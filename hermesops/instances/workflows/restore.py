@@ -44,7 +44,6 @@ class RestoreState:
     """What a restore observes.
 
     Attributes:
-        source: What is put in place.
         before: A copy of what was there, made for this very operation.
         state: What is there; read only while the gateway is stopped.
         is_recorded: Whether this very operation has put it in place.

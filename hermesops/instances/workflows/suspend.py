@@ -65,11 +65,7 @@ class SuspendState:
 
 
 def decide(seen: SuspendState, *, keep: Keep) -> Step | Done | Refused:
-    """The next step towards a suspended agent.
-
-    Args:
-        keep: What becomes of its machine.
-    """
+    """The next step towards a suspended agent."""
     instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
@@ -102,11 +98,7 @@ def _done(instance: Instance, keep: Keep) -> Done:
 
 @dataclass
 class Suspend:
-    """The work of suspending one agent, for the operations' loop.
-
-    Attributes:
-        keep: What becomes of its machine.
-    """
+    """The work of suspending one agent, for the operations' loop."""
 
     instance_id: InstanceId
     why: str

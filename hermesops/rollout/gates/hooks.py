@@ -53,7 +53,6 @@ class AllowedHooks:
     """What the settings of this computer say about hooks.
 
     Attributes:
-        commands: Command lines by the hook's name.
         hosts: Of web services: ``host``, or ``host:port`` where that is not 443.
     """
 
@@ -111,11 +110,7 @@ class AllowedHooks:
 
 @dataclass(frozen=True)
 class Hooks:
-    """Asks hooks.
-
-    Attributes:
-        search: The ``PATH`` of commands.
-    """
+    """Asks hooks."""
 
     _: KW_ONLY
     environment: str

@@ -34,7 +34,6 @@ class Judgement:
     Attributes:
         stage: The last stage of which a target counts, from 0; -1 before.
         answers: Whether enough of all targets answered before anything was changed.
-        compared: Each vital that was compared.
         health: The worst of them.
         can_compare: Whether there are canaries and controls enough, data aside, for health to say anything.
     """
@@ -52,7 +51,6 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObse
     """Ask every gate that needs no other program.
 
     Args:
-        rollout: Its spec has the limits.
         at_end: Whether a stage is about to end: only then is the health gate given its full share of alpha.
     """
     spec = rollout.spec

@@ -18,7 +18,6 @@ class OutdatedInstance:
     """An instance without the release, or the image, that it should have.
 
     Attributes:
-        why: Why it has not got it.
         since: Since when it is outdated.
     """
 
@@ -62,7 +61,6 @@ def late_instances(last: Rollout, where: str, fleet: Fleet) -> tuple[OutdatedIns
     """Running instances that a rollout would mean, that came after its start, and that run something else.
 
     Args:
-        last: The rollout.
         where: The selector that it was asked for with.
     """
     conditions = Selector.parse(where, fields=SELECTABLE).conditions

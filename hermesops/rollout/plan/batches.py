@@ -23,7 +23,6 @@ def batches_of(release: ReleaseId, targets: Iterable[Target], spec: Spec) -> tup
 
     Args:
         release: Salts the order.
-        targets: The frozen set.
     """
     ordered = fair_order(targets, release)
     places = _places(shape(len(ordered), spec))
@@ -34,11 +33,7 @@ def batches_of(release: ReleaseId, targets: Iterable[Target], spec: Spec) -> tup
 
 
 def shape(total: int, spec: Spec) -> tuple[tuple[int, ...], ...]:
-    """Sizes of the batches of each stage; a stage without targets has none.
-
-    Args:
-        total: How many targets there are.
-    """
+    """Sizes of the batches of each stage; a stage without targets has none."""
     ends = [min(total, max(1, ceil(share * total - _ROUNDING))) for share in spec.stages]
     starts = [0, *ends[:-1]]
     return tuple(tuple(ramp(end - start, spec.at_once(total))) for start, end in zip(starts, ends, strict=True))

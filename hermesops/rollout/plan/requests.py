@@ -93,7 +93,6 @@ class Fleet:
     """What the registry knows of instances.
 
     Attributes:
-        ordered: All instances with their machines.
         releases: The release that each was last seen to run; unknown ones are absent.
         exposures: The releases that each was among the first to get, of those that count.
         busy: Instances of rollouts that have not ended.

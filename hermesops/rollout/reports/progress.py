@@ -36,7 +36,6 @@ class StageProgress:
     Attributes:
         number: From 1.
         batch: Number of the batch that was begun last, from 1; 0 before the first.
-        batches: How many there are.
     """
 
     number: int

@@ -23,7 +23,6 @@ class Verdict:
     Attributes:
         stage: From 1.
         touched: How many targets had an outcome by then; ``failed`` of them failed.
-        result: The worst of all gates.
     """
 
     at: datetime
