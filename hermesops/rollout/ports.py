@@ -17,7 +17,12 @@ from hermesops.rollout.events import E_co, Event, GateAnswered, Recorded, StateC
 
 @dataclass(frozen=True)
 class Records:
-    """What the registry holds of one rollout."""
+    """What the registry holds of one rollout.
+
+    Attributes:
+        targets: By position.
+        latest: The newest event of each stored name.
+    """
 
     rollout: Rollout
     targets: tuple[RolloutTarget, ...]

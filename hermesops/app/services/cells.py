@@ -31,6 +31,7 @@ class StackUps:
     """Runs ``up`` of cells.
 
     Attributes:
+        stacks: Gives the cells' Pulumi stacks; they take long to load.
         runner: Makes what runs operations of these kinds.
     """
 

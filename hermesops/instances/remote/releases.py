@@ -171,6 +171,7 @@ class ReleaseClient:
         """Switch a machine back to the release before, or to another one that is on it; safe to call twice with ``to``.
 
         Args:
+            to: ``None`` for the one before.
             loses: Do it even where rows written since cannot be carried over; they are listed, and kept on the machine.
             even_revoked: Do it even where that release must not run any more.
 

@@ -28,7 +28,7 @@ class Policy:
     """What the environment's settings say about new instances.
 
     Attributes:
-        plan_regions: The same for single plans, where they differ.
+        plan_regions: Where machines of a plan are rented, where that differs from ``region``.
     """
 
     image: str

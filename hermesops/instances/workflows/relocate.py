@@ -110,6 +110,7 @@ class RelocationState:
     """What relocating observes.
 
     Attributes:
+        observation: The instance and the machine of its row.
         state: What is on that machine, while its gateway is stopped.
         release: The release that the agent runs; ``None`` where it came with an image and is in no store.
         next: The machine it will be on.
@@ -226,8 +227,8 @@ class Relocate:
     """The work of one relocation, for the operations' loop.
 
     Attributes:
-        client: Machines, nodes and gateways, under the lease that the rows are cut over with: whoever lost it puts the
-            instance nowhere.
+        client: Machines, nodes and gateways, under the lease that the rows are cut over with: after a lost
+            lease nothing is cut over.
     """
 
     instance_id: InstanceId

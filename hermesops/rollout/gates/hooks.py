@@ -54,6 +54,7 @@ class AllowedHooks:
 
     Attributes:
         hosts: Of web services: ``host``, or ``host:port`` where that is not 443.
+        is_local: Whether a service on this computer's loopback may be asked too, and without TLS.
     """
 
     commands: Mapping[str, str]

@@ -52,7 +52,7 @@ class Replayed:
 
 
 def replay(events: Sequence[Recorded[Event]], targets: Sequence[RolloutTarget], gates: Gates) -> Replayed:
-    """Run gates over what was recorded."""
+    """Run gates over what was recorded; ``events`` are all of one rollout, oldest first."""
     every = tuple(_verdicts(events, Counter(target.stage for target in targets), gates))
     verdicts: list[Verdict] = []
     for verdict in every:
