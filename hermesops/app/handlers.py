@@ -78,36 +78,36 @@ class OperationHandlers:
         }
 
     def _provision(self, operation: Operation, lease: Lease) -> Provision:
-        reach = self.instance_client.with_lease(lease)
-        return Provision(instance_of(operation), self.registry, reach, self.cells)
+        client = self.instance_client.with_lease(lease)
+        return Provision(instance_of(operation), self.registry, client, self.cells)
 
     def _suspend(self, operation: Operation, lease: Lease) -> Suspend:
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Suspend(
             instance_of(operation),
             why=_why(operation),
             keep=SuspendIntent.of(operation).keep,
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             cells=self.cells,
         )
 
     def _resume(self, operation: Operation, lease: Lease) -> Resume:
-        reach = self.instance_client.with_lease(lease)
-        return Resume(instance_of(operation), self.registry, reach, self.backups.copies(reach))
+        client = self.instance_client.with_lease(lease)
+        return Resume(instance_of(operation), self.registry, client, self.backups.copies(client))
 
     def _resize(self, operation: Operation, lease: Lease) -> Resize:
         self.mass_changes.refuse_unapproved(operation)
-        reach, intent = self.instance_client.with_lease(lease), ResizeIntent.of(operation)
+        client, intent = self.instance_client.with_lease(lease), ResizeIntent.of(operation)
         return Resize(
             instance_of(operation),
             why=_why(operation),
             before=self._size(intent.before),
             size=self._size(intent.after),
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             cells=self.cells,
         )
 
@@ -118,47 +118,47 @@ class OperationHandlers:
         intent = RelocateIntent.of(operation)
         if intent.changes_plan:
             self.mass_changes.refuse_unapproved(operation)
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Relocate(
             instance_of(operation),
             intent,
             why=_why(operation),
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             cells=self.cells,
             releases=self.transfer(lease),
         )
 
     def _schedule_termination(self, operation: Operation, lease: Lease) -> ScheduleTermination:
         self.mass_changes.refuse_unapproved(operation)
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return ScheduleTermination(
             instance_of(operation),
             why=_why(operation),
             until=ScheduleTerminationIntent.of(operation).until,
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
         )
 
     def _terminate(self, operation: Operation, lease: Lease) -> Terminate:
         self.mass_changes.refuse_unapproved(operation)
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Terminate(
             instance_of(operation),
             why=_why(operation),
             keeps_backup=TerminateIntent.of(operation).keeps_backup,
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             snapshots=self.snapshots,
             cells=self.cells,
         )
 
     def _restart(self, operation: Operation, lease: Lease) -> Restart:
-        reach = self.instance_client.with_lease(lease)
-        return Restart(instance_of(operation), RestartIntent.of(operation).before, reach)
+        client = self.instance_client.with_lease(lease)
+        return Restart(instance_of(operation), RestartIntent.of(operation).before, client)
 
     def _configure(self, operation: Operation, lease: Lease) -> Configure:
         return Configure(instance_of(operation), self.instance_client.with_lease(lease))

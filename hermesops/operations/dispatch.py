@@ -28,7 +28,7 @@ class Task:
     """One turn at an operation, as the queue has it.
 
     Attributes:
-        worker: Who runs it, or ran it last; empty when nobody has.
+        worker: The one that runs it, or ran it last; empty when none has.
     """
 
     id: str

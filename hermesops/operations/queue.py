@@ -60,7 +60,7 @@ def delay_s(turns: int) -> float:
 
 
 class DbosQueue:
-    """One worker's side of the queue. A process has at most one.
+    """The queue as one worker uses it. A process has at most one.
 
     Args:
         url: Database that DBOS keeps its tables in.

@@ -204,7 +204,7 @@ async def unwell(registry: Registry, client: PowerControl, target: Target) -> st
     releases = ReleaseClient(client.channel)
     seen = await releases.observe(machine_of(instance))
     if seen and seen.is_activity_unknown:
-        return "its agent did not tell hermes-node what it is at"
+        return "its agent did not tell hermes-node whether it is busy"
     problem = await releases.problem_of_agent(machine_of(instance))
     return f"its agent fails a check of hermes-node: {problem}" if problem else ""
 

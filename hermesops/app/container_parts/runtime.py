@@ -367,7 +367,7 @@ class Runtime:
         from hermesops.instances.requests.changes import InstanceRequests, Policy
         from hermesops.operations.kinds import Keep
 
-        settings, reach = self.app.env.settings, self.instance_client
+        settings, client = self.app.env.settings, self.instance_client
         policy = Policy(
             settings.server_types,
             settings.data_gb,
@@ -377,8 +377,8 @@ class Runtime:
         )
         return InstanceRequests(
             self.app.registry,
-            reach,
-            self.copies(reach),
+            client,
+            self.copies(client),
             self.placement,
             policy,
             self.opener,
@@ -410,9 +410,9 @@ class Runtime:
 
         return Upkeep(self.app.registry, self.app.cells, end, timedelta(days=settings.former_days))
 
-    def copies(self, reach: "PowerControl") -> "Copies":
+    def copies(self, client: "PowerControl") -> "Copies":
         """Backups, made and restored by hermes-node under that client's lease."""
-        return self.backups.copies(reach)
+        return self.backups.copies(client)
 
     @cached_property
     def audited_access(self) -> "AuditedAccess":

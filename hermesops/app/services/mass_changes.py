@@ -1,4 +1,4 @@
-"""Ends and changes of plan of many agents: beyond so many a day a second operator has to want them, by name.
+"""Limits terminations and changes of plan: beyond a daily number a second operator must approve them, by name.
 
 They are counted when they are asked for and again when their work begins, so that a row that was written by hand
 counts like any other.

@@ -121,9 +121,9 @@ class Pools:
         return self._open(cell, grow=True)
 
     async def drain(self, cell: CellName, *, reason: str) -> Operation:
-        """Give up every machine of a cell's pool, and open the operation that destroys them.
+        """Mark every machine of a cell's pool for deletion, and open the operation that destroys them.
 
-        One that somebody takes at this very moment is theirs.
+        A machine that is being claimed stays with its user.
         """
         registry = self.registry
         for spare in registry.spares.list(cell=cell, purpose=Purpose.POOL):
@@ -168,9 +168,8 @@ class Pools:
 
     async def await_machine(self, spare: Spare) -> None:
         """Return once it is ready and hermes-node answers."""
-        reach = self.instance_client
         if spare.machine_id:
-            await reach.await_named(spare.name, spare.machine_id)
+            await self.instance_client.await_named(spare.name, spare.machine_id)
 
     async def faults(self, machine_id: MachineId) -> Sequence[str]:
         """The checks that a machine without an instance fails."""
@@ -181,7 +180,7 @@ class Pools:
         timeout_s = self.settings.gateway_timeout_s
         channel = self.instance_client.channel(machine_id)
         key = await warm_up(channel, lease, router_url=self.router_url, gateway_timeout_s=timeout_s)
-        # Not of the way to its user: who comes finds a key that is known, and a certificate in the payload.
+        # Before a user claims it: then the key is known, and the certificate comes with the payload.
         if certifying := self.instance_client.with_lease(lease).certifying:
             await certifying.certify(channel, machine_id)
         return key

@@ -75,12 +75,12 @@ class Drills:
 
     def work_of(self, operation: Operation, lease: Lease) -> Drill:
         """The workflow of a drill, from its row."""
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Drill(
             operation,
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             cells=self.cells,
             take=partial(self._take, why=f"drill {operation.id}"),
         )

@@ -31,7 +31,7 @@ class Certifying:
     def names(self, told: Mapping[str, Any]) -> MachineNames | None:
         """What a machine's certificate says, by what hermes-node says of it; ``None`` unless it is one that counts.
 
-        One that was revoked is left alone: who revoked it gives another one by name.
+        A revoked one is left alone: the operator who revoked it issues another by name.
         """
         if not told.get("serial") or told.get("expired") or not self.authority.is_known(str(told["serial"])):
             return None

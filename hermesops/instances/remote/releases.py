@@ -105,7 +105,7 @@ class ReleaseClient:
         Raises:
             RefusedError: Nothing was tried.
             UnavailableError: The machine does not answer.
-            UnknownOutcomeError: It was told, and no answer came: look.
+            UnknownOutcomeError: The command was sent and no answer came: observe.
         """
         words = f"release activate {release} --confirm-within {confirm_s:g} --drain {drain_s:g}"
         done = await self._change(machine_id, words, timeout_s=drain_s + _SWITCH_S)

@@ -17,7 +17,7 @@ _SLOW_S, _LONGEST_S = 300.0, 3600.0
 """Seconds for which one provision holds up others, and for which its end is awaited; a worker goes on with it."""
 
 _TOLD = 10
-"""Lines that an error repeats; who mends those sees the next."""
+"""Problems that an error lists; the next show once those are fixed."""
 
 
 @dataclass(frozen=True)

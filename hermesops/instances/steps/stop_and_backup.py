@@ -112,7 +112,7 @@ async def do(step: Step, instance: Instance, *, client: PowerControl, backups: B
         case StartMachine() | AwaitMachine():
             await machine_table.do(step, instance, client)
         case Fence(machine_id=machine_id):
-            # Before the gateway stops: where no backup could be made now, the user keeps the agent.
+            # Before the gateway stops: where no backup can be made now, the agent keeps running.
             await backups.reach()
             await client.fence(instance, machine_id)
         case BackUp(machine_id=machine_id):
