@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from hermesops.app.services.operators import signers_of
+from hermesops.cells.changes.preview import SavedPreview
 from hermesops.errors import RefusedError
 from hermesops.identity.approval import (
     FILE,
@@ -16,17 +16,14 @@ from hermesops.identity.approval import (
     refuse_other,
     refuse_own,
 )
-
-if TYPE_CHECKING:
-    from hermesops.cells.changes.preview import SavedPreview
-    from hermesops.settings import Environment
+from hermesops.settings import Environment
 
 
 @dataclass(frozen=True)
 class Approvals:
     """Signs approvals and checks them."""
 
-    env: "Environment"
+    env: Environment
 
     @property
     def are_required(self) -> bool:
@@ -82,6 +79,6 @@ class Approvals:
         return timedelta(hours=self.env.settings.preview_life_h)
 
 
-def asked_by_preview(preview: "SavedPreview", signer: str) -> Asked:
+def asked_by_preview(preview: SavedPreview, signer: str) -> Asked:
     """The subject of an approval of a saved preview."""
     return Asked(f"preview of {preview.cell}", preview.environment, digest_of(preview.to_bytes()), signer)

@@ -4,10 +4,10 @@ They are counted when they are asked for and again when their work begins, so th
 counts like any other.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hermesops.app.services.approvals import Approvals
 from hermesops.app.services.operators import signers_of
@@ -22,15 +22,11 @@ from hermesops.identity.mass_change import (
     asked_by,
     refuse_many,
 )
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.operations.kinds import ApprovedList
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hermesops.model.ids import InstanceId
-    from hermesops.registry import Registry
-    from hermesops.settings import Environment
+from hermesops.registry import Registry
+from hermesops.settings import Environment
 
 
 @dataclass(frozen=True)
@@ -41,8 +37,8 @@ class MassChanges:
         given: The list and the approval that an operator passed; ``None`` for none.
     """
 
-    env: "Environment"
-    registry: "Registry"
+    env: Environment
+    registry: Registry
     given: ApprovedList | None = None
 
     @property
@@ -50,7 +46,7 @@ class MassChanges:
         """So many agents may end or change their plan in 24 hours without an approval."""
         return self.env.settings.unapproved_changes
 
-    def request(self, instances: "Sequence[InstanceId]", *, reason: str) -> str:
+    def request(self, instances: Sequence[InstanceId], *, reason: str) -> str:
         """A list of agents that shall end or change their plan, signed by the operator.
 
         Raises:
@@ -71,7 +67,7 @@ class MassChanges:
             raise RefusedError(f"the list is of environment {change.environment}, this is {self.env.name}", hint=HINT)
         return change, signer
 
-    def admit(self, kind: OperationKind, instance_id: "InstanceId") -> ApprovedList | None:
+    def admit(self, kind: OperationKind, instance_id: InstanceId) -> ApprovedList | None:
         """The list that an operation is approved by, ``None`` for few agents; asked before its row is written.
 
         Raises:
@@ -106,7 +102,7 @@ class MassChanges:
     def _is_required(self) -> bool:
         return self.env.settings.approvals == "required"
 
-    def _at_hand(self, instance_id: "InstanceId") -> Iterator[tuple[ApprovedList, bool]]:
+    def _at_hand(self, instance_id: InstanceId) -> Iterator[tuple[ApprovedList, bool]]:
         """The list that was passed, else the one that its days of grace were approved with; whether it is new."""
         if self.given is not None:
             yield self.given, True
@@ -116,7 +112,7 @@ class MassChanges:
             if (held := _held(one.intent)) is not None:
                 yield held, False
 
-    def _refuse_unlisted(self, brought: ApprovedList, instance_id: "InstanceId", *, is_new: bool) -> None:
+    def _refuse_unlisted(self, brought: ApprovedList, instance_id: InstanceId, *, is_new: bool) -> None:
         approvals = Approvals(self.env)
         try:
             change, asker = self.open(brought.change)
@@ -129,7 +125,7 @@ class MassChanges:
         if instance_id not in change.instances:
             raise RefusedError(f"the approval is not about instance {instance_id}", hint=HINT)
 
-    def _refuse_many(self, instance_id: "InstanceId", at: datetime) -> None:
+    def _refuse_many(self, instance_id: InstanceId, at: datetime) -> None:
         rows = (one for kind in KINDS for one in self.registry.operations.list(kind=kind))
         refuse_many(rows, instance_id, at, limit=self.limit, environment=self.env.name)
 
