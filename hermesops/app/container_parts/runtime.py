@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from hermesops.app.services.rollouts import Rollouts
     from hermesops.app.services.snapshots import Snapshots
     from hermesops.app.services.tokens import ModelTokens, ProxyTokens
-    from hermesops.backup.copies import Copies
     from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
     from hermesops.identity.operators import AuditedAccess
@@ -219,7 +218,7 @@ class Runtime:
             return SlotMachines(
                 app.registry, client, self.backups, pools, app.releases, app.hold_lease, self.operations.leave, purpose
             )
-        run = self.quiet_operations.run
+        run = app.make_operations(self.handlers(), tell=lambda _: None).run  # a rollout runs many at once
         return RelocatedMachines(app.registry, client, pools, self.drills, self.instance_requests, run, purpose)
 
     @cached_property
@@ -292,11 +291,6 @@ class Runtime:
 
     async def _run_operation(self, operation: "Operation") -> str:
         return await self.operations.run(operation)
-
-    @cached_property
-    def quiet_operations(self) -> "Operations":
-        """Runs operations without narration: a rollout runs many at once."""
-        return self.app.make_operations(self.handlers(), tell=lambda _: None)
 
     @cached_property
     def image_builder(self) -> "Builder":
@@ -378,7 +372,7 @@ class Runtime:
         return InstanceRequests(
             self.app.registry,
             client,
-            self.copies(client),
+            self.backups.copies(client),
             self.placement,
             policy,
             self.opener,
@@ -409,10 +403,6 @@ class Runtime:
             return await self.operations.run(await request)
 
         return Upkeep(self.app.registry, self.app.cells, end, timedelta(days=settings.former_days))
-
-    def copies(self, client: "PowerControl") -> "Copies":
-        """Backups, made and restored by hermes-node under that client's lease."""
-        return self.backups.copies(client)
 
     @cached_property
     def audited_access(self) -> "AuditedAccess":
