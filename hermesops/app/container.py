@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
     from hermesops.app.services.relay import RelayService
     from hermesops.app.services.releases import ReleaseChanges
+    from hermesops.app.services.rollbacks import Rollbacks
     from hermesops.app.services.secrets import SecretChanges
     from hermesops.app.services.world_purge import WorldPurge
     from hermesops.image.definition import Definition
@@ -91,6 +92,13 @@ class Container(Unconnected):
             program=self.program,
         )
 
+    @property
+    def rollbacks(self) -> "Rollbacks":
+        """Rolls back single agents."""
+        from hermesops.app.services.rollbacks import Rollbacks
+
+        return Rollbacks(self.env.name, lambda: self.registry, self.vendor, self.hold_lease)
+
     @cached_property
     def secret_changes(self) -> "SecretChanges":
         """Changes secrets."""
@@ -149,7 +157,7 @@ class Container(Unconnected):
     @property
     def release_builder(self) -> "Builder":
         """Builds releases."""
-        from hermesops.app.services.release_builds import parts_of
+        from hermesops.app.services.releases import parts_of
         from hermesops.image.download import NEWEST_GLIBC, Pip
         from hermesops.release.builder.resolver import Resolver
 
@@ -167,7 +175,7 @@ class Container(Unconnected):
     @property
     def usual_release(self) -> "BuildRequest":
         """The agent and the Pythons that this environment's image is made for."""
-        from hermesops.app.services.release_builds import usual_request
+        from hermesops.app.services.releases import usual_request
 
         return usual_request(self._image)
 

@@ -4,19 +4,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hermesops.app.adapters.release_transfer import ReleaseTransfer
-from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.container_parts.cells import LazyCells
 from hermesops.app.operation_rows import instance_of
 from hermesops.app.services.backups import Backups
+from hermesops.app.services.cells import StackUps
 from hermesops.app.services.mass_changes import MassChanges
 from hermesops.app.services.pools import Pools
 from hermesops.app.services.restore_drills import Drills
 from hermesops.app.services.rollouts import Rollouts
 from hermesops.app.services.snapshots import Snapshots
-from hermesops.app.services.stack_runs import StackUps
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.workflows.configure import Configure
 from hermesops.instances.workflows.provision import Provision
-from hermesops.instances.workflows.relocate.workflow import Relocate
+from hermesops.instances.workflows.relocate import Relocate
 from hermesops.instances.workflows.resize import Resize, Size
 from hermesops.instances.workflows.restart import Restart
 from hermesops.instances.workflows.resume import Resume
@@ -41,13 +41,7 @@ from hermesops.registry import Registry
 
 @dataclass(frozen=True)
 class OperationHandlers:
-    """Builds workflows.
-
-    Attributes:
-        mass_changes: Refuses operations beyond the daily limit.
-        data_gb: Gigabytes of the data volume of machines of each plan.
-        transfer: Gives what transfers releases, under a lease.
-    """
+    """Builds workflows."""
 
     registry: Registry
     instance_client: PowerControl
@@ -84,36 +78,36 @@ class OperationHandlers:
         }
 
     def _provision(self, operation: Operation, lease: Lease) -> Provision:
-        reach = self.instance_client.with_lease(lease)
-        return Provision(instance_of(operation), self.registry, reach, self.cells)
+        client = self.instance_client.with_lease(lease)
+        return Provision(instance_of(operation), self.registry, client, self.cells)
 
     def _suspend(self, operation: Operation, lease: Lease) -> Suspend:
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Suspend(
             instance_of(operation),
             why=_why(operation),
             keep=SuspendIntent.of(operation).keep,
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             cells=self.cells,
         )
 
     def _resume(self, operation: Operation, lease: Lease) -> Resume:
-        reach = self.instance_client.with_lease(lease)
-        return Resume(instance_of(operation), self.registry, reach, self.backups.copies(reach))
+        client = self.instance_client.with_lease(lease)
+        return Resume(instance_of(operation), self.registry, client, self.backups.copies(client))
 
     def _resize(self, operation: Operation, lease: Lease) -> Resize:
         self.mass_changes.refuse_unapproved(operation)
-        reach, intent = self.instance_client.with_lease(lease), ResizeIntent.of(operation)
+        client, intent = self.instance_client.with_lease(lease), ResizeIntent.of(operation)
         return Resize(
             instance_of(operation),
             why=_why(operation),
             before=self._size(intent.before),
             size=self._size(intent.after),
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             cells=self.cells,
         )
 
@@ -124,47 +118,47 @@ class OperationHandlers:
         intent = RelocateIntent.of(operation)
         if intent.changes_plan:
             self.mass_changes.refuse_unapproved(operation)
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Relocate(
             instance_of(operation),
             intent,
             why=_why(operation),
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             cells=self.cells,
             releases=self.transfer(lease),
         )
 
     def _schedule_termination(self, operation: Operation, lease: Lease) -> ScheduleTermination:
         self.mass_changes.refuse_unapproved(operation)
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return ScheduleTermination(
             instance_of(operation),
             why=_why(operation),
             until=ScheduleTerminationIntent.of(operation).until,
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
         )
 
     def _terminate(self, operation: Operation, lease: Lease) -> Terminate:
         self.mass_changes.refuse_unapproved(operation)
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Terminate(
             instance_of(operation),
             why=_why(operation),
             keeps_backup=TerminateIntent.of(operation).keeps_backup,
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             snapshots=self.snapshots,
             cells=self.cells,
         )
 
     def _restart(self, operation: Operation, lease: Lease) -> Restart:
-        reach = self.instance_client.with_lease(lease)
-        return Restart(instance_of(operation), RestartIntent.of(operation).before, reach)
+        client = self.instance_client.with_lease(lease)
+        return Restart(instance_of(operation), RestartIntent.of(operation).before, client)
 
     def _configure(self, operation: Operation, lease: Lease) -> Configure:
         return Configure(instance_of(operation), self.instance_client.with_lease(lease))

@@ -59,41 +59,31 @@ class CanaryObservation:
     controls: Mapping[InstanceId, VitalsPair] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
 class CanaryWatch:
-    """Watches instances.
+    """Watches instances."""
 
-    Args:
-        sampler: Asks their nodes.
-        store: Their samples so far.
-        now: The present moment, with a time zone.
-        prometheus: Where there is one.
-    """
-
-    def __init__(
-        self, sampler: Sampler, store: SampleStore, now: Callable[[], datetime], prometheus: Prometheus | None = None
-    ) -> None:
-        self._sampler = sampler
-        self._store = store
-        self._now = now
-        self._prometheus = prometheus
+    sampler: Sampler
+    store: SampleStore
+    now: Callable[[], datetime]
+    prometheus: Prometheus | None = None
 
     async def watch(self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId]) -> CanaryObservation:
         """Observe all changed instances, and the first of the untouched ones.
 
         Args:
-            changed: When each was changed.
             untouched: Those next to be changed come first: their samples of now are their "before".
 
         Raises:
             UnavailableError: There is a Prometheus, and it does not answer.
         """
-        now = self._now()
+        now = self.now()
         controls = [each for each in untouched if each not in changed][:CONTROLS]
         # Controls are compared at the same two times as the instance that was changed first.
         split = min(changed.values(), default=now)
         at = {**dict.fromkeys(controls, split), **changed}
         oldest = min([now, *at.values()]) - _BEFORE
-        stored = {each: list(some) for each, some in (await self._store.since(list(at), oldest)).items()}
+        stored = {each: list(some) for each, some in (await self.store.since(list(at), oldest)).items()}
         begins: Mapping[InstanceId, datetime] = at if changed else {}
         due = [
             *stalest(list(changed), stored, begins, now - FRESH)[:CHANGED],
@@ -102,20 +92,20 @@ class CanaryWatch:
         questions = {
             each: question(stored.get(each, []), begins.get(each), now)
             for each in due
-            if not self._sampler.is_asking(each)
+            if not self.sampler.is_asking(each)
         }
-        answers = await self._sampler.sample(questions)
-        await self._store.add({each: sample for each, sample in answers.items() if sample is not None})
+        answers = await self.sampler.sample(questions)
+        await self.store.add({each: sample for each, sample in answers.items() if sample is not None})
         samples = {each: [*stored.get(each, []), *([new] if (new := answers.get(each)) else [])] for each in at}
         # A stored sample says nothing of an instance that has not answered since.
         latest = {
             each: answers[each] if each in answers else samples[each][-1]
             for each in at
-            if each in answers or (samples[each] and not self._sampler.is_asking(each))
+            if each in answers or (samples[each] and not self.sampler.is_asking(each))
         }
         pairs = {each: _pair(each, samples[each], at[each], answered=bool(latest.get(each))) for each in at}
-        if self._prometheus:
-            pairs = await _enriched(self._prometheus, pairs, at, now)
+        if self.prometheus:
+            pairs = await _enriched(self.prometheus, pairs, at, now)
         has_router = _has_router([samples[each] for each in controls])
         return CanaryObservation(
             liveness_of={

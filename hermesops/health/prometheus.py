@@ -34,8 +34,6 @@ class Prometheus:
     """One server.
 
     Args:
-        url: Where it is.
-        queries: How each figure is asked for.
         timeout_s: Seconds that one answer may take.
     """
 

@@ -28,12 +28,7 @@ OpenChannel = Callable[[InstanceId], Awaitable[Channel]]
 
 
 class Sampler:
-    """Asks nodes.
-
-    Args:
-        open_channel: To the machine of each.
-        now: The present moment, with a time zone.
-    """
+    """Asks nodes."""
 
     def __init__(self, open_channel: OpenChannel, now: Callable[[], datetime]) -> None:
         self._open_channel = open_channel
@@ -47,9 +42,6 @@ class Sampler:
 
     async def sample(self, questions: Mapping[InstanceId, Question]) -> dict[InstanceId, HealthSample | None]:
         """Ask nodes, and return the answers that have come by now, also to earlier calls.
-
-        Args:
-            questions: For each node that is not being asked already.
 
         Returns:
             Samples with our own time, not the machines'; ``None`` for a node without an answer in its time.

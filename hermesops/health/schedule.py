@@ -54,9 +54,7 @@ def question(stored: Sequence[HealthSample], begin: datetime | None, now: dateti
     """What a node is asked: errors since its last sample, and a turn where it is time for one.
 
     Args:
-        stored: Its samples so far.
         begin: Where "after" begins for it; ``None`` while all is "before".
-        now: The present moment.
     """
     counted_from = begin or now - _COUNTED
     same_side = [sample for sample in stored if sample.at > counted_from]

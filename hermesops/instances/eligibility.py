@@ -21,8 +21,6 @@ def refuse_ineligible(
 
     Args:
         wanted: What is to be opened, or continued.
-        instance: As its row is now.
-        unfinished: Its operations that have not ended.
         cancels: Kinds that the request cancels, so that they do not block it.
         while_running: Whether this request, unlike others of its kind, needs a running agent.
 

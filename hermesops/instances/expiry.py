@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.ports import Cells
-from hermesops.model.ids import CellName, InstanceId, MachineName
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import OperationKind
 from hermesops.model.spare import Purpose, Spare, drill_subject
@@ -21,7 +21,6 @@ class Due:
     """What is to be done.
 
     Attributes:
-        ends: Instances that end.
         leaves: Machines that were left, or ordered for a change that was given up; given back.
     """
 
@@ -58,8 +57,6 @@ def due_of(
         ends: Instances past their grace.
         spares: Machines that instances were on before, or were to be on next.
         busy: Instances for which something is under way; theirs are left alone.
-        now: The time.
-        kept: How long a machine that was left is kept.
         drilled: Instances whose backup is being restored for proof; the machine lent to that is left alone.
         rolls_out: Whether a rollout is under way; machines that are lent to no instance are its drill's.
     """
@@ -81,7 +78,6 @@ class Upkeep:
 
     Attributes:
         end: Ends one instance, as its command does.
-        kept: How long a machine that was left is kept.
     """
 
     registry: Registry
@@ -110,8 +106,5 @@ class Upkeep:
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"
         self.registry.spares.retire(spare.name, why=why)
-        await self.cells.apply(spare.cell, still_wanted=lambda: self._holds(spare.cell, spare.name))
+        await self.cells.apply(spare.cell, still_wanted=lambda: self.cells.holds(spare.cell, spare.name))
         self.registry.spares.forget(spare.name, why=why)
-
-    async def _holds(self, cell: CellName, name: MachineName) -> bool:
-        return await self.cells.holds(cell, name)

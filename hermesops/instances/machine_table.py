@@ -43,7 +43,6 @@ def next_step(machine: MachineState, name: str, *, if_in_error: str) -> Step | R
 
     Args:
         machine: One that is not gone.
-        name: Its name.
         if_in_error: What to do where it is in error and does not recover.
     """
     match machine.status:
@@ -78,5 +77,5 @@ async def do(step: Step, instance: Instance, client: PowerControl) -> None:
     """Do one step; harmless when it was done before."""
     if isinstance(step, StartMachine):
         await client.start_machine(step.machine_id)
-    # After a start too: the vendor says yes before it begins, and whoever looks at once still sees it stopped.
+    # After a start too: the vendor answers before it begins, so an observation right after still shows it stopped.
     await client.await_machine(instance, step.machine_id)

@@ -35,7 +35,6 @@ class NodeState:
         digest: Of the payload last personalised in full; empty when none was, or only in part.
         release: What ``current`` points at.
         switching: Whether it goes back from that by itself, as nobody has confirmed it yet.
-        fenced: Whether its gateway is stopped for good.
         request: What the machine asks for a certificate with, empty before it has made its key; ``None`` where it knows
             of no certificates, or nobody gives any.
         names: What its certificate says; ``None`` while it has none that counts.

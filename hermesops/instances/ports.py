@@ -97,10 +97,9 @@ class Releases(Protocol):
     """What agents run."""
 
     async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
-        """The release that goes with an agent, where machines can be brought it.
+        """The release to deploy with an agent; ``None`` where it is in no store.
 
         Args:
-            instance_id: Whose.
             told: What its machine says that it runs; empty where it says nothing.
         """
 
@@ -109,14 +108,14 @@ class Releases(Protocol):
 
 
 class Bundle(Protocol):
-    """A release as machines are handed it."""
+    """A release as it is handed to machines."""
 
     @property
     def id(self) -> ReleaseId:
         """Which."""
 
     def handout(self, python: str) -> bytes:
-        """What a machine with that Python is told of it."""
+        """What a machine with that Python reads of it."""
 
     def blob(self, sha256: str) -> bytes | Path:
         """One file of it."""
@@ -129,14 +128,14 @@ class Keys(Protocol):
         """The instance's keys."""
 
     def renew(self, instance_id: InstanceId) -> PresentToken:
-        """Have its token for the model router be one that is worth handing out."""
+        """Its token for the model router; a fresh one where the old one has lived half its life."""
 
     def note_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
         """Record that its machine has that token."""
 
 
 class Authority(Protocol):
-    """Who gives machines their certificates."""
+    """Issues certificates of machines."""
 
     def issue(
         self,
@@ -146,7 +145,7 @@ class Authority(Protocol):
         cell: CellName | None = None,
         instance_id: InstanceId | None = None,
     ) -> Credential:
-        """Give a machine a certificate of these names."""
+        """Issue a certificate with these names to a machine."""
 
     def is_known(self, serial: str) -> bool:
         """Whether a certificate is one that was issued here."""

@@ -1,4 +1,4 @@
-"""What operators are told of instances and machines that cannot have what was asked for. One home for each."""
+"""The errors for instances and machines that refuse a request, each declared once."""
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.instances.observation import Observation
@@ -68,7 +68,6 @@ def machine_in_error(name: str, *, hint: str) -> UnavailableError:
     """The vendor says that a machine is in error.
 
     Args:
-        name: The machine's.
         hint: What to do if it does not recover.
     """
     return UnavailableError(f"JustAVPS says that machine {name} is in error; it may recover by itself", hint=hint)

@@ -25,10 +25,8 @@ async def roll_back_release(
 
     Args:
         slots: Its releases, under the instance's lease or under none.
-        machine_id: Which.
         to: A release that is on it, or the beginning of one; empty for the one before.
         loses: Do it even where rows written since cannot be carried over.
-        title: Whose it is, for people.
         even_revoked: Do it even where that release must not run any more.
 
     Raises:
@@ -53,8 +51,6 @@ async def find_machine(
     """The machine that an operator means, found without a registry.
 
     Args:
-        vendor: JustAVPS.
-        channel_to: The way to a machine.
         text: A machine's name or id, an instance's or a user's id, or a user's alias.
         environment: Its machines alone are asked whose they are.
 
@@ -115,5 +111,5 @@ async def _those_of(
         return bool(wanted & await _names_on(channel_to(machine_id := MachineId(machine.id)), machine_id))
 
     answers = await fan_out(machines, is_meant, Limits(_AT_ONCE, slow_after_s=_LOOK_S, within_s=2 * _LOOK_S))
-    # One that does not answer, or answers nonsense, is not the one that is looked for.
+    # One that does not answer, or answers nonsense, is not the machine that is meant.
     return [machine for machine, meant in zip(machines, answers, strict=True) if meant is True]

@@ -1,6 +1,6 @@
 """Rehearses upgrade and rollback of a release on a machine without an instance, before any user gets it.
 
-Nothing that was tried on the machine is undone: whoever lends it destroys it.
+Nothing on the machine is undone: the caller destroys it.
 """
 
 from hermesops.errors import RefusedError, UnavailableError
@@ -24,10 +24,7 @@ async def walk(
     The state that goes both ways is what the older release has made on that machine.
 
     Args:
-        slots: Its releases.
-        states: Its state.
         machine_id: A machine that has no instance, and never will have one.
-        bundle: The release.
         before: The one that is rolled back to; deployed first where the machine runs another one.
 
     Raises:

@@ -1,1 +1,1 @@
-"""Scheduled jobs: what falls due without an operator, done by whichever worker looks first."""
+"""Scheduled jobs: what falls due without an operator, done by the first worker that sees them."""

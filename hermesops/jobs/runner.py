@@ -1,4 +1,4 @@
-"""Runs scheduled jobs: whichever worker looks first does a job that is due, and one worker at a time.
+"""Runs scheduled jobs: the first worker that sees a due job does it, and one worker at a time.
 
 What is due follows from the rows that a job is about, never from a record of having done it. What is recorded is when a
 job last began, so that one that fails is not begun over and over. ``hermesops.app`` composes the jobs.
@@ -33,7 +33,6 @@ class Report:
     """What came of one turn at a job.
 
     Attributes:
-        done: In a line.
         problem: What was not done, and why; empty when all of it was.
     """
 
@@ -46,11 +45,8 @@ class Job:
     """Something that falls due.
 
     Attributes:
-        name: Its own.
-        what: What it does, for people.
         every: From one look at whether it is due to the next.
         due: Says from the rows what is due, a few words for each thing; empty when nothing is.
-        do: Does what is due; safe to repeat, and to be killed.
         rest: From the begin of one turn to the next at least, where the rows do not say it.
         longest: How long one turn may take; then it is cut short, so that another may begin.
     """
@@ -65,12 +61,7 @@ class Job:
 
 
 def may_begin_at(last: JobRun | None, rest: timedelta) -> datetime | None:
-    """From when on a job may be begun; ``None`` for at any time. Pure.
-
-    Args:
-        last: Its last turn.
-        rest: As the job has it.
-    """
+    """From when on a job may be begun; ``None`` for at any time. Pure."""
     if last is None:
         return None
     if last.ended_at is None:
@@ -82,7 +73,7 @@ async def do_now(job: Job, registry: Registry) -> Report:
     """Do what is due of a job, whenever it was done last.
 
     Raises:
-        LeaseHeldError: Somebody is at it.
+        LeaseHeldError: Another process does it.
         HermesError: It could not be done; its turn says so.
     """
     async with LeaseKeeper(registry, job_subject(job.name)) as keeper:
@@ -122,8 +113,6 @@ class JobScheduler:
     """Does jobs until told to stop.
 
     Args:
-        jobs: Which.
-        registry: The registry.
         grace_s: Seconds that turns under way have to end after it was told to stop; then they are cut short.
     """
 
@@ -175,7 +164,7 @@ class JobScheduler:
         try:
             report = await self._when_due(job)
         except LeaseHeldError:
-            return  # another worker is at it
+            return  # another worker does it
         except HermesError as error:
             _log.warning("job_failed", job=job.name, problem=error.message)
         except Exception:  # noqa: BLE001 - a bug in one job keeps no other from being done; its turn and the log say it

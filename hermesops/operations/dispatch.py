@@ -28,8 +28,7 @@ class Task:
     """One turn at an operation, as the queue has it.
 
     Attributes:
-        id: The queue's.
-        worker: Who runs it, or ran it last; empty when nobody has.
+        worker: The one that runs it, or ran it last; empty when none has.
     """
 
     id: str
@@ -47,7 +46,7 @@ class Enqueue:
 
 @dataclass(frozen=True)
 class Revive:
-    """Give the task of a dead worker to whoever is alive."""
+    """Give the task of a dead worker to a live one."""
 
     task_id: str
 
@@ -60,15 +59,7 @@ def decide(
     alive: frozenset[str],
     now: datetime,
 ) -> list[Enqueue | Revive]:
-    """What brings every operation that nobody is at into the hands of a worker.
-
-    Args:
-        rows: Operations that have not ended.
-        tasks: Those in the queue that have not ended.
-        leased: Subjects whose lease somebody holds.
-        alive: Workers that are alive.
-        now: The present moment, by the clock of the rows.
-    """
+    """The steps after which a worker has every operation that no process works on."""
     of_operation: dict[OperationId, list[Task]] = {}
     for task in tasks:
         of_operation.setdefault(task.operation_id, []).append(task)

@@ -1,4 +1,4 @@
-"""What an operation is to do, typed, and as the JSON of its row: whoever continues it needs nothing else.
+"""What an operation is to do, typed, and as the JSON of its row: continuing it needs nothing else.
 
 A row whose JSON is not exactly what its kind declares is refused: nothing is guessed about users' machines.
 """
@@ -22,7 +22,6 @@ class AbandonNote:
     """What an operation leaves behind that nobody continues.
 
     Attributes:
-        what: In words.
         next: The command that cleans it up or begins anew.
     """
 
@@ -35,8 +34,6 @@ class Intent:
     """What one kind of operation is to do. Holds no secrets.
 
     Attributes:
-        kind: Which kind.
-        title: The kind in words, for people.
         abandoned: What a row leaves behind that nobody continues; ``{name}`` stands for a field of the intent.
     """
 

@@ -65,7 +65,6 @@ class InstanceIntent(Intent):
         blocked_by: What else must not be unfinished.
         continues: Kinds that this request continues, so that they do not block it.
         statuses: Of the instances that may have one.
-        user: Whose, as typed or titled.
     """
 
     stops_gateway: ClassVar[bool] = False
@@ -105,7 +104,6 @@ class TerminateIntent(InstanceIntent):
 
     Attributes:
         keeps_backup: Whether its last backup has to be made and proved first.
-        approved: Where it is one of many.
     """
 
     kind = OperationKind.TERMINATE
@@ -148,7 +146,6 @@ class ConfigureIntent(InstanceIntent):
     """Bring settings that are in the registry to the machine.
 
     Attributes:
-        changed: Names of the fields that differ from what was there.
         settings: Their outline; no secret and no word of the user's.
     """
 
@@ -254,7 +251,6 @@ class RelocateIntent(InstanceIntent):
         """Whether another one asks for the same, as far as an operator says what: region, plan, whether to restore.
 
         Args:
-            other: It.
             fields: What else was said, by name. The rest is chosen, and may be chosen otherwise the next time.
         """
         said = ("region", "plan", *fields)
@@ -300,7 +296,6 @@ class RestoreIntent(InstanceIntent):
     """Put a backup in the place of an agent's state, on the machine that it is on.
 
     Attributes:
-        snapshot: Of the backup, in full.
         keeps: Whether what is there is copied first.
     """
 
@@ -354,7 +349,6 @@ class StackUpIntent(Intent):
         only: The machines it is about; none means all.
         named: Machines that were named as ones that may be changed beyond the limits.
         share: The share of a cell's machines that may be destroyed, where one was named.
-        budget: The budget that was named.
         saved: The file of a signed preview, which is to happen and nothing else; empty for none.
         approval: The file with which another operator approved that preview; empty for none.
     """

@@ -7,6 +7,10 @@ worked on, and runs in the event loop on purpose: a process whose loop hangs sha
 
 import asyncio
 import contextlib
+import os
+import re
+import secrets
+import socket
 import time
 import weakref
 from collections.abc import Coroutine, Iterable, Sequence
@@ -14,18 +18,17 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from hermesops import waiting
+from hermesops import processes, waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 from hermesops.operations.db_thread import in_db_thread
-from hermesops.operations.holder import is_gone, this_process
 from hermesops.registry import Registry
 from hermesops.waiting import cancel
 
 T = TypeVar("T")
 
 POLL_S = 0.5
-"""Seconds between two attempts of whoever waits for a lease: each of them is a write."""
+"""Seconds between two attempts to take a held lease: each is a write."""
 
 SETTLE_S = 2.0
 """Seconds that what a dead process had asked of others has to come to its end."""
@@ -35,6 +38,11 @@ RENEW_S = 5.0
 
 RETRY_S = 1.0
 """Seconds until a renewal that got no answer is tried again."""
+
+
+_renewals: "weakref.WeakKeyDictionary[Registry, Renewals]" = weakref.WeakKeyDictionary()
+
+_HOLDER = re.compile(r"[^:]*:(?P<pid>[0-9]{1,9}):(?P<where>[0-9a-f]{8})\.(?P<start>[0-9]+)\.[0-9a-f]+")
 
 
 @dataclass
@@ -52,11 +60,7 @@ class RenewedLease:
 
 
 class Renewals:
-    """The leases that this process holds in one registry.
-
-    Args:
-        leases: Where they are kept.
-    """
+    """The leases that this process holds in one registry."""
 
     def __init__(self, leases: Registry) -> None:
         self._leases = weakref.ref(leases)
@@ -112,11 +116,8 @@ class Renewals:
             one.lost.set()
 
 
-_renewals: "weakref.WeakKeyDictionary[Registry, Renewals]" = weakref.WeakKeyDictionary()
-
-
 def renewals_in(leases: Registry) -> Renewals:
-    """Those of this process in a registry, whoever holds them."""
+    """The renewals of this process in a registry."""
     return _renewals.setdefault(leases, Renewals(leases))
 
 
@@ -124,9 +125,7 @@ class LeaseKeeper:
     """Holds one lease from entering to leaving the context.
 
     Args:
-        leases: Where it is kept.
-        subject: What is leased.
-        wait_s: Seconds to wait for whoever holds it; 0 refuses at once.
+        wait_s: Seconds to wait while another process holds it; 0 refuses at once.
         holder: Who we are; by default this process.
     """
 
@@ -190,3 +189,16 @@ class LeaseKeeper:
         return await waiting.until(
             attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=POLL_S
         )
+
+
+def this_process() -> str:
+    """This process as a holder: host, process id, where and since when that id is valid, and a random part."""
+    pid = os.getpid()
+    start = processes.started(pid) or "0"
+    return f"{socket.gethostname()}:{pid}:{processes.here().fingerprint}.{start}.{secrets.token_hex(4)}"
+
+
+def is_gone(holder: str) -> bool:
+    """Whether a holder was a process that can be seen from here, and has ended."""
+    told = _HOLDER.fullmatch(holder)
+    return told is not None and processes.has_ended(told["where"], int(told["pid"]), told["start"])

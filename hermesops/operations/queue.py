@@ -60,14 +60,13 @@ def delay_s(turns: int) -> float:
 
 
 class DbosQueue:
-    """One worker's side of the queue. A process has at most one.
+    """The queue as one worker uses it. A process has at most one.
 
     Args:
         url: Database that DBOS keeps its tables in.
         environment: Name of the environment; its queue is its own.
         worker: Our id; no other process has ever had it.
         concurrency: Turns at once on each worker; the last worker that was started says it for all.
-        turn: Works on an operation.
     """
 
     def __init__(self, url: str, *, environment: str, worker: str, concurrency: int, turn: RunOperation) -> None:
@@ -97,7 +96,12 @@ class DbosQueue:
             DBOS.workflow(name=_TASK)(self._task())
             DBOS.listen_queues([self._name])
             DBOS.launch()
-            await self._register()
+            await DBOS.register_queue_async(
+                self._name,
+                worker_concurrency=self._concurrency,
+                polling_interval_sec=_POLL_S,
+                on_conflict="always_update",
+            )
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
             raise UnavailableError(f"the workers' queue does not open: {_first_line(error)}") from error
 
@@ -149,7 +153,7 @@ class DbosQueue:
             await self._asked(lambda: DBOS.delete_workflows_async([one.workflow_id for one in ended]))
 
     def _task(self) -> Callable[[], Coroutine[Any, Any, None]]:
-        """What DBOS runs: without steps, since a turn looks at what is and needs nothing remembered."""
+        """What DBOS runs: without DBOS steps, since a turn observes and needs nothing remembered."""
 
         async def turn() -> None:
             task_id = DBOS.workflow_id or ""
@@ -174,21 +178,10 @@ class DbosQueue:
             if not _is_table_missing(error):
                 raise UnavailableError(f"the workers' queue does not answer: {_first_line(error)}") from error
             _log.warning("queue_tables_lost", queue=self._name)
-            await self._make_again()
+            # A new DBOS: beside the threads of the old one, PostgreSQL waits with every index for their end.
+            await self.close()
+            await self.open()
             return None
-
-    async def _make_again(self) -> None:
-        # With a DBOS of its own: beside the threads of the old one, PostgreSQL waits with every index for their end.
-        await self.close()
-        await self.open()
-
-    async def _register(self) -> None:
-        await DBOS.register_queue_async(
-            self._name,
-            worker_concurrency=self._concurrency,
-            polling_interval_sec=_POLL_S,
-            on_conflict="always_update",
-        )
 
 
 def _operation_of(task_id: str) -> OperationId:

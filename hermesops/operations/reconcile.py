@@ -58,16 +58,13 @@ async def drive(
     Args:
         operation: The row; its ``subject`` is leased.
         make: Makes the work that it intends, from the row and the lease under which it is done.
-        registry: Where steps are recorded.
-        leases: Where leases are taken.
-        tell: Called with a line of narration for each step.
         is_stopping: Asked between steps whether to leave the rest to another run.
 
     Returns:
         The outcome, one line.
 
     Raises:
-        LeaseHeldError: Somebody else is at it; the message names them.
+        LeaseHeldError: Another process works on it; the message names it.
         RefusedError: The work cannot be done; the row is closed with the reason.
         HermesError: A step failed; the row stays open and the same command continues it.
     """

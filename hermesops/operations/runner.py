@@ -1,11 +1,15 @@
 """Runs operations: the handler of a row's kind makes the work, the loop does it."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hermesops import waiting
-from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
+from hermesops.operations.intent import AbandonNote
+from hermesops.operations.kinds import KINDS
+from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.reconcile import Reconciler, drive, never
 from hermesops.registry import Registry
 
@@ -16,56 +20,46 @@ Handler = Callable[[Operation, Lease], Reconciler[Any, Any]]
 """Makes the work of an operation, done under a lease."""
 
 
+@dataclass(frozen=True)
 class Operations:
-    """Brings operations to their end.
+    """Brings operations to their end."""
 
-    Args:
-        registry: The registry.
-        handlers: Makes the work of each kind.
-        tell: Narration.
-    """
-
-    def __init__(
-        self, registry: Registry, handlers: Mapping[OperationKind, Handler], tell: Callable[[str], None]
-    ) -> None:
-        self._registry = registry
-        self._handlers = handlers
-        self._tell = tell
+    registry: Registry
+    handlers: Mapping[OperationKind, Handler]
+    tell: Callable[[str], None]
 
     async def run(self, operation: Operation, *, is_stopping: Callable[[], bool] = never) -> str:
         """Bring one operation to its end and return its outcome.
 
         Args:
-            operation: Its row.
             is_stopping: Asked between steps whether to leave the rest to another run.
 
         Raises:
-            LeaseHeldError: Somebody else is at it.
+            LeaseHeldError: Another process works on it.
             RefusedError: It cannot be done.
             HermesError: It stopped halfway; running it again continues.
         """
-        make = self._handlers.get(operation.kind)
+        make = self.handlers.get(operation.kind)
         if make is None:
             raise BrokenInvariantError(f"operation {operation.id} is of kind {operation.kind}, which nothing here does")
-        return await drive(operation, make, self._registry, self._registry, self._tell, is_stopping)
+        return await drive(operation, make, self.registry, self.registry, self.tell, is_stopping)
 
     def leave(self, operation: Operation) -> None:
         """Leave an operation to the workers: from here on any of them may take it."""
-        self._registry.operations.record_step(operation.id, QUEUED)
+        self.registry.operations.record_step(operation.id, QUEUED)
 
     async def resume(self, operation: Operation, *, wait_s: float = 0) -> str:
-        """Continue an operation that was left, or wait for the end of one that somebody is at.
+        """Continue an operation that was left, or wait for the end of one that another process works on.
 
         Args:
-            operation: Its row.
-            wait_s: Seconds to wait for whoever is at it; should they stop before its end, it is continued here.
+            wait_s: Seconds to wait for another process; should that stop early, the operation is continued here.
 
         Raises:
-            RefusedError: It has ended otherwise than well, or somebody is still at it.
+            RefusedError: It has failed or was abandoned, or another process still works on it.
         """
 
         async def attempt() -> str | waiting.Pending[str]:
-            now = self._registry.operations.get(operation.id)
+            now = self.registry.operations.get(operation.id)
             if now.status.has_ended:
                 return _outcome(now)
             try:
@@ -81,7 +75,7 @@ class Operations:
                 hint="hermesops operation list --all",
             )
         what = f"operation {operation.id}"
-        return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, tell=self._tell)
+        return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, tell=self.tell)
 
 
 def _outcome(ended: Operation) -> str:
@@ -91,3 +85,34 @@ def _outcome(ended: Operation) -> str:
         f"operation {ended.id} has ended ({ended.status}): {ended.outcome}",
         hint=f"hermesops operation show {ended.id}",
     )
+
+
+async def abandon(operation: Operation, registry: Registry, *, reason: str) -> AbandonNote:
+    """Close an operation's row, so that nobody continues it; nothing else is touched.
+
+    Args:
+        reason: Why; goes into the outcome and the audit.
+
+    Returns:
+        What stays behind.
+
+    Raises:
+        UsageError: No reason was given.
+        RefusedError: It has ended, or a process works on it.
+    """
+    if not reason.strip():
+        raise UsageError("say why nobody shall continue it", hint='hermesops operation abandon ID --reason "…"')
+    if operation.status.has_ended:
+        raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")
+    async with LeaseKeeper(registry, operation.subject) as keeper:
+        outcome = f"abandoned: {reason.strip()}"
+        registry.operations.finish(operation.id, OperationStatus.ABANDONED, outcome, lease=keeper.lease)
+    return abandon_note(operation)
+
+
+def abandon_note(operation: Operation) -> AbandonNote:
+    """What a row of that kind leaves behind when it is not continued. Pure."""
+    told = KINDS[operation.kind].abandoned
+    # A row may say less than its kind declares: the note is for people, and must not fail.
+    words = {"user": "USER", "cell": "CELL", "plan": "light", "rollout": "ID", **operation.intent}
+    return AbandonNote(told.what.format_map(words), told.next.format_map(words))

@@ -14,7 +14,7 @@ import structlog
 from hermesops import waiting
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.ids import OperationId
-from hermesops.model.operation import LeaseHeldError, LeaseLostError, Operation
+from hermesops.model.operation import LeaseHeldError, LeaseLostError
 from hermesops.operations import dispatch
 from hermesops.operations.dispatch import Enqueue, Revive, Task
 from hermesops.operations.lease import LeaseKeeper
@@ -63,8 +63,6 @@ class Tally:
     """What a worker has done.
 
     Attributes:
-        done: Operations that it brought to a good end.
-        failed: Operations that turned out to be impossible; their rows say why.
         left: Operations that had to be left, by what stopped them; kept only by a worker that ends by itself.
     """
 
@@ -74,13 +72,10 @@ class Tally:
 
 
 class Worker:
-    """Works until it is told to stop.
+    """Works until ``stop``.
 
     Args:
         name: Unlike that of any other process, ever.
-        registry: The registry.
-        operations: Brings operations to their end.
-        make_queue: Makes the queue, given who takes turns.
         grace_s: Seconds that steps under way have to end after it was told to stop; then they are cut short.
     """
 
@@ -125,7 +120,7 @@ class Worker:
         self._is_draining = once
         alive = asyncio.create_task(self._stay_alive())
         try:
-            # Before the first turn: whoever has a task and is not alive loses it to its peers.
+            # Before the first turn: peers take over the tasks of a worker that does not count as alive.
             await self._is_alive.wait()
             await self._queue.open()
             try:
@@ -152,17 +147,15 @@ class Worker:
                 if is_idle and self._is_draining:
                     return
             ticks += 1
-            await self._pause()
-
-    async def _pause(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), _TICK_S)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _TICK_S)
 
     async def _tick(self) -> bool:
         """Fill the queue once; whether there is nothing to do, as far as this run goes."""
         tasks = self._without_stranded(await self._queue.tasks())
         # After the tasks: a turn that ends in between is seen as ended, and its row with it.
-        rows = [row for row in self._registry.operations.unfinished() if self._is_ours(row)]
+        left = self.tally.left if self._is_draining else {}
+        rows = [row for row in self._registry.operations.unfinished() if row.id not in left]
         leases = self._registry.leases.list()
         steps = dispatch.decide(
             rows,
@@ -189,9 +182,6 @@ class Worker:
         self._idle = {task_id: self._idle.get(task_id, 0) + 1 for task_id in idle}
         stranded = {task_id for task_id, looks in self._idle.items() if looks > _PATIENCE}
         return [replace(task, worker="") if task.id in stranded else task for task in tasks]
-
-    def _is_ours(self, row: Operation) -> bool:
-        return not (self._is_draining and row.id in self.tally.left)
 
     async def _turn(self, operation_id: OperationId) -> bool:
         """Work on an operation until it ends or cannot go on; whether to come back to it after a while."""

@@ -71,12 +71,7 @@ Step = Change | Notify | DeployTargets | RollBackTargets | UpdateTargets | Drill
 
 @dataclass(frozen=True)
 class Decision:
-    """A step, and what it follows from.
-
-    Attributes:
-        why: One line.
-        evidence: Figures, as JSON knows them.
-    """
+    """A step, and what it follows from."""
 
     step: Step
     why: str

@@ -55,14 +55,8 @@ def promote(
 ) -> Transition:
     """Begin the next stage without soak and without what needs more data or a person; a failing gate still halts.
 
-    After a halt it forgives the failures so far: the operator has looked, and answers for it. Targets that were well
-    and were rolled back get another try.
-
-    Args:
-        rollout: The rollout.
-        targets: All of it.
-        command: By whom, and why.
-        full: All stages, not only the next.
+    After a halt it forgives the failures so far: the operator has checked them, and answers for it. Targets that were
+    well and were rolled back get another try.
     """
     _refuse_unless(rollout, "promoted", _RUNNING, _PAUSED, _HALTED)
     entered = max((one.stage for one in targets if one.state is not TargetState.WAITING), default=-1)
@@ -79,7 +73,6 @@ def approve(rollout: Rollout, stage: int, command: OperatorCommand, approval: st
     """Keep a second operator's approval of stages up to a number. A halted rollout stays halted until it is promoted.
 
     Args:
-        rollout: The rollout.
         stage: Number of the last approved stage, from 1.
         command: Not by who started the rollout.
         approval: What was signed, with the signature.
@@ -119,9 +112,6 @@ def roll_back(
     """Roll back all targets that run the release because of it, without stages, as many at once as may be unavailable.
 
     Args:
-        rollout: The rollout.
-        targets: All of it.
-        command: By whom, and why.
         lose: Also targets that lose rows written since.
         even_revoked: Also to a release that was revoked.
     """

@@ -183,7 +183,6 @@ class Recorded(Generic[E_co]):
     """An event with its time and what it followed from.
 
     Attributes:
-        evidence: Figures, as JSON knows them.
         id: Rises within a rollout; 0 before it is written.
     """
 

@@ -22,7 +22,6 @@ class Records:
     Attributes:
         targets: By position.
         latest: The newest event of each stored name.
-        freezes: Those that are not lifted.
     """
 
     rollout: Rollout
@@ -179,7 +178,6 @@ class Machines(Protocol):
         """Roll the machine back to ``target.release_before``. Safe to call twice.
 
         Args:
-            target: Which.
             lose: Also where rows written since the change do not fit the old release.
             even_revoked: Also to a release that was revoked.
 
@@ -204,9 +202,7 @@ class HealthWatch(Protocol):
         """Observe changed and untouched instances; one that did not answer yet is absent.
 
         Args:
-            changed: When each was changed.
             untouched: Those next to be changed come first.
-            vitals: Names of those that are compared.
         """
 
     async def stop(self) -> None:

@@ -47,17 +47,7 @@ _SAMPLE = 64
 
 
 class Runner:
-    """The work of one rollout.
-
-    Args:
-        rows: Its rows, under the operation's lease.
-        machines: The machines of its targets.
-        health: The health of instances.
-        clock: The time.
-        ask_hook: Asks a hook.
-        notify: Sends a change of state to the webhook.
-        check_approval: Checks the second operator's signature.
-    """
+    """The work of one rollout."""
 
     def __init__(
         self,

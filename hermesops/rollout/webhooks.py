@@ -46,7 +46,6 @@ class WebHook:
 
     Args:
         url: Empty for none. It may hold a secret and is never shown.
-        environment: Named in the message.
         warn: Logs a message that was not delivered: an event's name, and fields.
         refuses: Why a URL must not be used at all; empty when it may be.
     """

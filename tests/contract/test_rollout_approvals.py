@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from hermesops.app.services.approvals import Approvals
-from hermesops.app.services.rollout_approvals import RolloutApprovals, asked_for
+from hermesops.app.services.rollout_commands import RolloutApprovals, asked_for
 from hermesops.errors import RefusedError
 from hermesops.identity.approval import FILE, Approval
 from hermesops.identity.signatures import Signers

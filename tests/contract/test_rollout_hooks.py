@@ -16,7 +16,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate, Spec
 from hermesops.registry.repositories.rollouts import encoding
-from hermesops.rollout.gates import hook_command
+from hermesops.rollout.gates import hooks
 from hermesops.rollout.gates.hooks import AllowedHooks, Hooks, parse_hook
 from hermesops.settings import Environment
 from tests.support.rollouts import ROLLOUT
@@ -126,7 +126,7 @@ async def test_one_that_leaves_its_session_and_its_parent_ends_with_it(
 async def test_nothing_hangs_where_the_guard_itself_is_stopped_and_the_output_stays_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hook_command, "_ENDING_S", 1.0)
+    monkeypatch.setattr(hooks, "_ENDING_S", 1.0)
     file = tmp_path / "pid"
     program = (
         "import os, signal, time;"

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hermesops.app.services.outdated import outdated, updatable
+from hermesops.app.services.rollout_requests import outdated, updatable
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import Any
 
 import pytest
 
+from hermesops.app.services.rollout_requests import RolloutRequests
 from hermesops.app.services.rollouts import Rollouts
 from hermesops.errors import UnavailableError
 from hermesops.model.operation import OperationKind, OperationStatus
@@ -18,19 +19,17 @@ from hermesops.settings import Settings
 from tests.support.registries import placed
 from tests.support.rollouts import NEW, ROLLOUT, STARTED_ROW, target_of
 
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-
 REQUEST = RolloutRequest(NEW, "", all_running=True, spec=Spec(), action=Action.SLOT, reason="")
 
 
 def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
     lock = SimpleNamespace(id=NEW, node=SimpleNamespace(protocol=1))
-    releases = SimpleNamespace(find=lambda _: lock, refuse_revoked=lambda _: None, verify=lambda _: ())
-    env = SimpleNamespace(settings=Settings.model_validate({"prometheus_url": prometheus}), is_local=True)
-    app = SimpleNamespace(registry=registry, releases=releases, env=env)
+    releases: Any = SimpleNamespace(find=lambda _: lock, refuse_revoked=lambda _: None, verify=lambda _: ())
+    env: Any = SimpleNamespace(settings=Settings.model_validate({"prometheus_url": prometheus}), is_local=True)
+    unused: Any = None
     operations = Operations(registry, {}, lambda _: None)
-    return Rollouts(cast("Connected", SimpleNamespace(app=app, operations=operations)))
+    requests = RolloutRequests(registry, releases, env.settings)
+    return Rollouts(env, registry, requests, unused, unused, lambda: operations, lambda _: None)
 
 
 def begun(registry: Registry, state: RolloutState) -> Rollout:

@@ -21,7 +21,7 @@ from hermesops import waiting
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Done, Lease, Operation, OperationKind
 from hermesops.operations import lease as lease_module
-from hermesops.operations.holder import this_process
+from hermesops.operations.lease import this_process
 from hermesops.operations.queue import DbosQueue
 from hermesops.operations.runner import QUEUED, Operations
 from hermesops.operations.worker import Worker

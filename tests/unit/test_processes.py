@@ -13,7 +13,7 @@ from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.lock import held, outwait
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
-from hermesops.operations import holder
+from hermesops.operations.lease import is_gone
 from hermesops.processes import Place
 
 REF = StackRef("fleet", "cell1")
@@ -65,7 +65,7 @@ def test_nothing_is_known_of_a_process_elsewhere(
         held(backend.lock_folder(REF), stack="cell1", tell=pytest.fail),
     ):
         pytest.fail("two hold the lock")
-    assert not holder.is_gone(holder_at(theirs))
+    assert not is_gone(holder_at(theirs))
 
 
 @pytest.mark.parametrize(("ours", "theirs"), ELSEWHERE)
@@ -88,7 +88,7 @@ def test_a_process_that_ended_here_holds_nothing(tmp_path: Path, monkeypatch: py
     with held(backend.lock_folder(REF), stack="cell1", tell=told.append):
         assert len(backend.lock_folder(REF).files(".json")) == 1
     assert told == [f"removed the lock of process {NOBODY}, which has ended without giving it back"]
-    assert holder.is_gone(holder_at(HERE))
+    assert is_gone(holder_at(HERE))
 
 
 @pytest.mark.parametrize("start", ["", None, 7])

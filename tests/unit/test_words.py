@@ -76,7 +76,7 @@ NAMES = {
     "Remains": "AbandonNote",
     "RestingReach": "PowerControl",
     "Said": "OperatorCommand",
-    "Session": "Connected",
+    "Session": "Runtime",
     "Shelf": "RepositoryContents, BlobStore",
     "Standing": "ReleaseStatus",
     "Told": "NodeReport, CommandStatus",

@@ -1,5 +1,6 @@
 """Transfers the release of an agent to the machine that it is relocated to."""
 
+from dataclasses import dataclass
 from functools import cached_property
 
 from hermesops.errors import RefusedError, UnavailableError
@@ -12,30 +13,24 @@ from hermesops.release import Releases
 from hermesops.release.releases import HandedOut
 
 
+@dataclass(frozen=True)
 class ReleaseTransfer:
     """Transfers releases.
 
-    An image brings a release of its own, which may be older than what wrote an agent's state.
-
-    Args:
-        registry: Knows which release an agent had.
-        releases: Where they are kept.
-        release_client: Brings them to machines.
+    An image contains a release, which may be older than the one that wrote an agent's state.
     """
 
-    def __init__(self, registry: Registry, releases: Releases, release_client: ReleaseClient) -> None:
-        self._registry = registry
-        self._releases = releases
-        self._release_client = release_client
+    registry: Registry
+    releases: Releases
+    release_client: ReleaseClient
 
     async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
         """The release that an agent runs, if the store has it; one that came with an image is not in the store.
 
         Args:
-            instance_id: Whose.
             told: What its machine reports; empty for nothing, and then the registry's row counts.
         """
-        noted = ReleaseId(told) or (await in_db_thread(self._registry.rollout_targets.instance_releases)).get(
+        noted = ReleaseId(told) or (await in_db_thread(self.registry.rollout_targets.instance_releases)).get(
             instance_id
         )
         return noted if noted in self._kept else None
@@ -48,10 +43,10 @@ class ReleaseTransfer:
             UnavailableError: The machine does not answer.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        seen = await self._release_client.observe(machine_id)
+        seen = await self.release_client.observe(machine_id)
         if seen is None:
             raise UnavailableError(f"hermes-node on machine {machine_id} tells nothing of releases")
-        done = await self._release_client.deploy(machine_id, HandedOut(release, self._releases), python=seen.python)
+        done = await self.release_client.deploy(machine_id, HandedOut(release, self.releases), python=seen.python)
         if done.problem:
             raise RefusedError(
                 f"release {release} does not run on machine {machine_id}: {done.stage}: {done.problem}",
@@ -60,4 +55,4 @@ class ReleaseTransfer:
 
     @cached_property
     def _kept(self) -> frozenset[str]:
-        return self._releases.ids()
+        return self.releases.ids()

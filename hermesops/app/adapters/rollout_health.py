@@ -1,40 +1,39 @@
 """The health of instances for rollouts: asks nodes and Prometheus, and keeps samples in the registry."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from hermesops.app.adapters.rollout_in_place import machine_of
+from hermesops.channel import Channel
 from hermesops.health.canary_watch import CanaryWatch
 from hermesops.health.prometheus import Prometheus
 from hermesops.health.sampler import Sampler
 from hermesops.health.samples import HealthSample, figures_of
+from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.registry import Registry
 from hermesops.rollout.ports import Comparison, HealthObservation
 
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.channel import Channel
-    from hermesops.registry import Registry
 
-
-class Watching:
+class RolloutHealth:
     """``hermesops.rollout.ports.HealthWatch``.
 
     Args:
-        session: Reaches the machines.
+        prometheus_url: Empty for none.
         now: The present moment, by the clock that also says when each instance was changed.
     """
 
-    def __init__(self, session: "Connected", now: Callable[[], datetime]) -> None:
-        self._session = session
-        url = session.app.env.settings.prometheus_url
-        self._prometheus = Prometheus(url) if url else None
+    def __init__(
+        self, registry: Registry, instance_client: PowerControl, prometheus_url: str, now: Callable[[], datetime]
+    ) -> None:
+        self._registry = registry
+        self._instance_client = instance_client
+        self._prometheus = Prometheus(prometheus_url) if prometheus_url else None
         self._sampler = Sampler(self._open_channel, now)
-        store = StoredHealthSamples(session.app.registry)
-        self._watcher = CanaryWatch(self._sampler, store, now, self._prometheus)
+        self._watcher = CanaryWatch(self._sampler, StoredHealthSamples(registry), now, self._prometheus)
 
     async def require(self, vitals: Sequence[str]) -> None:
         """Refuse vitals whose metric Prometheus does not have; nodes have all of theirs.
@@ -65,26 +64,26 @@ class Watching:
         """Stop waiting for answers."""
         await self._sampler.stop()
 
-    async def _open_channel(self, instance_id: InstanceId) -> "Channel":
-        instance = await in_db_thread(self._session.app.registry.instances.get, instance_id)
-        return self._session.instance_client.channel(machine_of(instance))
+    async def _open_channel(self, instance_id: InstanceId) -> Channel:
+        instance = await in_db_thread(self._registry.instances.get, instance_id)
+        return self._instance_client.channel(machine_of(instance))
 
 
+@dataclass(frozen=True)
 class StoredHealthSamples:
     """``hermesops.health.canary_watch.SampleStore`` in the registry."""
 
-    def __init__(self, registry: "Registry") -> None:
-        self._registry = registry
+    registry: Registry
 
     async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
         """Store one sample of each."""
         rows = {each: (sample.at, sample.to_json()) for each, sample in read.items()}
         if rows:
-            await in_db_thread(self._registry.health_samples.add, rows)
+            await in_db_thread(self.registry.health_samples.add, rows)
 
     async def since(
         self, instances: Collection[InstanceId], moment: datetime
     ) -> dict[InstanceId, Sequence[HealthSample]]:
         """The samples of each since then, oldest first."""
-        rows = await in_db_thread(self._registry.health_samples.list, instances, since=moment)
+        rows = await in_db_thread(self.registry.health_samples.list, instances, since=moment)
         return {each: [HealthSample.from_json(text) for text in texts] for each, texts in rows.items()}

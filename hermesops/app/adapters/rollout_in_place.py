@@ -1,71 +1,80 @@
 """The machines of a rollout that deploys a release into their slots, each under its instance's own lease."""
 
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
+from hermesops.app.services.backups import Backups
+from hermesops.app.services.pools import Pools
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.instances.upgrade_rehearsal import NoRollbackError, walk
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError, Operation
+from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, ReleaseStatus, Target
+from hermesops.model.rollout_spec import Spec
+from hermesops.model.slot import SlotsState
+from hermesops.model.spare import Spare, spare_subject
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.registry import Registry
+from hermesops.release import Releases
 from hermesops.release.releases import HandedOut
 from hermesops.waiting import WaitExpiredError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.model.instance import Instance
-    from hermesops.model.rollout_spec import Spec
-    from hermesops.model.slot import SlotsState
 
 _AGENT_S = 8.0
 """Seconds in which an agent has to answer before anything is changed."""
 
 _PROXY_S = 20.0
-"""Seconds in which the gateway has to answer through the proxy before a machine is told to keep its release."""
+"""Seconds in which the gateway has to answer through the proxy before the release is confirmed."""
 
 
+@dataclass(frozen=True)
 class SlotMachines:
     """``hermesops.rollout.ports.Machines`` for releases in slots.
 
-    Args:
-        session: Reaches the machines.
+    Attributes:
+        leave: Leaves an operation to the workers.
         purpose: The reason of the backups before a change, as ``rollout ID``; a backup is made once for it.
     """
 
-    def __init__(self, session: "Connected", purpose: str) -> None:
-        self._session = session
-        self._registry = session.app.registry
-        self._purpose = purpose
-        self._cancelled: set[InstanceId] = set()
+    registry: Registry
+    instance_client: PowerControl
+    backups: Backups
+    pools: Pools
+    releases: Releases
+    hold_lease: Callable[[str], LeaseKeeper]
+    leave: Callable[[Operation], None]
+    purpose: str
+    _cancelled: set[InstanceId] = field(default_factory=set, init=False)
 
     async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
         """Ask hermes-node."""
-        instance = await in_db_thread(self._registry.instances.get, instance_id)
+        instance = await in_db_thread(self.registry.instances.get, instance_id)
         if instance.status is not InstanceStatus.RUNNING:
             return ReleaseStatus("", absent=instance.status.value)
-        seen = await ReleaseClient(self._session.instance_client.channel).observe(machine_of(instance))
+        seen = await self._client().observe(machine_of(instance))
         if seen is None:
-            await refuse_if_worked_on(self._session, instance)
+            await refuse_if_worked_on(self.registry, instance)
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
         return status_of(seen)
 
     async def observe_agent(self, target: Target) -> str:
         """Ask the gateway through the proxy, and hermes-node."""
-        return await unwell(self._session, target)
+        return await unwell(self.registry, self.instance_client, target)
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
         """Copy to the machine what it lacks of the release."""
         async with self._releases(target) as (releases, machine_id):
             seen = await releases.observe(machine_id)
             python = seen.python if seen else ""
-            await releases.fetch(machine_id, HandedOut(release, self._session.app.releases), python=python)
+            await releases.fetch(machine_id, HandedOut(release, self.releases), python=python)
 
-    async def activate(self, target: Target, release: ReleaseId, spec: "Spec") -> None:
+    async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:
         """Back the state up, and have the machine try and then run the release, unconfirmed."""
         self._cancelled.discard(target.instance_id)
         await self._back_up(target)
@@ -81,14 +90,14 @@ class SlotMachines:
     async def cancel(self, target: Target) -> None:
         """Leave a machine as it is unless it is switching already; its agent takes turns again."""
         self._cancelled.add(target.instance_id)
-        instance = await in_db_thread(self._registry.instances.get, target.instance_id)
-        await ReleaseClient(self._session.instance_client.channel).cancel(machine_of(instance))
+        instance = await in_db_thread(self.registry.instances.get, target.instance_id)
+        await self._client().cancel(machine_of(instance))
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         """See the gateway answer through the proxy, then have the machine keep the release."""
-        instance = await in_db_thread(self._registry.instances.get, target.instance_id)
+        instance = await in_db_thread(self.registry.instances.get, target.instance_id)
         what = f"the gateway of {instance.title} through the proxy"
-        await self._session.instance_client.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
+        await self.instance_client.await_health(instance, what=what, timeout_s=_PROXY_S, every_s=0.5)
         async with self._releases(target) as (releases, machine_id):
             await releases.confirm(machine_id, release)
             with suppress(UnavailableError, RefusedError):  # the next change tidies what this one leaves
@@ -101,34 +110,72 @@ class SlotMachines:
             await releases.roll_back(machine_id, to=before, loses=lose, even_revoked=even_revoked)
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
-        """Rehearse upgrade and rollback on a warm-pool machine."""
-        from hermesops.app.adapters.rollback_rehearsal import UpgradeRehearsal
+        """Rehearse upgrade and rollback on the first warm-pool machine that is free, and mark it for deletion.
 
-        return await UpgradeRehearsal(self._session, self._purpose).run(release, ReleaseId(before))
+        Killed halfway, it leaves a machine that is in no pool any more; the job ``lifecycle`` deletes it.
+
+        Raises:
+            HermesError: The machine could not be asked, so nothing is known.
+        """
+        for spare in (one for plan in Plan for one in self.pools.ready(plan)):
+            try:
+                async with self.hold_lease(spare_subject(spare.name)) as keeper:
+                    if await self.pools.is_up(spare) and await in_db_thread(
+                        self.registry.assignments.lend, spare.name, None, lease=keeper.lease, why=self.purpose
+                    ):
+                        return await self._rehearse(spare, keeper, release, ReleaseId(before))
+            except LeaseHeldError:
+                continue
+        return GateResult.NOT_EXERCISED, f"no machine of a pool was free to go from {before} to {release} and back"
+
+    async def _rehearse(
+        self, spare: Spare, keeper: LeaseKeeper, release: ReleaseId, before: ReleaseId
+    ) -> tuple[GateResult, str]:
+        client = self.instance_client
+        slots, new, old = (
+            self._client(keeper.lease),
+            HandedOut(release, self.releases),
+            HandedOut(before, self.releases),
+        )
+        try:
+            seen = await keeper.guard(walk(slots, client, MachineId(spare.machine_id or ""), new, before=old))
+        except LeaseLostError:
+            raise
+        except NoRollbackError as failed:
+            return GateResult.FAIL, failed.message
+        except RefusedError as refused:  # as where the release before came with an image and is in no store
+            return GateResult.NOT_EXERCISED, refused.message
+        finally:
+            await in_db_thread(self.registry.spares.retire, spare.name, why=self.purpose)
+            self.leave(self.pools.open(spare.cell))
+        return GateResult.PASS, seen
+
+    def _client(self, lease: Lease | None = None) -> ReleaseClient:
+        return ReleaseClient(self.instance_client.channel, lease)
 
     async def _back_up(self, target: Target) -> None:
-        if not self._session.backups.are_kept:
+        if not self.backups.are_kept:
             return
         async with self._leased(target) as (instance, lease):
-            copies = self._session.copies(self._session.instance_client.with_lease(lease))
-            await copies.make(instance, machine_of(instance), why=f"before {self._purpose}")
+            copies = self.backups.copies(self.instance_client.with_lease(lease))
+            await copies.make(instance, machine_of(instance), why=f"before {self.purpose}")
 
     @asynccontextmanager
-    async def _releases(self, target: Target) -> "AsyncIterator[tuple[ReleaseClient, MachineId]]":
+    async def _releases(self, target: Target) -> AsyncIterator[tuple[ReleaseClient, MachineId]]:
         """The releases of the target's machine, under the instance's lease."""
         async with self._leased(target) as (instance, lease):
-            yield ReleaseClient(self._session.instance_client.channel, lease), machine_of(instance)
+            yield self._client(lease), machine_of(instance)
 
     @asynccontextmanager
-    async def _leased(self, target: Target) -> "AsyncIterator[tuple[Instance, Lease]]":
-        instance = await in_db_thread(self._registry.instances.get, target.instance_id)
+    async def _leased(self, target: Target) -> AsyncIterator[tuple[Instance, Lease]]:
+        instance = await in_db_thread(self.registry.instances.get, target.instance_id)
         with held_is_unavailable():
-            async with self._session.app.hold_lease(instance_subject(instance.id)) as keeper:
+            async with self.hold_lease(instance_subject(instance.id)) as keeper:
                 yield instance, keeper.lease
 
 
 @contextmanager
-def held_is_unavailable() -> "Iterator[None]":
+def held_is_unavailable() -> Iterator[None]:
     """Turn an instance's lease that is held or lost into an error after which the same call may be repeated.
 
     Raises:
@@ -140,45 +187,41 @@ def held_is_unavailable() -> "Iterator[None]":
         raise UnavailableError(taken.message, hint=taken.hint) from taken
 
 
-async def unwell(session: "Connected", target: Target) -> str:
+async def unwell(registry: Registry, client: PowerControl, target: Target) -> str:
     """What is wrong with the agent of an untouched target; empty for nothing.
 
     Raises:
         LeaseHeldError: It does not answer, and another operation works on the instance: that says nothing of it.
         HermesError: It could not be asked.
     """
-    instance = await in_db_thread(session.app.registry.instances.get, target.instance_id)
+    instance = await in_db_thread(registry.instances.get, target.instance_id)
     what = f"the gateway of {instance.title} through the proxy"
     try:
-        await session.instance_client.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
+        await client.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
     except WaitExpiredError as expired:
-        await refuse_if_worked_on(session, instance)
+        await refuse_if_worked_on(registry, instance)
         return f"its gateway did not answer as it should for {_AGENT_S:g} s: {expired.seen}"
-    releases = ReleaseClient(session.instance_client.channel)
+    releases = ReleaseClient(client.channel)
     seen = await releases.observe(machine_of(instance))
     if seen and seen.is_activity_unknown:
-        return "its agent did not tell hermes-node what it is at"
+        return "its agent did not tell hermes-node whether it is busy"
     problem = await releases.problem_of_agent(machine_of(instance))
     return f"its agent fails a check of hermes-node: {problem}" if problem else ""
 
 
-async def refuse_if_worked_on(session: "Connected", instance: "Instance") -> None:
+async def refuse_if_worked_on(registry: Registry, instance: Instance) -> None:
     """Refuse to judge an instance by what an operation is doing to it.
-
-    Args:
-        session: Has the leases.
-        instance: As it was before it was observed.
 
     Raises:
         LeaseHeldError: An operation works on it, or did meanwhile: it has to be observed again.
     """
-    registry, subject = session.app.registry, instance_subject(instance.id)
+    subject = instance_subject(instance.id)
     holders = [lease.holder for lease in await in_db_thread(registry.leases.list) if lease.subject == subject]
     if holders or await in_db_thread(registry.instances.get, instance.id) != instance:
         raise LeaseHeldError(f"{instance.title} is being worked on", holder="".join(holders))
 
 
-def status_of(seen: "SlotsState") -> ReleaseStatus:
+def status_of(seen: SlotsState) -> ReleaseStatus:
     """What a machine says of its releases, as rollouts read it. Pure."""
     switch, last = seen.switch, seen.last
     return ReleaseStatus(
@@ -194,7 +237,7 @@ def status_of(seen: "SlotsState") -> ReleaseStatus:
     )
 
 
-def machine_of(instance: "Instance") -> MachineId:
+def machine_of(instance: Instance) -> MachineId:
     """The machine of an instance.
 
     Raises:

@@ -4,29 +4,29 @@ This changes what a slot cannot: system, kernel, server type. The relocation's o
 ended, so any runner can go on with it.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hermesops.app.adapters.rollout_in_place import held_is_unavailable, machine_of, unwell
+from hermesops.app.services.pools import Pools
+from hermesops.app.services.restore_drills import Drills
 from hermesops.channel import understood
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.instances.remote import node_commands
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.requests.changes import InstanceRequests
 from hermesops.model.ids import ImageId, InstanceId
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, ReleaseStatus, Target
+from hermesops.model.rollout_spec import Spec
 from hermesops.model.slot import SlotsState
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.kinds import RelocateIntent
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.model.instance import Instance
-    from hermesops.model.rollout_spec import Spec
-    from hermesops.registry import Registry
+from hermesops.operations.runner import abandon
+from hermesops.registry import Registry
 
 _STATUS_S = 20.0
 _GIVEN_UP = frozenset({OperationStatus.FAILED, OperationStatus.ABANDONED})
@@ -42,7 +42,7 @@ class RelocationState:
         given_up: The last one that failed or was abandoned.
     """
 
-    instance: "Instance"
+    instance: Instance
     image: str
     unfinished: Operation | None
     given_up: Operation | None
@@ -53,22 +53,25 @@ class RelocationState:
         return self.unfinished is not None and self.instance.machine_name != RelocateIntent.of(self.unfinished).origin
 
 
+@dataclass(frozen=True)
 class RelocatedMachines:
     """``hermesops.rollout.ports.Machines`` for images; the release that an agent runs is relocated with it.
 
-    Args:
-        session: Reaches the machines.
-        purpose: The reason of the relocations, as ``rollout ID``.
+    Attributes:
+        run: Runs an operation to its end, without narration: a rollout runs many at once.
     """
 
-    def __init__(self, session: "Connected", purpose: str) -> None:
-        self._session = session
-        self._registry = session.app.registry
-        self._purpose = purpose
+    registry: Registry
+    instance_client: PowerControl
+    pools: Pools
+    drills: Drills
+    requests: InstanceRequests
+    run: Callable[[Operation], Awaitable[str]]
+    purpose: str
 
     async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
         """Read the image and the last relocation, and ask hermes-node whether the agent is busy."""
-        found = await in_db_thread(relocation_state, self._registry, instance_id)
+        found = await in_db_thread(relocation_state, self.registry, instance_id)
         status = status_of(found)
         if status.absent or status.activation:
             return status
@@ -80,17 +83,17 @@ class RelocatedMachines:
 
     async def observe_agent(self, target: Target) -> str:
         """Ask the gateway through the proxy, and hermes-node; another machine would not make the agent well."""
-        return await unwell(self._session, target)
+        return await unwell(self.registry, self.instance_client, target)
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:  # noqa: ARG002 - of the port
         """Check that JustAVPS has the image; a machine that boots it is made by the relocation."""
-        if not await self._session.instance_client.is_bootable(ImageId(release)):
+        if not await self.instance_client.is_bootable(ImageId(release)):
             raise RefusedError(f"no machine boots from image {release}", hint="hermesops image list")
 
-    async def activate(self, target: Target, release: ReleaseId, spec: "Spec") -> None:  # noqa: ARG002 - of the port
+    async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:  # noqa: ARG002 - of the port
         """Relocate the agent to a machine of the image and compare its state; on failure, relocate it back."""
         with held_is_unavailable():
-            operation = await self._open(target, release)
+            operation = await self.requests.renew(target.instance_id, ImageId(release), reason=self.purpose)
         await self._finish(target, operation)
 
     async def cancel(self, target: Target) -> None:
@@ -98,11 +101,11 @@ class RelocatedMachines:
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         """Finish a relocation that was left; its last step sees the gateway answer through the proxy."""
-        found = await in_db_thread(relocation_state, self._registry, target.instance_id)
+        found = await in_db_thread(relocation_state, self.registry, target.instance_id)
         if found.unfinished:
             await self._finish(target, found.unfinished)
         elif found.image != release:
-            await self._undo(target, f"{self._purpose} was given up")
+            await self._undo(target, f"{self.purpose} was given up")
 
     async def roll_back(
         self,
@@ -112,63 +115,59 @@ class RelocatedMachines:
         even_revoked: bool = False,  # noqa: ARG002 - an image is not revoked
     ) -> None:
         """Relocate the agent, with its present memory, to a machine of the image from before."""
-        await self._undo(target, f"{self._purpose} is rolled back")
+        await self._undo(target, f"{self.purpose} is rolled back")
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         """Restore the backup that was proved longest ago onto a warm-pool machine, if those boot the image."""
-        ready = await in_db_thread(self._session.pools.ready)
-        drills = self._session.drills
+        ready = await in_db_thread(self.pools.ready)
+        drills = self.drills
         if not any(str(one.image_id) == release for one in ready) or await in_db_thread(drills.candidate) is None:
             words = f"no machine of a pool boots from {release}, or there is no backup; before it was {before}"
             return GateResult.NOT_EXERCISED, words
-        operation = await drills.open(None, why=self._purpose)
+        operation = await drills.open(None, why=self.purpose)
         try:
-            return GateResult.PASS, await self._session.quiet_operations.run(operation)
+            return GateResult.PASS, await self.run(operation)
         except (RefusedError, BrokenInvariantError) as error:
             return GateResult.FAIL, error.message
 
-    async def _node(self, instance: "Instance") -> "Mapping[str, Any]":
-        channel = self._session.instance_client.channel(machine_of(instance))
+    async def _node(self, instance: Instance) -> Mapping[str, Any]:
+        channel = self.instance_client.channel(machine_of(instance))
         status = await node_commands.status(channel, timeout_s=_STATUS_S)
         if status is None:
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
         return status
 
-    async def _open(self, target: Target, image: str) -> Operation:
-        return await self._session.instance_requests.renew(target.instance_id, ImageId(image), reason=self._purpose)
-
     async def _finish(self, target: Target, operation: Operation) -> None:
         """Finish a relocation; where its agent does not run on the new machine, undo it."""
         try:
             with held_is_unavailable():
-                await self._session.quiet_operations.run(operation)
+                await self.run(operation)
         except (RefusedError, UsageError) as error:
             await self._undo(target, error.message)
             raise RefusedError(error.message, hint=error.hint) from error
         except HermesError as error:
-            found = await in_db_thread(relocation_state, self._registry, target.instance_id)
+            found = await in_db_thread(relocation_state, self.registry, target.instance_id)
             if not found.is_cut_over:
                 raise
             await self._undo(target, error.message)
             raise RefusedError(f"on its new machine: {error.message}", hint=error.hint) from error
 
     async def _undo(self, target: Target, why: str) -> None:
-        from hermesops.operations.abandon import abandon
-
-        found = await in_db_thread(relocation_state, self._registry, target.instance_id)
+        found = await in_db_thread(relocation_state, self.registry, target.instance_id)
         with held_is_unavailable():
             if found.unfinished:
-                await abandon(found.unfinished, self._registry, reason=why)
+                await abandon(found.unfinished, self.registry, reason=why)
             if found.image != target.release_before:
-                operation = await self._open(target, target.release_before)
+                image = ImageId(target.release_before)
+                operation = await self.requests.renew(target.instance_id, image, reason=self.purpose)
             elif (await self._node(found.instance)).get("fenced"):
-                operation = await self._session.instance_requests.resume(target.instance_id, reason=why)
+                operation = await self.requests.resume(target.instance_id, reason=why)
             else:
                 return
-            await self._session.quiet_operations.run(operation)
+            await self.run(operation)
 
 
-def relocation_state(registry: "Registry", instance_id: InstanceId) -> RelocationState:
+def relocation_state(registry: Registry, instance_id: InstanceId) -> RelocationState:
     """Read an instance and its relocations."""
     instance = registry.instances.get(instance_id)
     ordered = next((one for one in registry.fleet.list_ordered(instance.cell) if one.instance.id == instance_id), None)

@@ -1,60 +1,58 @@
 """Rollouts in the registry: the rows of one for its runner, and what requests and reports read."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
+from hermesops.model.cell import parse_cell
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget
+from hermesops.model.selector import Selector
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.registry import Registry
 from hermesops.rollout.events import Event, Recorded, RolloutStarted, from_row, to_row
-from hermesops.rollout.plan.targets import Fleet
+from hermesops.rollout.plan.requests import Fleet
 from hermesops.rollout.ports import Records
 
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.unconnected import Unconnected
-    from hermesops.registry import Registry
 
-
+@dataclass(frozen=True)
 class RolloutRows:
     """``hermesops.rollout.ports.Rows`` in the registry's thread, under the runner's lease."""
 
-    def __init__(self, registry: "Registry", rollout_id: RolloutId, lease: Lease) -> None:
-        self._registry = registry
-        self._id = rollout_id
-        self._lease = lease
+    registry: Registry
+    rollout_id: RolloutId
+    lease: Lease
 
     async def read(self) -> Records:
         """All of it."""
 
         def read() -> Records:
-            return replace(records_of(self._registry, self._id), freezes=self._registry.freezes.list())
+            return replace(records_of(self.registry, self.rollout_id), freezes=self.registry.freezes.list())
 
         return await in_db_thread(read)
 
     async def state(self) -> RolloutState:
         """The state alone."""
-        return await in_db_thread(self._registry.rollouts.state, self._id)
+        return await in_db_thread(self.registry.rollouts.state, self.rollout_id)
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
         """Write targets, all or none."""
-        await in_db_thread(self._registry.rollout_targets.put, self._id, targets, lease=self._lease)
+        await in_db_thread(self.registry.rollout_targets.put, self.rollout_id, targets, lease=self.lease)
 
     async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
         """Write a change of state with its event, or nothing where the row has changed."""
-        return await in_db_thread(self._registry.rollouts.change, was, rollout, to_row(event), lease=self._lease)
+        return await in_db_thread(self.registry.rollouts.change, was, rollout, to_row(event), lease=self.lease)
 
     async def add_event(self, event: Recorded[Event]) -> None:
         """Append an event."""
-        await in_db_thread(self._registry.rollout_events.add, self._id, to_row(event), lease=self._lease)
+        await in_db_thread(self.registry.rollout_events.add, self.rollout_id, to_row(event), lease=self.lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
         """Write that an instance was among the first."""
-        await in_db_thread(self._registry.rollout_targets.add_exposure, instance_id, release, lease=self._lease)
+        await in_db_thread(self.registry.rollout_targets.add_exposure, instance_id, release, lease=self.lease)
 
 
-def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
+def records_of(registry: Registry, rollout_id: RolloutId) -> Records:
     """What the registry holds of a rollout, freezes aside."""
     return Records(
         registry.rollouts.get(rollout_id),
@@ -63,21 +61,21 @@ def records_of(registry: "Registry", rollout_id: RolloutId) -> Records:
     )
 
 
-def events_of(registry: "Registry", rollout_id: RolloutId) -> list[Recorded[Event]]:
+def events_of(registry: Registry, rollout_id: RolloutId) -> list[Recorded[Event]]:
     """All events of a rollout, the oldest first."""
     return [from_row(row) for row in registry.rollout_events.list(rollout_id)]
 
 
-def records(app: "Unconnected", text: str) -> Records:
+def records(registry: Registry, text: str) -> Records:
     """The records of the rollout that an operator means; of the unfinished one for an empty text.
 
     Raises:
         UsageError: There is none of that id.
     """
-    return records_of(app.registry, app.registry.rollouts.find(text).id)
+    return records_of(registry, registry.rollouts.find(text).id)
 
 
-def fleet_of(registry: "Registry") -> Fleet:
+def fleet_of(registry: Registry) -> Fleet:
     """All that rollouts have to know of instances."""
     unfinished = registry.rollouts.list(unfinished=True)
     return Fleet(
@@ -89,7 +87,19 @@ def fleet_of(registry: "Registry") -> Fleet:
     )
 
 
-def start_of(registry: "Registry", rollout_id: RolloutId) -> RolloutStarted:
+def start_of(registry: Registry, rollout_id: RolloutId) -> RolloutStarted:
     """The first event of a rollout: what was asked for, and by whom."""
     events = (from_row(row).event for row in registry.rollout_events.latest(rollout_id).values())
     return next(event for event in events if isinstance(event, RolloutStarted))
+
+
+def refuse_unknown(registry: Registry, selector: Selector) -> None:
+    """Refuse a selector that names a user or a cell that does not exist.
+
+    Raises:
+        UsageError: One does not: nothing would be found about it, which reads like good news.
+    """
+    for user in sorted(selector.values("user")):
+        registry.instances.find(user)
+    for cell in sorted(selector.values("cell")):
+        registry.cells.get(parse_cell(cell))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from hermesops.backup.restore_check import NotProvedError, Proof
@@ -17,8 +18,6 @@ class SimulatedProof(Proof):
     """Proves backups of simulated machines.
 
     Args:
-        keys: Opens repositories.
-        restic: The platform's.
         count: Counts what is in a copy anew; ``None`` for one that is not there.
     """
 
@@ -44,26 +43,21 @@ class SimulatedProof(Proof):
         return State.from_json(counted), ""
 
 
+@dataclass(frozen=True)
 class SimulatedContents:
-    """Copies in a simulated world's own memory.
+    """Copies in a simulated world's own memory."""
 
-    Args:
-        rows: The registry's backups of an instance.
-        drop: Takes copies out of the world, by their ids.
-    """
-
-    def __init__(self, rows: Callable[[InstanceId], Collection[Backup]], drop: Callable[[Sequence[str]], None]) -> None:
-        self._rows = rows
-        self._drop = drop
+    rows: Callable[[InstanceId], Collection[Backup]]
+    drop: Callable[[Sequence[str]], None]
 
     async def made(self, instance_id: InstanceId) -> Mapping[str, datetime]:
         """When each copy of an instance was made, by id."""
-        return {backup.id: backup.at for backup in self._rows(instance_id)}
+        return {backup.id: backup.at for backup in self.rows(instance_id)}
 
     async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:  # noqa: ARG002 - ids are the world's
         """Take copies away."""
-        await asyncio.to_thread(self._drop, ids)
+        await asyncio.to_thread(self.drop, ids)
 
     async def erase(self, instance_id: InstanceId) -> None:
         """Take everything of an instance away, for good; safe to call twice."""
-        await self.remove(instance_id, [backup.id for backup in self._rows(instance_id)])
+        await self.remove(instance_id, [backup.id for backup in self.rows(instance_id)])

@@ -31,7 +31,6 @@ def world_of(env: Environment, driver: str = "") -> "World":
     """The world that stands for the vendor.
 
     Args:
-        env: The environment.
         driver: What shall run its machines; empty for what the settings say.
 
     Raises:

@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 class RegistryPlace:
-    """An environment's registry.
-
-    Args:
-        env: The environment.
-        warn: Takes what went wrong with what is kept beside it.
-    """
+    """An environment's registry."""
 
     def __init__(self, env: Environment, warn: Warn) -> None:
         self._env = env
@@ -64,7 +59,6 @@ class RegistryPlace:
         What is left of an SQLite file must have been set aside before.
 
         Args:
-            why: For the audit.
             above: An epoch that is outranked too, whatever the audit's anchor knows.
 
         Raises:
@@ -89,7 +83,6 @@ class RegistryPlace:
         Args:
             copy: ``None`` takes the newest.
             over: The environment's name, where a healthy registry may be overwritten.
-            why: For the audit.
         """
         from hermesops.registry.maintenance.restore import restore
 
@@ -124,7 +117,7 @@ class RegistryPlace:
 
     @property
     def _key_ring(self) -> Callable[[bool], KeyRing]:
-        from hermesops.app.container_parts.secrets import secrets_of
+        from hermesops.app.container_parts.endpoint import secrets_of
         from hermesops.keyring.ring import Ring
         from hermesops.secrets.catalog import REGISTRY_KEY
 

@@ -1,30 +1,265 @@
-"""Runs operations, rollouts and scheduled jobs with the connected parts."""
+"""The parts of one environment that talk to the vendor and to machines, each made when it is first asked for."""
 
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from hermesops.app.container_parts.connected import Connected
+from hermesops import __version__, assets, child_environment
+from hermesops.app.container_parts.narration import Tell
+from hermesops.model.ids import MachineId
+from hermesops.model.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hermesops.app.adapters.release_transfer import ReleaseTransfer
+    from hermesops.app.container_parts.unconnected import Unconnected
+    from hermesops.app.services.backups import Backups
+    from hermesops.app.services.certificates import CertificateRenewal
+    from hermesops.app.services.fleet import Drift
     from hermesops.app.services.jobs import Jobs
+    from hermesops.app.services.pools import Pools
+    from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
-    from hermesops.model.operation import Lease, OperationKind
-    from hermesops.operations.runner import Handler
+    from hermesops.app.services.snapshots import Snapshots
+    from hermesops.app.services.tokens import ModelTokens, ProxyTokens
+    from hermesops.channel.agent import AgentApi
+    from hermesops.converge import Converger
+    from hermesops.identity.operators import AuditedAccess
+    from hermesops.image.build import Builder, Recipe
+    from hermesops.instances.expiry import Upkeep
+    from hermesops.instances.remote.certificates import Certifying
+    from hermesops.instances.remote.power_control import PowerControl
+    from hermesops.instances.requests.bulk import BulkProvision
+    from hermesops.instances.requests.changes import InstanceRequests
+    from hermesops.instances.requests.opening import OperationOpener
+    from hermesops.instances.requests.placement import MachinePlacement
+    from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
+    from hermesops.justavps import Client
+    from hermesops.model.instance import Instance
+    from hermesops.model.operation import Lease, Operation, OperationKind
+    from hermesops.model.rollout_spec import Action
+    from hermesops.operations.runner import Handler, Operations
     from hermesops.operations.worker import Worker
+    from hermesops.rollout.ports import Machines
+    from hermesops.verify.verification import Verification
 
 
-class Runtime(Connected):
+@dataclass(frozen=True)
+class Runtime:
     """All parts of one environment that need connections, while these are open."""
+
+    app: "Unconnected"
+    client: "Client"
+    agents: "AgentApi"
+
+    @cached_property
+    def admission(self) -> "ProvisionAdmission":
+        """Admits requests to provision instances."""
+        from hermesops.cells.scheduling import choose_cell
+        from hermesops.instances.requests.provision import ProvisionAdmission
+
+        return ProvisionAdmission(self.app.registry, self._preflight, choose_cell, self.pools, self._policy)
+
+    @cached_property
+    def bulk_provision(self) -> "BulkProvision":
+        """Provisions many instances at once."""
+        from hermesops.instances.requests.bulk import BulkProvision
+
+        at_once = self.app.env.settings.parallel_provisions
+        return BulkProvision(self.admission, self._preflight, self._policy, at_once=at_once)
+
+    @cached_property
+    def _preflight(self) -> "ProvisionPreflight":
+        from hermesops.instances.requests.provision import ProvisionPreflight
+
+        return ProvisionPreflight(self.app.registry, self.instance_client, self.app.guards, self._policy)
+
+    @property
+    def _policy(self) -> "Policy":
+        from hermesops.instances.requests.provision import Policy
+
+        settings = self.app.env.settings
+        return Policy(
+            settings.image,
+            settings.region,
+            settings.server_types,
+            settings.cell_size,
+            settings.plan_regions,
+            settings.plans_apart,
+        )
+
+    @cached_property
+    def instance_client(self) -> "PowerControl":
+        """Reaches machines, hermes-node and gateways."""
+        from hermesops.instances.remote.power_control import PowerControl
+        from hermesops.secrets.instance_keys import InstanceKeys
+
+        endpoint = self.app.endpoint
+        return PowerControl(
+            registry=self.app.registry,
+            vendor=self.client,
+            keys=InstanceKeys(self.app.registry, self.app.router_key, life=self.app.model_token_life),
+            agents=self.agents,
+            router_url=endpoint.router_url,
+            gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
+            tell=self.app.tell,
+            certifying=self._certifying,
+        )
+
+    @property
+    def _certifying(self) -> "Certifying | None":
+        from hermesops.instances.remote.certificates import Certifying
+
+        certificates = self.app.authority.certificates(self.app.endpoint.platform_url)
+        return Certifying(certificates) if certificates else None
+
+    @cached_property
+    def certificate_renewal(self) -> "CertificateRenewal":
+        """Gives machines fresh certificates."""
+        from hermesops.app.services.certificates import CertificateRenewal
+
+        return CertificateRenewal(self.app.registry, self.instance_client, self.app.hold_lease)
+
+    @cached_property
+    def pools(self) -> "Pools":
+        """Warm pools."""
+        from hermesops.app.services.pools import Pools
+
+        app = self.app
+        return Pools(
+            app.env.settings,
+            app.registry,
+            self.client,
+            self.instance_client,
+            app.cells,
+            app.adapters.machine_checks(partial(self.verify_nobodys, tell=lambda _: None)),
+            app.endpoint.router_url,
+            app.tell,
+        )
+
+    @cached_property
+    def backups(self) -> "Backups":
+        """Encrypted copies of instances' states."""
+        from hermesops.app.container_parts.local_world import object_store_of
+        from hermesops.app.services.backups import Backups, BackupStore
+
+        app = self.app
+        return Backups(
+            app.env,
+            app.registry,
+            BackupStore(app.env, app.secrets, partial(object_store_of, app.env, app.tell)),
+            app.adapters,
+            self.instance_client,
+            self.opener,
+            self._run_operation,
+            app.tell,
+        )
+
+    @cached_property
+    def drills(self) -> "Drills":
+        """Backups restored onto other machines, for proof."""
+        from hermesops.app.services.restore_drills import Drills
+
+        app = self.app
+        return Drills(
+            app.env.settings,
+            app.registry,
+            self.instance_client,
+            self.backups,
+            self.pools,
+            self.placement,
+            app.guards,
+            app.cells,
+            app.hold_lease,
+            app.tell,
+        )
+
+    @cached_property
+    def snapshots(self) -> "Snapshots":
+        """The vendor's images of single instances."""
+        from hermesops.app.services.snapshots import Snapshots
+
+        app = self.app
+        return Snapshots(
+            app.env.name,
+            app.registry,
+            self.client,
+            self.instance_client,
+            self.opener,
+            app.hold_lease,
+            app.tell,
+        )
 
     @cached_property
     def rollouts(self) -> "Rollouts":
         """Starts and runs rollouts."""
         from hermesops.app.services.rollouts import Rollouts
 
-        return Rollouts(self)
+        app = self.app
+        return Rollouts(
+            app.env,
+            app.registry,
+            app.rollout_requests,
+            self.instance_client,
+            self._rollout_machines,
+            lambda: self.operations,
+            app.tell,
+        )
+
+    def _rollout_machines(self, action: "Action", purpose: str) -> "Machines":
+        from hermesops.app.adapters.rollout_in_place import SlotMachines
+        from hermesops.app.adapters.rollout_reprovision import RelocatedMachines
+        from hermesops.model.rollout_spec import Action
+
+        app, client, pools = self.app, self.instance_client, self.pools
+        if action is Action.SLOT:
+            return SlotMachines(
+                app.registry, client, self.backups, pools, app.releases, app.hold_lease, self.operations.leave, purpose
+            )
+        run = app.make_operations(self.handlers(), tell=lambda _: None).run  # a rollout runs many at once
+        return RelocatedMachines(app.registry, client, pools, self.drills, self.instance_requests, run, purpose)
+
+    @cached_property
+    def proxy_tokens(self) -> "ProxyTokens":
+        """Tokens that open machines."""
+        from hermesops.app.services.tokens import ProxyTokens
+
+        return ProxyTokens(self.app.registry, self.client, self.agents)
+
+    @cached_property
+    def model_tokens(self) -> "ModelTokens":
+        """Agents' tokens for the model router."""
+        from hermesops.app.services.tokens import ModelTokens
+
+        app = self.app
+        return ModelTokens(app.registry, self.instance_client, app.hold_lease, app.model_token_life)
+
+    @cached_property
+    def drift(self) -> "Drift":
+        """Finds what differs, and repairs machines by their roles."""
+        from hermesops.app.services.fleet import Drift
+
+        app = self.app
+        return Drift(
+            env=app.env,
+            registry=app.registry,
+            client=self.client,
+            cells=app.cells,
+            instance_client=self.instance_client,
+            converger=self.converger,
+            recipe=self.recipe,
+            verify=self.verify,
+            hold_lease=app.hold_lease,
+            program=app.program,
+            tell=app.tell,
+        )
+
+    @cached_property
+    def operations(self) -> "Operations":
+        """Runs operations."""
+        return self.app.make_operations(self.handlers())
 
     def handlers(self) -> "Mapping[OperationKind, Handler]":
         """What makes the workflow of each kind of operation."""
@@ -54,6 +289,146 @@ class Runtime(Connected):
         client = ReleaseClient(self.instance_client.channel, lease)
         return ReleaseTransfer(self.app.registry, self.app.releases, client)
 
+    async def _run_operation(self, operation: "Operation") -> str:
+        return await self.operations.run(operation)
+
+    @cached_property
+    def image_builder(self) -> "Builder":
+        """Builds images."""
+        from hermesops.image.download import Pip
+
+        env = self.app.env
+        return self.app.adapters.image_builder(
+            vendor=self.client,
+            channel_to=self.instance_client.channel,
+            converge=partial(self.converger.apply, tell=self.app.tell),
+            verify=partial(self.verify_nobodys, tell=self.app.tell),
+            downloads=Pip(env.for_child(child_environment.PACKAGES)),
+            cache=env.cache,
+            manifests=env.folder / "manifests",
+            tell=self.app.tell,
+        )
+
+    @cached_property
+    def converger(self) -> "Converger":
+        """Runs playbooks on machines."""
+        from hermesops.converge import Access, Converger
+
+        return Converger(assets.folder("ansible"), Access(self.app.endpoint.api_url, self.app.api_key_file))
+
+    def recipe(self, image: str) -> "Recipe":
+        """What an image is made of, here and now."""
+        from hermesops.image import definition
+        from hermesops.image.build import Recipe
+        from hermesops.node import build as node
+
+        app, settings = self.app, self.app.env.settings
+        made = definition.load(assets.folder("images") / image)
+        program = app.env.cache / "node" / "hermes-node"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        node.write(program)
+        variables = {
+            "hermes_base_broker_addresses": list(app.endpoint.broker_addresses),
+            "hermes_base_daemon_port": app.endpoint.daemon_port,
+        }
+        inputs = definition.inputs_of(
+            made,
+            roles=assets.folder("roles"),
+            playbooks=assets.folder("ansible") / "playbooks",
+            variables=variables,
+            extra={"hermes-node": program},
+        )
+        return Recipe(
+            definition=made,
+            inputs=inputs,
+            environment=app.env.name,
+            server_type=settings.server_types[Plan.LIGHT],
+            region=settings.region,
+            variables={**variables, "hermes_node_program": str(program)},
+            versions={"hermesops": __version__},
+        )
+
+    @cached_property
+    def opener(self) -> "OperationOpener":
+        """Opens operations of instances."""
+        from hermesops.instances.requests.opening import OperationOpener
+
+        return OperationOpener(self.app.registry, self.app.hold_lease)
+
+    @cached_property
+    def instance_requests(self) -> "InstanceRequests":
+        """Opens operations that change an instance's state, size or machine."""
+        from hermesops.instances.requests.changes import InstanceRequests, Policy
+        from hermesops.operations.kinds import Keep
+
+        settings, client = self.app.env.settings, self.instance_client
+        policy = Policy(
+            settings.server_types,
+            settings.data_gb,
+            timedelta(days=settings.grace_days),
+            Keep(settings.suspended_machines),
+            keeps_former=settings.former_days > 0,
+        )
+        return InstanceRequests(
+            self.app.registry,
+            client,
+            self.backups.copies(client),
+            self.placement,
+            policy,
+            self.opener,
+            admit=self.app.mass_changes.admit,
+        )
+
+    @cached_property
+    def placement(self) -> "MachinePlacement":
+        """Where machines of instances can be, and what they boot from."""
+        from hermesops.cells.scheduling import choose_cell
+        from hermesops.instances.requests.placement import MachinePlacement
+
+        settings = self.app.env.settings
+        size, apart = settings.cell_size, settings.plans_apart
+        return MachinePlacement(self.app.registry, self.instance_client, choose_cell, settings.image, size, apart)
+
+    @cached_property
+    def upkeep(self) -> "Upkeep":
+        """Ends agents whose days of grace are over, and gives left machines back."""
+        from hermesops.instances.expiry import Upkeep
+
+        settings = self.app.env.settings
+
+        async def end(instance: "Instance") -> str:
+            keeps = settings.last_backup == "required"
+            reason = "its days of grace are over"
+            request = self.instance_requests.terminate(instance.id, keeps_backup=keeps, reason=reason)
+            return await self.operations.run(await request)
+
+        return Upkeep(self.app.registry, self.app.cells, end, timedelta(days=settings.former_days))
+
+    @cached_property
+    def audited_access(self) -> "AuditedAccess":
+        """Records why an operator enters a machine."""
+        from hermesops.identity.operators import AuditedAccess
+
+        return AuditedAccess(self.app.registry)
+
+    async def verify(self, instance: "Instance") -> "Verification":
+        """Run all checks on an instance's machine."""
+        from hermesops.verify.checks.promise import Expected
+        from hermesops.verify.verification import verify
+
+        key = self.app.registry.instance_secrets.api_server_key(instance.id)
+        return await verify(await self.instance_client.channel_to(instance), Expected.of(instance, api_server_key=key))
+
+    async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+        """Run the checks of a machine without an instance; the failed ones."""
+        from hermesops.model.check import Verdict
+        from hermesops.verify.checks.promise import Expected
+        from hermesops.verify.verification import WITHOUT_USER, verify
+
+        verification = await verify(self.instance_client.channel(machine_id), Expected(""), WITHOUT_USER)
+        tell(f"made {len(verification.checks)} checks")
+        return tuple(f"{c.name}: {c.seen}" for c in verification.for_user("") if c.verdict is not Verdict.OK)
+
     @cached_property
     def jobs(self) -> "Jobs":
         """Scheduled jobs."""
@@ -76,11 +451,10 @@ class Runtime(Connected):
         """A worker of this environment.
 
         Args:
-            concurrency: Operations at once.
             grace_s: Seconds that steps have to end once it was told to stop.
         """
         from hermesops.app.container_parts.registry import queue_url
-        from hermesops.operations.holder import this_process
+        from hermesops.operations.lease import this_process
         from hermesops.operations.queue import DbosQueue
         from hermesops.operations.worker import Worker
 

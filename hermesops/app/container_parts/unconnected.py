@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops import child_environment
+from hermesops.app.container_parts.cells import CellPrograms, LazyCells
 from hermesops.app.container_parts.endpoint import endpoint_of
-from hermesops.app.container_parts.lazy_cells import LazyCells
 from hermesops.app.container_parts.narration import Tell, Warn, tell_problem, tell_progress, warn
-from hermesops.app.container_parts.programs import CellPrograms
 from hermesops.model.ids import CellName
 from hermesops.settings import Environment
 
@@ -21,11 +20,12 @@ if TYPE_CHECKING:
 
     from hermesops.app.container_parts.registry import RegistryPlace
     from hermesops.app.container_parts.world_adapters import WorldAdapters
-    from hermesops.app.services.certificate_authority import CertificateAuthority
+    from hermesops.app.services.cells import StackUps
+    from hermesops.app.services.certificates import CertificateAuthority
     from hermesops.app.services.change_guard import Guards
     from hermesops.app.services.mass_changes import MassChanges
     from hermesops.app.services.release_signing import ReleaseKey
-    from hermesops.app.services.stack_runs import StackUps
+    from hermesops.app.services.rollout_requests import RolloutRequests
     from hermesops.cells.stack.stacks import CellStacks
     from hermesops.cells.stack.state_repair import CellImports, CellStates
     from hermesops.engine.interface import Engine
@@ -46,13 +46,7 @@ _TURN_S = 900.0
 
 
 class Unconnected:
-    """The parts of one environment that are made without a connection, each when it is first asked for.
-
-    Args:
-        env: The environment's settings.
-        tell: Takes narration.
-        warn: Takes what went wrong beside the work.
-    """
+    """The parts of one environment that are made without a connection, each when it is first asked for."""
 
     def __init__(self, env: Environment, tell: Tell, warn: Warn = warn) -> None:
         self.env = env
@@ -69,7 +63,7 @@ class Unconnected:
     @cached_property
     def secrets(self) -> "Secrets":
         """Keys and passwords that hermesops itself needs."""
-        from hermesops.app.container_parts.secrets import secrets_of
+        from hermesops.app.container_parts.endpoint import secrets_of
 
         return secrets_of(self.env)
 
@@ -84,7 +78,7 @@ class Unconnected:
     @property
     def router_key(self) -> bytes:
         """What signs agents' tokens for the model router."""
-        from hermesops.app.container_parts.secrets import router_key_of
+        from hermesops.app.container_parts.endpoint import router_key_of
 
         return router_key_of(self.env, self.endpoint, self.secrets)
 
@@ -125,7 +119,7 @@ class Unconnected:
     @cached_property
     def authority(self) -> "CertificateAuthority":
         """Signs certificates of machines and services."""
-        from hermesops.app.services.certificate_authority import CertificateAuthority
+        from hermesops.app.services.certificates import CertificateAuthority
 
         return CertificateAuthority(self.env, self.registry, self.secrets)
 
@@ -223,7 +217,7 @@ class Unconnected:
     @cached_property
     def stack_ups(self) -> "StackUps":
         """``stack up`` as an operation."""
-        from hermesops.app.services.stack_runs import StackUps
+        from hermesops.app.services.cells import StackUps
 
         return StackUps(self.env, self.registry, lambda: self.cell_stacks, self.guards, self.make_operations, self.tell)
 
@@ -231,12 +225,18 @@ class Unconnected:
         """Runs operations.
 
         Args:
-            handlers: Makes the workflow of each kind.
             tell: Takes narration; by default the container's does.
         """
         from hermesops.operations.runner import Operations
 
         return Operations(self.registry, handlers, tell or self.tell)
+
+    @cached_property
+    def rollout_requests(self) -> "RolloutRequests":
+        """Checks requests for rollouts."""
+        from hermesops.app.services.rollout_requests import RolloutRequests
+
+        return RolloutRequests(self.registry, self.releases, self.env.settings)
 
     @cached_property
     def cell_states(self) -> "CellStates":

@@ -80,11 +80,7 @@ class WorldAdapters:
 
 
 class SimulatedAdapters(WorldAdapters):
-    """Adapters for simulated machines.
-
-    Args:
-        world: Folder of the local world that has them.
-    """
+    """Adapters for simulated machines."""
 
     is_simulated = True
 

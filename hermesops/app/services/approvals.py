@@ -1,9 +1,10 @@
 """Signs and checks approvals by a second operator."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from hermesops.app.services.operators import signers_of
+from hermesops.cells.changes.preview import SavedPreview
 from hermesops.errors import RefusedError
 from hermesops.identity.approval import (
     FILE,
@@ -15,27 +16,19 @@ from hermesops.identity.approval import (
     refuse_other,
     refuse_own,
 )
-
-if TYPE_CHECKING:
-    from hermesops.cells.changes.preview import SavedPreview
-    from hermesops.settings import Environment
+from hermesops.settings import Environment
 
 
+@dataclass(frozen=True)
 class Approvals:
-    """Signs approvals and checks them.
+    """Signs approvals and checks them."""
 
-    Args:
-        env: Where they count.
-    """
-
-    def __init__(self, env: "Environment") -> None:
-        self._env = env
-        self._signers = signers_of(env)
+    env: Environment
 
     @property
     def are_required(self) -> bool:
         """Whether this environment requires them."""
-        return self._env.settings.approvals == "required"
+        return self.env.settings.approvals == "required"
 
     def sign(self, asked: Asked) -> tuple[str, str]:
         """Sign an approval with the operator's key; its file and the signer.
@@ -43,7 +36,7 @@ class Approvals:
         Raises:
             RefusedError: The key does not sign, counts for nobody here, or is that of who asked.
         """
-        text = self._signers.sign_file(FILE, Approval(asked, datetime.now(UTC)))
+        text = signers_of(self.env).sign_file(FILE, Approval(asked, datetime.now(UTC)))
         _, signer = self.read(text)
         refuse_own(asked, signer)
         return text, signer
@@ -55,7 +48,7 @@ class Approvals:
             UsageError: It is none.
             RefusedError: Its signature does not hold.
         """
-        return self._signers.verify_file(FILE, text)
+        return signers_of(self.env).verify_file(FILE, text)
 
     def require(self, asked: Asked, text: str) -> str:
         """Refuse what needs an approval and has none; the signer, empty if none is needed.
@@ -67,7 +60,7 @@ class Approvals:
         if not text:
             if self.are_required:
                 raise RefusedError(
-                    f"the {asked.what} needs another operator's approval in {self._env.name}",
+                    f"the {asked.what} needs another operator's approval in {self.env.name}",
                     hint="hermesops approval sign FILE --save APPROVAL, then --approved-by APPROVAL",
                 )
             return ""
@@ -83,9 +76,9 @@ class Approvals:
     @property
     def life(self) -> timedelta:
         """How long an approval is valid."""
-        return timedelta(hours=self._env.settings.preview_life_h)
+        return timedelta(hours=self.env.settings.preview_life_h)
 
 
-def asked_by_preview(preview: "SavedPreview", signer: str) -> Asked:
+def asked_by_preview(preview: SavedPreview, signer: str) -> Asked:
     """The subject of an approval of a saved preview."""
     return Asked(f"preview of {preview.cell}", preview.environment, digest_of(preview.to_bytes()), signer)

@@ -1,22 +1,26 @@
 """Backups of instances: the object store that settings name, keys from the registry, restic here, hermes-node there."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
+from pathlib import Path
 
 from hermesops import child_environment
 from hermesops.app.container_parts.world_adapters import WorldAdapters
 from hermesops.app.operation_rows import instance_of
-from hermesops.app.services.backup_store import BackupStore
 from hermesops.backup.copies import Copies, Nodes
 from hermesops.backup.nightly import Nightly
 from hermesops.backup.pruning import EndedBackups, Pruning
-from hermesops.backup.repository import Repository
+from hermesops.backup.repository import Bucket, Repository
 from hermesops.backup.restore_check import Proof
 from hermesops.backup.retention import Keep
+from hermesops.backup.store.object_store import ObjectStore
 from hermesops.backup.store.repository_contents import RepositoryContents
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic
+from hermesops.errors import UsageError
 from hermesops.instances.eligibility import refuse_ineligible
 from hermesops.instances.remote.data_volume import refuse_without_room
 from hermesops.instances.remote.power_control import PowerControl
@@ -29,52 +33,101 @@ from hermesops.model.operation import Lease, Operation
 from hermesops.operations.kinds import BackupIntent, RestoreIntent
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
+from hermesops.secrets.catalog import BACKUP_KEY
+from hermesops.secrets.store import Secrets
 from hermesops.settings import Environment
 
+_LOCAL_BUCKET = "backups"
 
-class Backups:
-    """Backups of an environment's instances.
+
+class BackupStore:
+    """Finds the object store once.
 
     Args:
-        env: How long copies are kept.
-        store: Finds the object store.
-        adapters: What reads copies: restic, or the simulated world that has them.
-        run: Runs an operation to its end.
+        local_store: Starts the local world's object store, which is built on first need; tells where it is.
     """
 
     def __init__(
-        self,
-        env: Environment,
-        registry: Registry,
-        store: BackupStore,
-        adapters: WorldAdapters,
-        instance_client: PowerControl,
-        opener: OperationOpener,
-        run: Callable[[Operation], Awaitable[str]],
-        tell: Callable[[str], None],
+        self, env: Environment, secrets: Secrets, local_store: Callable[[], Awaitable[Mapping[str, str]]]
     ) -> None:
         self._env = env
-        self._registry = registry
-        self._store = store
-        self._adapters = adapters
-        self._instance_client = instance_client
-        self._opener = opener
-        self._run = run
-        self._tell = tell
+        self._secrets = secrets
+        self._local_store = local_store
+        self._found: ObjectStore | None = None
+        self._finding = asyncio.Lock()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return self._is_local or bool(self._env.settings.backup.bucket)
+
+    async def find(self) -> ObjectStore:
+        """The object store.
+
+        Raises:
+            UsageError: None is set.
+            UnavailableError: The local world is down, or its object store could not be built.
+        """
+        async with self._finding:
+            if self._found is None:
+                self._found = await self._of_local_world() if self._is_local else self._of_settings()
+            return self._found
+
+    @property
+    def _is_local(self) -> bool:
+        return self._env.is_local and not self._env.settings.backup.bucket
+
+    async def _of_local_world(self) -> ObjectStore:
+        where = await self._local_store()
+        bucket = Bucket(_LOCAL_BUCKET, where["region"], where["endpoint"], where["iam_endpoint"])
+        return ObjectStore(bucket, Path(where["key_file"]), is_local=True)
+
+    def _of_settings(self) -> ObjectStore:
+        settings = self._env.settings
+        if not settings.backup.bucket:
+            raise UsageError(
+                f"environment {self._env.name} has no backup.bucket: its agents are backed up nowhere",
+                hint="hermesops settings show; runbooks/everyday.md says what the bucket needs",
+            )
+        ca = settings.backup.ca_file.read_text() if settings.backup.ca_file else ""
+        bucket = Bucket(
+            settings.backup.bucket, settings.backup.region, settings.backup.endpoint, settings.backup.iam_endpoint, ca
+        )
+        return ObjectStore(bucket, self._key_file)
+
+    @property
+    def _key_file(self) -> Path | None:
+        """The platform's key to the bucket; ``None`` where AWS programs find one by themselves."""
+        given = self._env.settings.backup.key_file
+        return given or (self._secrets.file(BACKUP_KEY) if self._secrets.find(BACKUP_KEY) else None)
+
+
+@dataclass(frozen=True)
+class Backups:
+    """Backups of an environment's instances."""
+
+    env: Environment
+    registry: Registry
+    store: BackupStore
+    adapters: WorldAdapters
+    instance_client: PowerControl
+    opener: OperationOpener
+    run: Callable[[Operation], Awaitable[str]]
+    tell: Callable[[str], None]
 
     def copies(self, nodes: Nodes) -> Copies:
         """Backups, made and restored by hermes-node under the lease of ``nodes``."""
-        return Copies(self._registry, self.keys, nodes, self._registry.now, self.proof)
+        return Copies(self.registry, self.keys, nodes, self.registry.now, self.proof)
 
     @cached_property
     def keys(self) -> Keys:
         """Passwords and credentials of repositories."""
-        return Keys(self._registry, self._store.find, self._env.name, self._begin)
+        return Keys(self.registry, self.store.find, self.env.name, self._begin)
 
     @cached_property
     def proof(self) -> Proof:
         """Restores backups on this computer, to compare them."""
-        return self._adapters.proof(self._registry, self.keys, self._restic, self._tell)
+        return self.adapters.proof(self.registry, self.keys, self._restic, self.tell)
 
     async def open_backup(self, instance: Instance, *, why: str) -> Operation:
         """Open a backup of an instance, once the object store answers; also while somebody works on the instance.
@@ -83,8 +136,8 @@ class Backups:
             RefusedError: The instance was terminated, or has never started.
         """
         await self.keys.reach()
-        refuse_ineligible(BackupIntent, instance, self._opener.unfinished(instance))
-        return self._opener.open(instance, BackupIntent(user=instance.title, why=why))
+        refuse_ineligible(BackupIntent, instance, self.opener.unfinished(instance))
+        return self.opener.open(instance, BackupIntent(user=instance.title, why=why))
 
     async def open_restore(self, instance: Instance, backup: Backup, *, keeps: bool, reason: str) -> Operation:
         """Open a restore of a backup, once the object store answers and the backup fits on the machine.
@@ -93,26 +146,26 @@ class Backups:
             RefusedError: Another operation of the instance has not ended, or the backup does not fit.
         """
         await self.keys.reach()
-        observation = await self._instance_client.observe(instance.id)
+        observation = await self.instance_client.observe(instance.id)
         if observation.machine is not None and observation.node is not None:
-            refuse_without_room(instance, backup, await self._instance_client.room(observation.machine.id))
+            refuse_without_room(instance, backup, await self.instance_client.room(observation.machine.id))
         intent = RestoreIntent(user=instance.title, reason=reason, snapshot=backup.id, keeps=keeps)
-        return await self._opener.open_eligible(instance, intent)
+        return await self.opener.open_eligible(instance, intent)
 
     def backup_of(self, operation: Operation, lease: Lease) -> BackUp:
         """The workflow of a backup, from its row."""
-        client = self._instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         why = f"{BackupIntent.of(operation).why} {operation.id}"
         return BackUp(instance_of(operation), why, client, self.copies(client))
 
     def restore_of(self, operation: Operation, lease: Lease) -> Restore:
         """The workflow of a restore, from its row."""
-        client = self._instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Restore(
             instance_of(operation),
             operation.id,
             RestoreIntent.of(operation),
-            registry=self._registry,
+            registry=self.registry,
             client=client,
             backups=self.copies(client),
         )
@@ -122,40 +175,38 @@ class Backups:
         """Makes the daily backups that are due."""
 
         async def back_up(instance: Instance) -> str:
-            return await self._run(await self.open_backup(instance, why="daily"))
+            return await self.run(await self.open_backup(instance, why="daily"))
 
-        return Nightly(self._registry, back_up, at_once=self._env.settings.parallel_backups)
+        return Nightly(self.registry, back_up, at_once=self.env.settings.parallel_backups)
 
     @cached_property
     def pruning(self) -> Pruning:
         """Removes backups that no retention rule keeps."""
-        settings = self._env.settings
+        settings = self.env.settings
         keep = Keep(settings.backup.keep_daily, settings.backup.keep_weekly, settings.backup.keep_monthly)
-        return Pruning(self._registry, self._contents, keep)
+        return Pruning(self.registry, self._contents, keep)
 
     @cached_property
     def ended(self) -> EndedBackups:
         """Removes the backups of instances that were terminated long ago."""
-        kept = timedelta(days=self._env.settings.ended_backups_days)
-        return EndedBackups(
-            self._registry, self._contents, self.keys.revoke, partial(LeaseKeeper, self._registry), kept
-        )
+        kept = timedelta(days=self.env.settings.ended_backups_days)
+        return EndedBackups(self.registry, self._contents, self.keys.revoke, partial(LeaseKeeper, self.registry), kept)
 
     @property
     def _contents(self) -> RepositoryContents:
-        return self._adapters.contents(self._registry, self.keys, self._restic, self._store.find)
+        return self.adapters.contents(self.registry, self.keys, self._restic, self.store.find)
 
     @cached_property
     def _restic(self) -> Restic:
-        return Restic(self._env.for_child(child_environment.NETWORK), self._credential)
+        return Restic(self.env.for_child(child_environment.NETWORK), self._credential)
 
     async def _credential(self) -> Credential:
-        return (await self._store.find()).credential()
+        return (await self.store.find()).credential()
 
     async def _begin(self, repository: Repository, password: str) -> None:
-        await self._adapters.begin_repository(self._restic, repository, password)
+        await self.adapters.begin_repository(self._restic, repository, password)
 
     @property
     def are_kept(self) -> bool:
         """Whether this environment has an object store."""
-        return self._store.exists
+        return self.store.exists

@@ -1,35 +1,113 @@
 """Previews and runs of the stacks of one, several or all cells."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hermesops.app.services.approvals import Approvals, asked_by_preview
 from hermesops.app.services.change_guard import Guards
-from hermesops.app.services.stack_runs import StackUps
 from hermesops.cells.bulk import CellRun, run_cells
-from hermesops.cells.changes.guard import Cost, Overrides
+from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Overrides
 from hermesops.cells.selection import select_cells
 from hermesops.cells.stack.stacks import CellStacks
-from hermesops.cells.workflow import UpRequest
-from hermesops.errors import UsageError
+from hermesops.cells.workflow import StackUp, UpRequest
+from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, MachineName
+from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.stack import Preview, UpResult
+from hermesops.operations.kinds import StackUpIntent
+from hermesops.operations.runner import QUEUED, Handler, Operations, abandon
 from hermesops.registry import Registry
+from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.cells.changes.preview import ChangePreview
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The cells of an environment.
+class StackUps:
+    """Runs ``up`` of cells.
 
     Attributes:
-        guards: What judges runs, and signs and reads previews.
-        parallel: Cells that are worked on at once.
+        stacks: Gives the cells' Pulumi stacks; they take long to load.
+        runner: Makes what runs operations of these kinds.
     """
+
+    env: Environment
+    registry: Registry
+    stacks: Callable[[], CellStacks]
+    guards: Guards
+    runner: Callable[[Mapping[OperationKind, Handler]], Operations]
+    tell: Callable[[str], None]
+
+    async def run(self, request: UpRequest) -> UpResult:
+        """Run an ``up`` here, with its row and its lease.
+
+        Raises:
+            UsageError: There is no such cell or machine, or something was named that would not happen.
+            RefusedError: Something would happen that was not named, or a saved preview no longer holds.
+            LeaseHeldError: Another process runs ``up`` of this cell.
+        """
+        operation = await self._open(request)
+        work = self._work(request, operation)
+        await self.runner({OperationKind.STACK_UP: lambda _operation, _lease: work}).run(operation)
+        if work.result is None:
+            raise BrokenInvariantError(f"operation {operation.id} ended without a run of {request.cell}")
+        return work.result
+
+    async def leave(self, request: UpRequest) -> Operation:
+        """Leave an ``up`` to the workers.
+
+        Raises:
+            UsageError: There is no such cell.
+            LeaseHeldError: Another process runs ``up`` of this cell.
+        """
+        self.registry.cells.spec(request.cell)
+        operation = await self._open(request)
+        self.registry.operations.record_step(operation.id, QUEUED)
+        return operation
+
+    def work_of(self, operation: Operation, _lease: Lease) -> StackUp:
+        """The workflow of an ``up``, from its row."""
+        return self._work(UpRequest.of(StackUpIntent.of(operation)), operation)
+
+    def _work(self, request: UpRequest, operation: Operation) -> StackUp:
+        return StackUp(request.cell, partial(self._up, request, began=operation.step not in {"", QUEUED}))
+
+    async def _up(self, request: UpRequest, *, began: bool) -> UpResult:
+        stacks, guards = self.stacks(), self.guards
+        approvals = Approvals(self.env)
+        if not request.saved:
+            if request.named != NO_OVERRIDES and approvals.are_required:
+                raise RefusedError(
+                    f"{request.cell}: what goes beyond the limits needs an approved preview in {self.env.name}",
+                    hint=f"hermesops stack preview {request.cell} --save FILE; another operator: "
+                    "hermesops approval sign FILE --save …",
+                )
+            guard = partial(guards.judge, named=request.named, began=began)
+            return await stacks.up(request.cell, named=request.named.machines, only=request.only, guard=guard)
+        preview, signer = guards.open(request.saved)
+        approver = approvals.require(asked_by_preview(preview, signer), request.approval)
+        approved = f", approved by {approver}" if approver else ""
+        self.tell(f"{request.cell}: as previewed at {preview.made_at:%Y-%m-%d %H:%M} UTC, signed by {signer}{approved}")
+        guard = partial(guards.refuse_moved, preview=preview)
+        return await stacks.up(request.cell, named=preview.named, guard=guard, with_drift=True)
+
+    async def _open(self, request: UpRequest) -> Operation:
+        """Open an ``up``; an unfinished one with other arguments is abandoned."""
+        registry, intent = self.registry, request.to_intent().to_json()
+        found = registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
+        if dict(found.intent) == intent:
+            return found
+        await abandon(found, registry, reason="another up of the cell was asked for")
+        return registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of an environment."""
 
     registry: Registry
     stacks: CellStacks

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -21,28 +22,22 @@ from hermesops.registry import Registry
 from hermesops.settings import Environment
 
 
+@dataclass(frozen=True)
 class Guards:
     """Checks runs.
 
-    Args:
-        env: Its limits, and who signs in it.
-        registry: The machines that are ordered.
-        vendor: Connects to JustAVPS, for prices.
+    Attributes:
         engine_name: Name of the engine that makes previews; the engine itself takes long to load.
     """
 
-    def __init__(
-        self,
-        env: Environment,
-        registry: Registry,
-        vendor: Callable[[], AbstractAsyncContextManager[Client]],
-        engine_name: Callable[[], str],
-    ) -> None:
-        self._env = env
-        self._registry = registry
-        self._vendor = vendor
-        self._engine_name = engine_name
-        self._limits = Limits(env.settings.changed_share, env.settings.monthly_budget)
+    env: Environment
+    registry: Registry
+    vendor: Callable[[], AbstractAsyncContextManager[Client]]
+    engine_name: Callable[[], str]
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(self.env.settings.changed_share, self.env.settings.monthly_budget)
 
     async def judge(
         self, change_preview: ChangePreview, named: Overrides = NO_OVERRIDES, *, began: bool = False
@@ -83,7 +78,7 @@ class Guards:
     async def _prices(self, machines: Collection[Rentable]) -> PriceList:
         """Today's prices in these machines' regions; none if the vendor does not answer."""
         try:
-            async with self._vendor() as client:
+            async with self.vendor() as client:
                 return await prices_of(client, machines)
         except UnavailableError:
             return PriceList({})
@@ -96,12 +91,12 @@ class Guards:
         """
         preview = saved(
             change_preview,
-            environment=self._env.name,
+            environment=self.env.name,
             versions=self.versions(),
             cost=str(cost.after),
             now=datetime.now(UTC),
         )
-        return signers_of(self._env).sign_file(FILE, preview)
+        return signers_of(self.env).sign_file(FILE, preview)
 
     def open(self, text: str) -> tuple[SavedPreview, str]:
         """Read a saved preview that is still valid; its content and the signer.
@@ -110,20 +105,20 @@ class Guards:
             UsageError: It is none.
             RefusedError: Its signature does not hold, or it is too old or another environment's.
         """
-        preview, signer = signers_of(self._env).verify_file(FILE, text)
-        life = timedelta(hours=self._env.settings.preview_life_h)
-        refuse_stale(preview, environment=self._env.name, now=datetime.now(UTC), life=life)
+        preview, signer = signers_of(self.env).verify_file(FILE, text)
+        life = timedelta(hours=self.env.settings.preview_life_h)
+        refuse_stale(preview, environment=self.env.name, now=datetime.now(UTC), life=life)
         return preview, signer
 
     def versions(self) -> Mapping[str, str]:
         """Versions of everything that makes previews."""
-        return {"hermesops": hermesops.__version__, "engine": self._engine_name(), "program": _program_digest()}
+        return {"hermesops": hermesops.__version__, "engine": self.engine_name(), "program": _program_digest()}
 
     def _ordered(self, *, but: Collection[CellName] = ()) -> list[Rentable]:
         """All ordered machines but those of some cells."""
         return [
-            *(one for one in self._registry.fleet.list_ordered() if one.wanted and one.instance.cell not in but),
-            *(one for one in self._registry.spares.list() if one.wanted and one.cell not in but),
+            *(one for one in self.registry.fleet.list_ordered() if one.wanted and one.instance.cell not in but),
+            *(one for one in self.registry.spares.list() if one.wanted and one.cell not in but),
         ]
 
 

@@ -17,8 +17,6 @@ class Costs:
     """A month of everything, US dollars.
 
     Attributes:
-        cells: Of each cell's machines, by rows.
-        plans: Of each plan's machines, by rows.
         actual: What the vendor estimates; ``None`` when it does not say.
         rented: Machines that the vendor counts; the account may hold others than ours.
     """
@@ -41,10 +39,6 @@ class Costs:
 
 async def costs_of(registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]]) -> Costs:
     """Ask registry and vendor.
-
-    Args:
-        registry: The machines that are ordered.
-        vendor: Connects to JustAVPS.
 
     Raises:
         UnavailableError: The vendor does not answer.

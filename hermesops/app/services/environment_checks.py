@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from hermesops.app.services.certificate_authority import CertificateAuthority
+from hermesops.app.services.certificates import CertificateAuthority
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.doctor.computer import check_computer
 from hermesops.doctor.environment import Look, check_all
@@ -40,15 +40,6 @@ class EnvironmentChecks:
 
     Attributes:
         runs_machines: Whether its machines run on this computer, and are no simulated ones.
-        registry: Opens the registry.
-        secrets: Finds the secrets' home.
-        endpoint: Reads where the vendor is.
-        vendor: Connects to JustAVPS.
-        router_key: Reads the model router's key.
-        authority: Gives what signs certificates.
-        release_key: Gives what signs releases.
-        room: Counts what is free for local machines.
-        bucket: Asks the object store of backups; its name.
         program: The command as an operator of this environment types it.
     """
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 from hermesops import child_environment
-from hermesops.app.container_parts.lazy_cells import LazyCells
-from hermesops.app.services.selection import refuse_unknown
+from hermesops.app.adapters.rollout_store import refuse_unknown
+from hermesops.app.container_parts.cells import LazyCells
 from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
 from hermesops.converge import Converged, Converger, hosts_of
 from hermesops.drift import changes
@@ -26,7 +26,7 @@ from hermesops.image.build import Recipe
 from hermesops.image.download import Pip
 from hermesops.image.machines import is_build_under_way
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.justavps import Client, Machine
+from hermesops.justavps import Client
 from hermesops.model.check import Check
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import Instance
@@ -65,27 +65,30 @@ class Drift:
 
         Args:
             selector: By ``plan``, ``cell``, ``status`` and ``user``.
-            deep: Ask the machines too.
 
         Raises:
             UsageError: It names a user or a cell that is not there.
         """
         refuse_unknown(self.registry, selector)
-        survey = self._survey()
+        survey = Survey(
+            self.env.name,
+            self.registry,
+            self.client,
+            self.cells.state,
+            machines_in,
+            lambda machine: is_build_under_way(machine, self.env.name, datetime.now(UTC)),
+        )
         snapshot = await survey.observe()
         if deep:
-            told = await inspect(self._asked(), machines_asked(snapshot, selector), tell=self.tell)
+            client = self.instance_client
+            asked = Asked(client.channel, client.node, client.payload_digest, self._verified, self._roles)
+            told = await inspect(asked, machines_asked(snapshot, selector), tell=self.tell)
             snapshot = replace(snapshot, told=told)
         snapshot = survey.remember(snapshot)
         return narrowed(compare(snapshot, RepairAdvisor(self.program)), snapshot.rows, selector)
 
     async def converge(self, instances: Sequence[Instance], *, check: bool = False) -> Converged:
-        """Apply the roles to machines.
-
-        Args:
-            instances: Whose machines; they have some.
-            check: Only find out what would change.
-        """
+        """Apply the roles to machines."""
         recipe = self.recipe(self.env.settings.image)
         variables = {**recipe.variables, "hermes_agent_bundle": await self._bundle(recipe, instances[0])}
         tell = None if check else self.tell
@@ -113,16 +116,6 @@ class Drift:
             agent_bundle.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, tell=self.tell
         )
         return str((await asyncio.to_thread(make)).folder)
-
-    def _survey(self) -> Survey:
-        return Survey(self.env.name, self.registry, self.client, self.cells.state, machines_in, self._is_passing)
-
-    def _is_passing(self, machine: Machine) -> bool:
-        return is_build_under_way(machine, self.env.name, datetime.now(UTC))
-
-    def _asked(self) -> Asked:
-        client = self.instance_client
-        return Asked(client.channel, client.node, client.payload_digest, self._verified, self._roles)
 
     async def _verified(self, instance: Instance) -> Sequence[Check]:
         return (await self.verify(instance)).for_user(instance.title)

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from hermesops.app.services.backups import Backups
-from hermesops.app.services.model_tokens import ModelTokens
-from hermesops.app.services.outdated import updatable, usual_spec
 from hermesops.app.services.pools import Pools
-from hermesops.app.services.proxy_tokens import ProxyTokens
 from hermesops.app.services.restore_drills import Drills
+from hermesops.app.services.rollout_requests import updatable, usual_spec
 from hermesops.app.services.rollouts import Rollouts
+from hermesops.app.services.tokens import ModelTokens, ProxyTokens
 from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.expiry import Upkeep
@@ -61,7 +60,7 @@ class Jobs:
                 "backups",
                 "back up agents whose turn of the day has come",
                 _MINUTE,
-                self._unbacked,
+                lambda: [instance.title for instance in self.backups.nightly.due()],
                 self._back_up,
                 longest=timedelta(hours=8),
             ),
@@ -84,15 +83,15 @@ class Jobs:
                 "model-tokens",
                 "hand agents a fresh token for the model router before theirs runs out",
                 _MINUTE,
-                self._old_model_tokens,
+                lambda: [instance.title for instance in self.model_tokens.due()],
                 self._renew_model_tokens,
             ),
-            Job("pools", "bring warm pools to their size", _MINUTE, self._short_pools, self._refill),
+            Job("pools", "fill or shrink warm pools to their size", _MINUTE, self._short_pools, self._refill),
             Job(
                 "outdated",
-                "bring releases to those whom a rollout missed or who came later",
+                "deploy releases to instances that a rollout missed or that came later",
                 10 * _MINUTE,
-                self._outdated,
+                lambda: [one.user for one in updatable(self.registry)],
                 self._deploy_outdated,
                 rest=timedelta(hours=6),
             ),
@@ -101,12 +100,16 @@ class Jobs:
                 "prune",
                 "take away backups that no rule keeps",
                 timedelta(hours=6),
-                self._prunable,
+                lambda: [instance.title for instance in self.backups.pruning.due()],
                 self._prune,
                 rest=timedelta(days=7),
             ),
             Job(
-                "ended", "take away backups of agents that ended long ago", timedelta(hours=1), self._ended, self._erase
+                "ended",
+                "take away backups of agents that ended long ago",
+                timedelta(hours=1),
+                lambda: [instance.id for instance in self.backups.ended.due()],
+                self._erase,
             ),
         )
         return {job.name: job for job in jobs}
@@ -138,14 +141,8 @@ class Jobs:
 
     # Backups
 
-    def _unbacked(self) -> list[str]:
-        return [instance.title for instance in self.backups.nightly.due()]
-
     async def _back_up(self) -> Report:
         return _report(await self.backups.nightly.run(), "{} agents backed up")
-
-    def _prunable(self) -> list[str]:
-        return [instance.title for instance in self.backups.pruning.due()]
 
     async def _prune(self) -> Report:
         pruning = self.backups.pruning
@@ -154,9 +151,6 @@ class Jobs:
         return _report(
             dict(zip([instance.title for instance in due], told, strict=True)), "backups of {} agents pruned"
         )
-
-    def _ended(self) -> list[str]:
-        return [instance.id for instance in self.backups.ended.due()]
 
     async def _erase(self) -> Report:
         ended = self.backups.ended
@@ -167,9 +161,6 @@ class Jobs:
         )
 
     # Rollouts
-
-    def _outdated(self) -> list[str]:
-        return [one.user for one in updatable(self.registry)]
 
     async def _deploy_outdated(self) -> Report:
         told = {}
@@ -202,9 +193,6 @@ class Jobs:
 
     async def _renew(self) -> Report:
         return _report(await self.proxy_tokens.renew_due(), "{} tokens renewed")
-
-    def _old_model_tokens(self) -> list[str]:
-        return [instance.title for instance in self.model_tokens.due()]
 
     async def _renew_model_tokens(self) -> Report:
         return _report(await self.model_tokens.renew_due(), "{} agents were handed a model token")

@@ -1,12 +1,13 @@
-"""Ends and changes of plan of many agents: beyond so many a day a second operator has to want them, by name.
+"""Limits terminations and changes of plan: beyond a daily number a second operator must approve them, by name.
 
 They are counted when they are asked for and again when their work begins, so that a row that was written by hand
 counts like any other.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hermesops.app.services.approvals import Approvals
 from hermesops.app.services.operators import signers_of
@@ -21,44 +22,38 @@ from hermesops.identity.mass_change import (
     asked_by,
     refuse_many,
 )
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.operations.kinds import ApprovedList
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hermesops.model.ids import InstanceId
-    from hermesops.registry import Registry
-    from hermesops.settings import Environment
+from hermesops.registry import Registry
+from hermesops.settings import Environment
 
 
+@dataclass(frozen=True)
 class MassChanges:
     """Lets agents end or change their plan, unless they are too many.
 
-    Args:
-        env: The environment.
-        registry: Where operations are.
+    Attributes:
         given: The list and the approval that an operator passed; ``None`` for none.
     """
 
-    def __init__(self, env: "Environment", registry: "Registry", given: ApprovedList | None = None) -> None:
-        self._env = env
-        self._registry = registry
-        self._given = given
+    env: Environment
+    registry: Registry
+    given: ApprovedList | None = None
 
     @property
     def limit(self) -> int:
         """So many agents may end or change their plan in 24 hours without an approval."""
-        return self._env.settings.unapproved_changes
+        return self.env.settings.unapproved_changes
 
-    def request(self, instances: "Sequence[InstanceId]", *, reason: str) -> str:
+    def request(self, instances: Sequence[InstanceId], *, reason: str) -> str:
         """A list of agents that shall end or change their plan, signed by the operator.
 
         Raises:
             RefusedError: The operator's key does not sign.
         """
-        change = MassChange(self._env.name, tuple(sorted(instances)), reason, datetime.now(UTC))
-        return signers_of(self._env).sign_file(FILE, change)
+        change = MassChange(self.env.name, tuple(sorted(instances)), reason, datetime.now(UTC))
+        return signers_of(self.env).sign_file(FILE, change)
 
     def open(self, text: str) -> tuple[MassChange, str]:
         """A list, and who signed it.
@@ -67,26 +62,26 @@ class MassChanges:
             UsageError: It is none.
             RefusedError: Its signature does not hold, or it is another environment's.
         """
-        change, signer = signers_of(self._env).verify_file(FILE, text)
-        if change.environment != self._env.name:
-            raise RefusedError(f"the list is of environment {change.environment}, this is {self._env.name}", hint=HINT)
+        change, signer = signers_of(self.env).verify_file(FILE, text)
+        if change.environment != self.env.name:
+            raise RefusedError(f"the list is of environment {change.environment}, this is {self.env.name}", hint=HINT)
         return change, signer
 
-    def admit(self, kind: OperationKind, instance_id: "InstanceId") -> ApprovedList | None:
+    def admit(self, kind: OperationKind, instance_id: InstanceId) -> ApprovedList | None:
         """The list that an operation is approved by, ``None`` for few agents; asked before its row is written.
 
         Raises:
-            RefusedError: Too many end or change their plan, and no approval of this one is at hand.
+            RefusedError: Too many end or change their plan, and there is no approval of this one.
         """
         if not self._is_required:
             return None
-        for begun in self._registry.operations.list(unfinished=True, instance_id=instance_id, kind=kind):
+        for begun in self.registry.operations.list(unfinished=True, instance_id=instance_id, kind=kind):
             self.refuse_unapproved(begun)
             return None
         for brought, is_new in self._at_hand(instance_id):
             self._refuse_unlisted(brought, instance_id, is_new=is_new)
             return brought
-        self._refuse_many(instance_id, self._registry.now())
+        self._refuse_many(instance_id, self.registry.now())
         return None
 
     def refuse_unapproved(self, operation: Operation) -> None:
@@ -105,20 +100,20 @@ class MassChanges:
 
     @property
     def _is_required(self) -> bool:
-        return self._env.settings.approvals == "required"
+        return self.env.settings.approvals == "required"
 
-    def _at_hand(self, instance_id: "InstanceId") -> Iterator[tuple[ApprovedList, bool]]:
-        """What was brought along, else what its days of grace were approved with."""
-        if self._given is not None:
-            yield self._given, True
-        for one in self._registry.operations.list(
+    def _at_hand(self, instance_id: InstanceId) -> Iterator[tuple[ApprovedList, bool]]:
+        """The list that was passed, else the one that its days of grace were approved with; whether it is new."""
+        if self.given is not None:
+            yield self.given, True
+        for one in self.registry.operations.list(
             instance_id=instance_id, kind=OperationKind.SCHEDULE_TERMINATION, limit=1
         ):
             if (held := _held(one.intent)) is not None:
                 yield held, False
 
-    def _refuse_unlisted(self, brought: ApprovedList, instance_id: "InstanceId", *, is_new: bool) -> None:
-        approvals = Approvals(self._env)
+    def _refuse_unlisted(self, brought: ApprovedList, instance_id: InstanceId, *, is_new: bool) -> None:
+        approvals = Approvals(self.env)
         try:
             change, asker = self.open(brought.change)
             approval, approver = approvals.read(brought.approval)
@@ -130,9 +125,9 @@ class MassChanges:
         if instance_id not in change.instances:
             raise RefusedError(f"the approval is not about instance {instance_id}", hint=HINT)
 
-    def _refuse_many(self, instance_id: "InstanceId", at: datetime) -> None:
-        rows = (one for kind in KINDS for one in self._registry.operations.list(kind=kind))
-        refuse_many(rows, instance_id, at, limit=self.limit, environment=self._env.name)
+    def _refuse_many(self, instance_id: InstanceId, at: datetime) -> None:
+        rows = (one for kind in KINDS for one in self.registry.operations.list(kind=kind))
+        refuse_many(rows, instance_id, at, limit=self.limit, environment=self.env.name)
 
 
 def _held(intent: Mapping[str, Any]) -> ApprovedList | None:

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.container_parts.cells import LazyCells
 from hermesops.cells.coalescing import StillWanted
 from hermesops.cells.scheduling import choose_cell
 from hermesops.cells.stack.state import machines_in
 from hermesops.instances.observation import NodeState
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.remote.prewarm import WarmUp
+from hermesops.instances.remote.prewarm import warm_up
 from hermesops.justavps import Client, Machine
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.ordering import newest_named
@@ -41,8 +41,6 @@ class Pools:
     """The warm pools of an environment.
 
     Attributes:
-        settings: Their sizes.
-        registry: Machines without an instance, cells, images, operations.
         checks: What a machine without a user should be and is not.
     """
 
@@ -95,7 +93,6 @@ class Pools:
         """The cells whose pools are meant: those named, else all.
 
         Args:
-            names: As typed.
             opening: Whether cells that new instances would open are opened for their pools.
 
         Raises:
@@ -124,9 +121,9 @@ class Pools:
         return self._open(cell, grow=True)
 
     async def drain(self, cell: CellName, *, reason: str) -> Operation:
-        """Give up every machine of a cell's pool, and open the operation that destroys them.
+        """Mark every machine of a cell's pool for deletion, and open the operation that destroys them.
 
-        One that somebody takes at this very moment is theirs.
+        A machine that is being claimed stays with its user.
         """
         registry = self.registry
         for spare in registry.spares.list(cell=cell, purpose=Purpose.POOL):
@@ -171,9 +168,8 @@ class Pools:
 
     async def await_machine(self, spare: Spare) -> None:
         """Return once it is ready and hermes-node answers."""
-        reach = self.instance_client
         if spare.machine_id:
-            await reach.await_named(spare.name, spare.machine_id)
+            await self.instance_client.await_named(spare.name, spare.machine_id)
 
     async def faults(self, machine_id: MachineId) -> Sequence[str]:
         """The checks that a machine without an instance fails."""
@@ -181,15 +177,12 @@ class Pools:
 
     async def warm(self, machine_id: MachineId, lease: Lease) -> str:
         """Start its gateway with a placeholder."""
-        warm_up = WarmUp(
-            self.instance_client.channel,
-            router_url=self.router_url,
-            gateway_timeout_s=self.settings.gateway_timeout_s,
-        )
-        key = await warm_up.warm(machine_id, lease)
-        # Not of the way to its user: who comes finds a key that is known, and a certificate in the payload.
+        timeout_s = self.settings.gateway_timeout_s
+        channel = self.instance_client.channel(machine_id)
+        key = await warm_up(channel, lease, router_url=self.router_url, gateway_timeout_s=timeout_s)
+        # Before a user claims it: then the key is known, and the certificate comes with the payload.
         if certifying := self.instance_client.with_lease(lease).certifying:
-            await certifying.certify(self.instance_client.channel(machine_id), machine_id)
+            await certifying.certify(channel, machine_id)
         return key
 
     async def held(self, cell: CellName) -> frozenset[MachineName]:

@@ -29,23 +29,23 @@ _AT_ONCE, _SLOW_S, _LONGEST_S = 16, 10.0, 120.0
 """Machines that are asked at once, and the seconds for which one holds up others and for which it is asked."""
 
 
+@dataclass(frozen=True)
 class Identities:
     """Asks machines which instance they are.
 
-    Args:
+    Attributes:
         router_key: Reads what signs agents' tokens for the model router: they prove which instance a machine is.
     """
 
-    def __init__(self, client: Client, router_key: Callable[[], bytes]) -> None:
-        self._client = client
-        self._router_key = router_key
+    client: Client
+    router_key: Callable[[], bytes]
 
     async def read(self, machines: Sequence[Machine]) -> list[Recovered | Forgotten]:
         """What each machine says of itself, in their order; one that hangs costs only its own answer."""
-        read: Generation = partial(read_token, self._router_key())
+        read: Generation = partial(read_token, self.router_key())
 
         async def one(machine: Machine) -> Recovered | Forgotten:
-            return await read_identity(ToolboxChannel(self._client, MachineId(machine.id)), machine, read)
+            return await read_identity(ToolboxChannel(self.client, MachineId(machine.id)), machine, read)
 
         answers = await fan_out(machines, one, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
         return [
@@ -58,11 +58,7 @@ class Identities:
 
 @dataclass(frozen=True)
 class Orphans:
-    """Machines of this environment without an instance.
-
-    Attributes:
-        identities: Asks machines who they are.
-    """
+    """Machines of this environment without an instance."""
 
     environment: str
     registry: Registry
@@ -85,28 +81,29 @@ class Orphans:
         """Assign an orphan to the instance that it reports; one line about what was done.
 
         Args:
-            machine: The orphan.
-            reason: Why, for the audit.
             contested: Whether an operator decided that it is the right one, whatever it or other orphans can prove.
         """
         told, holder = await self._asked(machine)
         rivals: list[Recovered] = []
         if not contested and isinstance(told, Recovered):
-            rivals = rivals_of(told, await self._others(machine))
+            others = [one for one in await self._all() if one.id != machine.id]
+            rivals = rivals_of(told, await self.identities.read(others))
         decided = adoption(told, holder, rivals=rivals, contested=contested)
         registry = self.registry
         instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
         async with self.hold_lease(instance_subject(instance_id)):
             if isinstance(decided, Recover):
                 if not registry.recovery.recover_instance(decided.instance, why=reason):
-                    raise _has_another(decided.instance)
+                    raise RefusedError(
+                        f"user {decided.instance.user_id} has another living instance than {instance_id}, which "
+                        f"{machine.name} says it is",
+                        hint=f"hermesops instance show {decided.instance.user_id}, then hermesops fleet remove-orphan "
+                        f"{machine.name}",
+                    )
                 return f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
             taken = decided.machine
             registry.recovery.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
             return f"instance {instance_id} is on {machine.name} now"
-
-    async def _others(self, machine: Machine) -> list[Recovered | Forgotten]:
-        return await self.identities.read([one for one in await self._all() if one.id != machine.id])
 
     async def remove(self, machine: Machine, *, forget: bool, reason: str) -> None:
         """Destroy an orphan for good; written down before it is done.
@@ -143,8 +140,6 @@ class RegistryRebuild:
     """Rebuilds a registry from vendor and machines.
 
     Attributes:
-        place: Where the registry is, or was.
-        vendor: Connects to JustAVPS.
         engine: Gives the engine that reads what is left of the cells' stacks.
         router_key: Reads what signs agents' tokens for the model router.
     """
@@ -216,11 +211,3 @@ class RegistryRebuild:
         except HermesError as error:
             self.tell(f"the stacks cannot be read: {error.message}")
         return held
-
-
-def _has_another(one: Recovered) -> Exception:
-
-    return RefusedError(
-        f"user {one.user_id} has another living instance than {one.id}, which {one.machine_name} says it is",
-        hint=f"hermesops instance show {one.user_id}, then hermesops fleet remove-orphan {one.machine_name}",
-    )

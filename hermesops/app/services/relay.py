@@ -4,7 +4,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hermesops.app.services.certificate_authority import CertificateAuthority
+from hermesops.app.services.certificates import CertificateAuthority
 from hermesops.justavps.proxy import ProxyClient
 from hermesops.pki.callers import Callers
 from hermesops.pki.server import Bounds, MutualTlsListener
@@ -21,8 +21,6 @@ class RelayService:
     """The relay of one environment.
 
     Attributes:
-        api_url: Of JustAVPS; no key of it is used.
-        proxy_domain: Of JustAVPS's proxy.
         authority: Signs certificates of services and of the relay itself.
     """
 
@@ -36,7 +34,6 @@ class RelayService:
         """Carry requests of the platform's services to agents until cancelled.
 
         Args:
-            listener: Listens, and does not block.
             hosts: Names or addresses under which services find it.
             grace_s: Seconds that requests under way have to end by themselves once it is cancelled.
         """

@@ -8,29 +8,35 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import yaml
+from packaging.requirements import Requirement
+
+from hermesops import assets
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.errors import RefusedError, UsageError
+from hermesops.image import agent_bundle
+from hermesops.image.definition import Definition
+from hermesops.image.download import Pip
 from hermesops.model.release import ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
+from hermesops.node.build import zipapp
 from hermesops.node.release.documents.lock import Lock
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
 from hermesops.release import Releases
 from hermesops.release.builder.build import Builder, BuildRequest, Built, Rebuilder
+from hermesops.release.builder.parts import Parts, Unit
 
 _SUBJECT = "releases"
 
 
+_ROLE = "hermes_gateway"
+
+
 @dataclass(frozen=True)
 class ReleaseChanges:
-    """Changes which releases there are.
-
-    Attributes:
-        releases: Where they are kept.
-        key: Signs them.
-        builder: Gives what builds them.
-    """
+    """Changes which releases there are."""
 
     releases: Releases
     key: ReleaseKey
@@ -107,3 +113,27 @@ class ReleaseChanges:
 
     def _know(self, lock: Lock) -> None:
         self.registry.releases.add(ReleaseId(lock.id), digest=lock.digest, agent_version=lock.agent_version)
+
+
+def parts_of(image: Definition, downloads: Pip) -> Parts:
+    """What every release is made of beside the agent: the image's pins, the roles' files, hermes-node as it is here."""
+    gateway, site = assets.folder("roles") / _ROLE, assets.folder("roles") / "hermes_agent" / "files"
+    unit = Unit(
+        (gateway / "templates" / "hermes-gateway.service.j2").read_text(),
+        yaml.safe_load((gateway / "defaults" / "main.yml").read_text()),
+    )
+    return Parts(
+        extras=f"[{','.join(sorted(Requirement(image.agent).extras))}]",
+        site={file.name: file.read_bytes() for file in site.glob("*.pth")},
+        unit=unit,
+        program=zipapp,
+        uv=partial(agent_bundle.uv_of, image, downloads=downloads),
+        skills=agent_bundle.skills_of,
+        source=image.sdist,
+    )
+
+
+def usual_request(image: Definition) -> BuildRequest:
+    """The agent and the Pythons that an image is made for."""
+    version = next(iter(Requirement(image.agent).specifier)).version
+    return BuildRequest(agent=version, pythons=tuple(sorted(image.locks)))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from hermesops.app.container_parts.lazy_cells import LazyCells
+from hermesops.app.container_parts.cells import LazyCells
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.pools import Pools
@@ -29,9 +29,7 @@ class Drills:
     """Restore drills of an environment's instances.
 
     Attributes:
-        settings: How often, and on which server types.
         placement: Says where a machine can be that no pool has.
-        guards: Know the budget.
     """
 
     settings: Settings
@@ -77,12 +75,12 @@ class Drills:
 
     def work_of(self, operation: Operation, lease: Lease) -> Drill:
         """The workflow of a drill, from its row."""
-        reach = self.instance_client.with_lease(lease)
+        client = self.instance_client.with_lease(lease)
         return Drill(
             operation,
             registry=self.registry,
-            client=reach,
-            backups=self.backups.copies(reach),
+            client=client,
+            backups=self.backups.copies(client),
             cells=self.cells,
             take=partial(self._take, why=f"drill {operation.id}"),
         )

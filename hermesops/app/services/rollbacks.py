@@ -1,68 +1,84 @@
 """Rolls one agent back: through the registry, or with nothing but the vendor's key."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
 
+from hermesops.app.adapters.rollout_in_place import machine_of
+from hermesops.channel import ToolboxChannel
+from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.instances.rollback import find_machine, roll_back_release
+from hermesops.justavps import Client
 from hermesops.model.ids import MachineId, instance_subject
-from hermesops.model.operation import LeaseHeldError
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Lease, LeaseHeldError
+from hermesops.model.slot import RollbackResult
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.registry import Registry
 
-if TYPE_CHECKING:
-    from hermesops.app.container import Container
-    from hermesops.model.instance import Instance
-    from hermesops.model.slot import RollbackResult
 
+@dataclass(frozen=True)
+class Rollbacks:
+    """Rolls back single agents.
 
-async def roll_back(
-    app: "Container", instance: "Instance", *, to: str, loses: bool, even_revoked: bool, why: str
-) -> "RollbackResult":
-    """Roll one agent back to its release before, under its lease, and write that to the registry.
-
-    Raises:
-        UsageError: There is no such release on its machine.
-        RefusedError: Another operation works on it, rows would be lost, or the release was revoked.
-        UnavailableError: Its machine does not answer.
+    Attributes:
+        registry: Opens the registry, which a direct rollback does without.
     """
-    from hermesops.app.adapters.rollout_in_place import machine_of
-    from hermesops.instances.remote.releases import ReleaseClient
-    from hermesops.instances.rollback import roll_back_release
 
-    subject, machine_id = instance_subject(instance.id), machine_of(instance)
-    async with app.session() as session:
-        try:
-            async with app.hold_lease(subject) as keeper:
-                slots = ReleaseClient(session.instance_client.channel, keeper.lease)
-                rolling_back = roll_back_release(
-                    slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=instance.title
-                )
-                done = await keeper.guard(rolling_back)
-        except LeaseHeldError as held:
-            hint = f"hermesops operation list; hermesops rollback {instance.title} --direct ignores that operation"
-            raise LeaseHeldError(held.message, hint=hint, holder=held.holder) from held
-    app.registry.rollout_targets.record_rolled_back(instance.id, done.release, before=done.before, why=why)
-    return done
+    environment: str
+    registry: Callable[[], Registry]
+    vendor: Callable[[], AbstractAsyncContextManager[Client]]
+    hold_lease: Callable[[str], LeaseKeeper]
+
+    async def roll_back(
+        self, instance: Instance, *, to: str, loses: bool, even_revoked: bool, why: str
+    ) -> RollbackResult:
+        """Roll one agent back to its release before, under its lease, and write that to the registry.
+
+        Raises:
+            UsageError: There is no such release on its machine.
+            RefusedError: Another operation works on it, rows would be lost, or the release was revoked.
+            UnavailableError: Its machine does not answer.
+        """
+        title, machine_id = instance.title, machine_of(instance)
+        async with self.vendor() as client:
+            try:
+                async with self.hold_lease(instance_subject(instance.id)) as keeper:
+                    slots = _releases(client, keeper.lease)
+                    rolling_back = roll_back_release(
+                        slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=title
+                    )
+                    done = await keeper.guard(rolling_back)
+            except LeaseHeldError as held:
+                hint = f"hermesops operation list; hermesops rollback {title} --direct ignores that operation"
+                raise LeaseHeldError(held.message, hint=hint, holder=held.holder) from held
+        targets = self.registry().rollout_targets
+        targets.record_rolled_back(instance.id, done.release, before=done.before, why=why)
+        return done
+
+    async def roll_back_directly(
+        self, text: str, *, to: str, loses: bool, even_revoked: bool
+    ) -> tuple[str, RollbackResult]:
+        """Roll one agent back without a registry: no lease, and nothing is written; the machine's name and the result.
+
+        Raises:
+            UsageError: No machine is meant, or more than one, or there is no such release on it.
+            RefusedError: Rows would be lost, or the release was revoked.
+            UnavailableError: It does not answer.
+        """
+        async with self.vendor() as client:
+            machine = await find_machine(client, partial(ToolboxChannel, client), text, environment=self.environment)
+            done = await roll_back_release(
+                _releases(client),
+                MachineId(machine.id),
+                to=to,
+                loses=loses,
+                even_revoked=even_revoked,
+                title=machine.name,
+            )
+            return machine.name, done
 
 
-async def roll_back_directly(
-    app: "Container", text: str, *, to: str, loses: bool, even_revoked: bool
-) -> "tuple[str, RollbackResult]":
-    """Roll one agent back without a registry: no lease, and nothing is written; the machine's name and the result.
-
-    Raises:
-        UsageError: No machine is meant, or more than one, or there is no such release on it.
-        RefusedError: Rows would be lost, or the release was revoked.
-        UnavailableError: It does not answer.
-    """
-    from hermesops.channel import ToolboxChannel
-    from hermesops.instances.remote.releases import ReleaseClient
-    from hermesops.instances.rollback import find_machine, roll_back_release
-
-    async with app.vendor() as client:
-
-        def channel(machine_id: MachineId) -> ToolboxChannel:
-            return ToolboxChannel(client, machine_id)
-
-        machine = await find_machine(client, channel, text, environment=app.env.name)
-        slots, machine_id = ReleaseClient(channel), MachineId(machine.id)
-        done = await roll_back_release(
-            slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=machine.name
-        )
-        return machine.name, done
+def _releases(client: Client, lease: Lease | None = None) -> ReleaseClient:
+    return ReleaseClient(partial(ToolboxChannel, client), lease)

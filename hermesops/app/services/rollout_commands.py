@@ -1,42 +1,49 @@
-"""Gives operators' commands to a rollout, runs it in this process, and watches it."""
+"""Operators' commands to a rollout, and the approval of a second operator: a signature, kept with the rollout.
+
+An approval is checked when it is given and again before each stage that needs it, against the rows as they are then.
+"""
 
 import asyncio
+import json
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING
 
 from hermesops import waiting
 from hermesops.app.adapters.rollout_store import records_of
-from hermesops.errors import UnavailableError
+from hermesops.app.services.approvals import Approvals
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.identity.approval import Asked, digest_of, refuse_other
+from hermesops.identity.operators import proved_identity
 from hermesops.model.rollout import Rollout, RolloutId
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.operations.runner import Operations
+from hermesops.registry import Registry
+from hermesops.registry.repositories.rollouts.encoding import to_json
+from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand, Transition
-from hermesops.rollout.events import to_row
+from hermesops.rollout.events import RolloutStarted, to_row
+from hermesops.rollout.ports import ApprovalState, Records
+from hermesops.settings import Environment
 from hermesops.waiting import cancel
 
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.app.container_parts.unconnected import Unconnected
-    from hermesops.rollout.ports import Records
-
-Decide = Callable[["Records", OperatorCommand], Transition]
+Decide = Callable[[Records, OperatorCommand], Transition]
 """Calls one of ``hermesops.rollout.commands``."""
 
-Show = Callable[["Records"], None]
+Show = Callable[[Records], None]
 """Shows a rollout."""
 
 _TRIES = 10
-_LOOK_S = 1.0
+_OBSERVE_S = 1.0
 
 
-def give_command(app: "Unconnected", rollout_id: RolloutId, decide: Decide, *, why: str) -> Rollout:
+def give_command(registry: Registry, rollout_id: RolloutId, decide: Decide, *, why: str) -> Rollout:
     """Write what a command makes of a rollout, by compare-and-swap.
 
     Raises:
         RefusedError: The rollout's state does not allow it.
         UnavailableError: Its row changed every time; give the command again.
     """
-    registry = app.registry
     for _ in range(_TRIES):
         found = records_of(registry, rollout_id)
         transition = decide(found, OperatorCommand(registry.actor, why, registry.now()))
@@ -46,36 +53,96 @@ def give_command(app: "Unconnected", rollout_id: RolloutId, decide: Decide, *, w
     raise UnavailableError(f"rollout {rollout_id} changed during each of {_TRIES} tries", hint="give the command again")
 
 
-async def follow(session: "Connected", rollout_id: RolloutId, show: Show) -> Rollout:
+async def follow(registry: Registry, operations: Operations, rollout_id: RolloutId, show: Show) -> Rollout:
     """Run a rollout until it ends or halts, or watch the process that runs it; should that stop, run it here.
 
     Raises:
         HermesError: A step failed; the same command goes on.
     """
-    app = session.app
-    seen = await _read(app, rollout_id, show)
+    seen = await _read(registry, rollout_id, show)
     if not seen.rollout.state.has_runner:
         return seen.rollout
-    operation = await in_db_thread(app.registry.rollouts.reopen_operation, seen.rollout)
-    watching = asyncio.ensure_future(watch(app, rollout_id, show))
+    operation = await in_db_thread(registry.rollouts.reopen_operation, seen.rollout)
+    watching = asyncio.ensure_future(watch(registry, rollout_id, show))
     try:
-        await session.operations.resume(operation, wait_s=inf)
+        await operations.resume(operation, wait_s=inf)
     finally:
         await cancel(watching)
-    return (await _read(app, rollout_id, show)).rollout
+    return (await _read(registry, rollout_id, show)).rollout
 
 
-async def watch(app: "Unconnected", rollout_id: RolloutId, show: Show) -> Rollout:
+async def watch(registry: Registry, rollout_id: RolloutId, show: Show) -> Rollout:
     """Show a rollout until it ends or halts, whichever process runs it."""
     while True:
-        seen = await _read(app, rollout_id, show)
+        seen = await _read(registry, rollout_id, show)
         if not seen.rollout.state.has_runner:
             return seen.rollout
-        await waiting.pause(_LOOK_S)
+        await waiting.pause(_OBSERVE_S)
 
 
-async def _read(app: "Unconnected", rollout_id: RolloutId, show: Show) -> "Records":
+async def _read(registry: Registry, rollout_id: RolloutId, show: Show) -> Records:
     """Read a rollout and show it."""
-    seen = await in_db_thread(records_of, app.registry, rollout_id)
+    seen = await in_db_thread(records_of, registry, rollout_id)
     show(seen)
     return seen
+
+
+def approve(env: Environment, registry: Registry, text: str, stage: int, *, why: str) -> tuple[Rollout, str]:
+    """Approve stages with the operator's key; the rollout, and who that was.
+
+    Raises:
+        UsageError: There is no such rollout.
+        RefusedError: The key does not sign, is no operator's here, or is that of who started it; or it has ended.
+    """
+    row = registry.rollouts.find(text)
+    approval, approver = Approvals(env).sign(asked_for(records_of(registry, row.id), stage, env.name))
+
+    def decide(records: Records, command: OperatorCommand) -> Transition:
+        transition = commands.approve(records.rollout, stage, replace(command, who=approver), approval)
+        event = replace(transition.event, evidence={**transition.event.evidence, "approval": json.loads(approval)})
+        return replace(transition, event=event)
+
+    return give_command(registry, row.id, decide, why=why), approver
+
+
+@dataclass(frozen=True)
+class RolloutApprovals:
+    """Checks approvals of rollouts in one environment."""
+
+    env: Environment
+
+    async def check(self, records: Records) -> ApprovalState:
+        """Check the signature that is kept with a rollout, and what was signed, against the rows of now."""
+        settings = self.env.settings
+        limit, decisions = settings.highest_two_person, records.rollout.decisions
+        if not decisions.approved and not decisions.approval:
+            return ApprovalState(limit=limit)
+        if settings.allowed_signers is None:
+            return ApprovalState(limit=limit, expired="no allowed_signers is set here to check the approval with")
+        approvals = Approvals(self.env)
+        asked = asked_for(records, decisions.approved, self.env.name)
+        try:
+            given, signer = await asyncio.to_thread(approvals.read, decisions.approval)
+            refuse_other(given, asked, signer=signer)
+        except (RefusedError, UsageError) as error:
+            return ApprovalState(limit=limit, objection=error.message)
+        expired = approvals.age_of(given)
+        return ApprovalState(0 if expired else decisions.approved, limit, expired)
+
+
+def asked_for(records: Records, stage: int, environment: str) -> Asked:
+    """What is to be approved, by its content: this release to these instances up to that stage, in this way."""
+    rollout, started = records.rollout, records.newest(RolloutStarted)
+    who = (started.event.who if started else "") or rollout.who
+    content = {
+        "rollout": rollout.id,
+        "release": rollout.release,
+        "action": rollout.action.value,
+        "spec": to_json(rollout.spec),
+        "stage": stage,
+        "targets": [[target.id, target.stage] for target in records.targets if target.stage < stage],
+    }
+    digest = digest_of(json.dumps(content, sort_keys=True).encode())
+    identity = proved_identity(who)
+    what = f"stage {stage} of rollout {rollout.id}"
+    return Asked(what, environment, digest, identity or who, is_proved=bool(identity))

@@ -1,23 +1,20 @@
 """Starts rollouts, and builds their runners from machines, health, hooks and the clock."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from hermesops import waiting
-from hermesops.app.adapters.rollout_health import Watching
+from hermesops.app.adapters.rollout_health import RolloutHealth
 from hermesops.app.adapters.rollout_store import RolloutRows
 from hermesops.app.container_parts.narration import warn
-from hermesops.app.services.rollout_requests import (
-    ahead,
-    check_wanted,
-    refuse_damaged,
-    targets_of,
-    unfinished,
-)
+from hermesops.app.services.rollout_commands import RolloutApprovals
+from hermesops.app.services.rollout_requests import RolloutRequests
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
@@ -25,17 +22,17 @@ from hermesops.model.rollout import Rollout, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.kinds import RolloutIntent
+from hermesops.operations.runner import Operations
+from hermesops.registry import Registry
 from hermesops.rollout.events import Recorded, RolloutStarted, to_row
-from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
-
-if TYPE_CHECKING:
-    from hermesops.app.container_parts.connected import Connected
-    from hermesops.registry import Registry
-    from hermesops.rollout.gates.hooks import AllowedHooks
-    from hermesops.rollout.plan.requests import RolloutRequest
-    from hermesops.rollout.ports import Machines
-    from hermesops.rollout.runner import Runner
-    from hermesops.settings import Environment
+from hermesops.rollout.gates.hooks import AllowedHooks, Hooks
+from hermesops.rollout.plan.admission import refuse_spec
+from hermesops.rollout.plan.batches import batches_of
+from hermesops.rollout.plan.requests import RolloutRequest
+from hermesops.rollout.ports import Machines
+from hermesops.rollout.runner import Runner
+from hermesops.rollout.webhooks import WebHook
+from hermesops.settings import Environment
 
 _ID_BYTES = 3
 """Of a rollout's id, which people type: one of sixteen million, and the database refuses one that is taken."""
@@ -48,42 +45,42 @@ _STALE_LEASE_S = 20.0
 _QUEUE_S = 7 * 86_400.0
 
 
+@dataclass(frozen=True)
 class Rollouts:
-    """Rollouts of one session's environment."""
+    """Rollouts of one environment.
 
-    def __init__(self, session: "Connected") -> None:
-        self._session = session
-        self._app = session.app
-        self._registry = session.app.registry
+    Attributes:
+        machines: Makes the machines of a rollout of that action, with the reason of what is done to them.
+        operations: Gives what runs operations, rollouts among them.
+    """
 
-    def work_of(self, operation: Operation, lease: Lease) -> "Runner":
+    env: Environment
+    registry: Registry
+    requests: RolloutRequests
+    instance_client: PowerControl
+    machines: Callable[[Action, str], Machines]
+    operations: Callable[[], Operations]
+    tell: Callable[[str], None]
+
+    def work_of(self, operation: Operation, lease: Lease) -> Runner:
         """The runner of a rollout, from its operation's row."""
-        from hermesops.app.services.rollout_approvals import RolloutApprovals
-        from hermesops.rollout.gates.hooks import Hooks
-        from hermesops.rollout.runner import Runner
-        from hermesops.rollout.webhooks import WebHook
-
-        env, rollout_id = self._app.env, RolloutIntent.of(operation).rollout
+        env, rollout_id = self.env, RolloutIntent.of(operation).rollout
         url = env.settings.rollout.webhook.get_secret_value() if env.settings.rollout.webhook else ""
-        clock, allowed = RegistryClock(self._registry), allowed_hooks(env)
+        clock, allowed = RegistryClock(self.registry), allowed_hooks(env)
         return Runner(
-            RolloutRows(self._registry, rollout_id, lease),
-            self._machines(rollout_id),
-            health=Watching(self._session, clock.now),
+            RolloutRows(self.registry, rollout_id, lease),
+            self.machines(self.registry.rollouts.get(rollout_id).action, f"rollout {rollout_id}"),
+            health=self._health(clock.now),
             clock=clock,
             ask_hook=Hooks(environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")).ask,
             notify=WebHook(url, environment=env.name, warn=warn, refuses=allowed.cleartext_problem).notify,
             check_approval=RolloutApprovals(env).check,
         )
 
-    def _machines(self, rollout_id: RolloutId) -> "Machines":
-        from hermesops.app.adapters.rollout_in_place import SlotMachines
-        from hermesops.app.adapters.rollout_reprovision import RelocatedMachines
+    def _health(self, now: Callable[[], datetime]) -> RolloutHealth:
+        return RolloutHealth(self.registry, self.instance_client, self.env.settings.prometheus_url, now)
 
-        make = SlotMachines if self._registry.rollouts.get(rollout_id).action is Action.SLOT else RelocatedMachines
-        return make(self._session, f"rollout {rollout_id}")
-
-    async def start(self, request: "RolloutRequest") -> Rollout:
+    async def start(self, request: RolloutRequest) -> Rollout:
         """Freeze the targets and write the rollout; or find the same that was begun and has not ended.
 
         Raises:
@@ -91,17 +88,17 @@ class Rollouts:
             RefusedError: The release is unknown, revoked, bad or damaged, a gate's metric or hook is not available
                 here, or another rollout has some of the instances.
         """
-        refuse_spec(request.spec)
-        refuse_raised(request.spec, self._app.env.settings.highest_two_person)
-        allowed_hooks(self._app.env).refuse_others(request.spec.gates.hooks)
-        release = await in_db_thread(check_wanted, self._app, request)
+        requests = self.requests
+        requests.refuse_unsound(request)
+        allowed_hooks(self.env).refuse_others(request.spec.gates.hooks)
+        release = await in_db_thread(requests.find_release, request)
         await self._end_stale_operations()
-        if found := await in_db_thread(unfinished, self._registry, release, request):
+        if found := await in_db_thread(requests.find_unfinished, release, request):
             return found
         if request.action is Action.SLOT:
-            await in_db_thread(refuse_damaged, self._app, release)
-        await Watching(self._session, self._registry.now).require(request.spec.gates.health.vitals)
-        targets = await in_db_thread(targets_of, self._registry, request)
+            await in_db_thread(requests.refuse_damaged, release)
+        await self._health(self.registry.now).require(request.spec.gates.health.vitals)
+        targets = await in_db_thread(requests.targets, request)
         if request.action is Action.SLOT:
             await self._learn_releases(targets)
         return await in_db_thread(self._write, release, request)
@@ -109,16 +106,14 @@ class Rollouts:
     def leave(self, rollout: Rollout) -> None:
         """Leave a rollout to the workers; one that has ended or halted stays as it is."""
         if rollout.state.has_runner:
-            self._session.operations.leave(self._registry.rollouts.reopen_operation(rollout))
+            self.operations().leave(self.registry.rollouts.reopen_operation(rollout))
 
     async def _learn_releases(self, targets: Sequence[Target]) -> None:
         """Ask the machines of targets whose release is unknown, and write it down; silence is no error."""
-        from hermesops.instances.remote.releases import ReleaseClient
-
-        releases = ReleaseClient(self._session.instance_client.channel)
+        releases = ReleaseClient(self.instance_client.channel)
 
         async def ask(instance_id: InstanceId) -> ReleaseId | None:
-            instance = await in_db_thread(self._registry.instances.get, instance_id)
+            instance = await in_db_thread(self.registry.instances.get, instance_id)
             seen = await releases.observe(instance.machine_id) if instance.machine_id else None
             return seen.current if seen else None
 
@@ -129,59 +124,55 @@ class Rollouts:
             for instance_id, release in zip(unknown, answers, strict=True)
             if release and not isinstance(release, HermesError)
         }
-        await in_db_thread(self._registry.rollout_targets.record_releases, found)
+        await in_db_thread(self.registry.rollout_targets.record_releases, found)
 
     async def _end_stale_operations(self) -> None:
         """End the operations of rollouts that have ended: their runner died before it could."""
-        rows = await in_db_thread(lambda: self._registry.operations.list(kind=OperationKind.ROLLOUT, unfinished=True))
+        rows = await in_db_thread(lambda: self.registry.operations.list(kind=OperationKind.ROLLOUT, unfinished=True))
         for row in rows:
-            rollout = await in_db_thread(self._registry.rollouts.get, RolloutIntent.of(row).rollout)
+            rollout = await in_db_thread(self.registry.rollouts.get, RolloutIntent.of(row).rollout)
             if not rollout.state.has_runner:
-                await self._session.operations.resume(row, wait_s=_STALE_LEASE_S)
+                await self.operations().resume(row, wait_s=_STALE_LEASE_S)
 
-    async def await_others(self, request: "RolloutRequest") -> None:
+    async def await_others(self, request: RolloutRequest) -> None:
         """Return once no other unfinished rollout has any of the instances that are meant.
 
         Raises:
             UsageError: No instance is meant, or the spec cannot be carried out.
         """
         refuse_spec(request.spec)
-        release = await in_db_thread(check_wanted, self._app, request)
-        if await in_db_thread(unfinished, self._registry, release, request):
+        release = await in_db_thread(self.requests.find_release, request)
+        if await in_db_thread(self.requests.find_unfinished, release, request):
             return
 
-        async def look() -> bool | waiting.Pending[bool]:
-            other = await in_db_thread(ahead, self._registry, request)
+        async def observe() -> bool | waiting.Pending[bool]:
+            other = await in_db_thread(self.requests.find_ahead, request)
             return waiting.Pending(f"rollout {other.id} is {other.state.value}: {other.reason}") if other else True
 
         what = "the end of the rollout ahead"
-        await waiting.until(look, what=what, timeout_s=_QUEUE_S, every_s=2.0, tell=self._app.tell)
+        await waiting.until(observe, what=what, timeout_s=_QUEUE_S, every_s=2.0, tell=self.tell)
 
-    def _write(self, release: ReleaseId, request: "RolloutRequest") -> Rollout:
-        from hermesops.rollout.plan.batches import batches_of
-
-        targets, now = targets_of(self._registry, request), self._registry.now()
+    def _write(self, release: ReleaseId, request: RolloutRequest) -> Rollout:
+        targets, now = self.requests.targets(request), self.registry.now()
         rollout = Rollout(
             id=RolloutId(secrets.token_hex(_ID_BYTES)),
             release=release,
             action=request.action,
-            spec=request.spec_with(pool=any(self._app.env.settings.pool_size.values())),
+            spec=request.spec_with(pool=any(self.env.settings.pool_size.values())),
             state=RolloutState.PENDING,
             reason=request.reason or "asked for",
-            who=self._registry.actor,
+            who=self.registry.actor,
             created_at=now,
             updated_at=now,
         )
         placed = batches_of(release, targets, request.spec)
         event = RolloutStarted(rollout.reason, rollout.who, release, request.where, rollout.action.value)
-        self._registry.rollouts.add(rollout, placed, to_row(Recorded(now, event, _evidence(targets))))
+        self.registry.rollouts.add(rollout, placed, to_row(Recorded(now, event, _evidence(targets))))
         return rollout
 
 
-def allowed_hooks(env: "Environment") -> "AllowedHooks":
+def allowed_hooks(env: Environment) -> AllowedHooks:
     """What this computer's settings say about hooks."""
-    from hermesops.rollout.gates.hooks import AllowedHooks
-
     hosts = (host.strip().lower() for host in env.settings.rollout.hook_hosts.split(","))
     return AllowedHooks(env.settings.rollout.hooks, frozenset(filter(None, hosts)), is_local=env.is_local)
 
@@ -189,7 +180,7 @@ def allowed_hooks(env: "Environment") -> "AllowedHooks":
 class RegistryClock:
     """The registry's clock, read once: this computer's clock may differ from it, but runs as fast."""
 
-    def __init__(self, registry: "Registry") -> None:
+    def __init__(self, registry: Registry) -> None:
         self._ahead: timedelta = registry.now() - datetime.now(UTC)
 
     def now(self) -> datetime:

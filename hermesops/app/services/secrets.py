@@ -63,7 +63,7 @@ class SecretChanges:
             RefusedError: Somebody else rotates it right now, its home takes nothing, or something does not open.
         """
         async with self.hold_lease(_SUBJECT):
-            return await asyncio.to_thread(self._rotation().run, why=why)  # it may take longer than a lease lives
+            return await asyncio.to_thread(self._rotation().run, why=why)  # it may take longer than a lease lasts
 
     async def prepare_registry_key(self) -> str:
         """Only add a key that other computers can be given before it is used; its id.

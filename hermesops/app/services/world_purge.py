@@ -23,7 +23,6 @@ class Losses:
 
     Attributes:
         users: With an agent that is not terminated.
-        backups: In the world's own bucket.
     """
 
     users: int | None
@@ -41,22 +40,17 @@ class Losses:
         return ", ".join(parts) or "nothing"
 
 
+@dataclass(frozen=True)
 class WorldPurge:
     """Removes the local world, then its instances from the registry.
 
     Killed anywhere, the same once more finishes: rows end last, and all at once.
-
-    Args:
-        env: The environment that has it.
-        world: The local world.
-        place: Where the environment's registry is.
     """
 
-    def __init__(self, env: Environment, world: World, place: RegistryPlace, tell: Callable[[str], None]) -> None:
-        self._env = env
-        self._world = world
-        self._place = place
-        self._tell = tell
+    env: Environment
+    world: World
+    place: RegistryPlace
+    tell: Callable[[str], None]
 
     async def losses(self) -> Losses:
         """What the purge would remove.
@@ -64,7 +58,7 @@ class WorldPurge:
         Raises:
             RefusedError: The registry is shared, and users of it are on machines of this world.
         """
-        there = await self._world.contents()
+        there = await self.world.contents()
         machines, images = (len(there.machines), there.images) if there else (None, None)
         if self._is_shared:
             self._refuse_users_elsewhere(there.machines if there else frozenset())
@@ -72,7 +66,7 @@ class WorldPurge:
         try:
             known = self._known()
         except HermesError as problem:
-            self._tell(f"the registry cannot be read: {problem.message}")
+            self.tell(f"the registry cannot be read: {problem.message}")
             return Losses(None, machines, images, None)
         users, backups = (known.instances, known.backups) if known else (0, 0)
         return Losses(users, machines, images, backups if self._are_backups_local else 0)
@@ -84,7 +78,7 @@ class WorldPurge:
             RefusedError: Not root.
             PartlyDoneError: The world is gone, and the registry could not be told.
         """
-        await self._world.down(purge=True, tell=self._tell)
+        await self.world.down(purge=True, tell=self.tell)
         if self._is_shared:
             return
         try:
@@ -117,19 +111,19 @@ class WorldPurge:
     @property
     def _is_shared(self) -> bool:
         """Whether other computers may use the registry too: then the purge changes nothing in it."""
-        return self._env.settings.registry.url is not None
+        return self.env.settings.registry.url is not None
 
     @property
     def _are_backups_local(self) -> bool:
-        return not self._env.settings.backup.bucket
+        return not self.env.settings.backup.bucket
 
     @property
     def _has_registry(self) -> bool:
-        file = self._place.file
+        file = self.place.file
         return file is not None and file.exists() and file.stat().st_size > 0
 
     def _open(self) -> Registry:
-        return self._place.open()
+        return self.place.open()
 
     def _known(self) -> Fleet | None:
         if not self._has_registry:
@@ -155,14 +149,14 @@ class WorldPurge:
         with closing(self._open()) as registry:
             ended = registry.world.purge(with_backups=self._are_backups_local, why=_WHY)
         if ended:
-            self._tell(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
+            self.tell(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
 
     def _remove_files(self) -> None:
         """Remove states of stacks and manifests of images: they name machines and images that are gone."""
-        env = self._env
+        env = self.env
         _remove(env.folder / "manifests")
         if env.settings.pulumi.backend:
-            self._tell(f"stacks in {env.settings.pulumi.backend} are not this world's alone, and stay")
+            self.tell(f"stacks in {env.settings.pulumi.backend} are not this world's alone, and stay")
         else:
             _remove(env.folder / "pulumi")
 

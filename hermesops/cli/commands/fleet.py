@@ -36,18 +36,18 @@ def outdated(
     detach: Detach = False,
 ) -> int:
     """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
-    from hermesops.app.services import outdated
+    from hermesops.app.services import rollout_requests
     from hermesops.rollout.plan.backlog import requests_for
 
     composed = context.compose()
-    found = outdated.outdated(composed.registry)
+    found = rollout_requests.outdated(composed.registry)
     if not (deploy and found):
         rows = [rollout_view.outdated(one) for one in found]
         columns = ("user", "release", "rollout", "why", "since")
         table("fleet-outdated", "outdated", columns, rows, "no instance is outdated")
         return 0
     codes = []
-    for request in requests_for(found, reason or "outdated", outdated.usual_spec(composed.env.settings)):
+    for request in requests_for(found, reason or "outdated", rollout_requests.usual_spec(composed.env.settings)):
         codes.append(follow.start(request, queue=False, detach=detach))
         composed.tell(f"deployed {request.release} to the outdated instances")
     return max(codes)

@@ -20,7 +20,7 @@ Who = Annotated[str, typer.Argument(metavar="USER|MACHINE", help="User, or a mac
 @app.command("list")
 def list_() -> None:
     """List every machine's newest certificate."""
-    from hermesops.app.services.machine_certificates import newest_certificates
+    from hermesops.app.services.certificates import newest_certificates
 
     registry = context.compose().registry
     now = registry.now()
@@ -32,7 +32,7 @@ def list_() -> None:
 @app.command()
 def show(who: Who) -> None:
     """Show the certificates of one machine, newest first."""
-    from hermesops.app.services.machine_certificates import find_holder
+    from hermesops.app.services.certificates import find_holder
 
     registry = context.compose().registry
     now, holder = registry.now(), find_holder(registry, who)
@@ -44,7 +44,7 @@ def show(who: Who) -> None:
 @app.command()
 def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     """Revoke a machine's certificate: no key for its data, no renewal. Its agent runs on until it restarts."""
-    from hermesops.app.services.machine_certificates import find_holder
+    from hermesops.app.services.certificates import find_holder
 
     composed = context.compose()
     holder = find_holder(composed.registry, who)
@@ -69,7 +69,7 @@ def renew(
     """Give a machine a fresh certificate through the toolbox, also one whose last was revoked or has run out."""
     if bool(who) == everything:
         raise UsageError("name a user or a machine, or --all", hint="hermesops identity list")
-    from hermesops.app.services.machine_certificates import find_holder
+    from hermesops.app.services.certificates import find_holder
 
     composed = context.compose()
     if everything:

@@ -48,21 +48,19 @@ def rollback(
     if direct or machine:
         if rollout_id or not (user or machine):
             raise UsageError("--direct is about one machine", hint="hermesops rollback USER --direct")
-        from hermesops.app.services.rollbacks import roll_back_directly
-
         text = machine or user
-        work = roll_back_directly(context.compose(), text, to=to, loses=lose, even_revoked=even_revoked)
+        work = context.compose().rollbacks.roll_back_directly(text, to=to, loses=lose, even_revoked=even_revoked)
         name, done = context.run(work)
         return _print(text, done, machine=name)
     if bool(user) + bool(rollout_id) > 1 or not (user or rollout_id or to):
         raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint="hermesops rollback USER")
     composed = context.compose()
     if user:
-        from hermesops.app.services.rollbacks import roll_back
-
         instance = composed.registry.instances.find(user)
         why = reason or "rolled back"
-        done = context.run(roll_back(composed, instance, to=to, loses=lose, even_revoked=even_revoked, why=why))
+        done = context.run(
+            composed.rollbacks.roll_back(instance, to=to, loses=lose, even_revoked=even_revoked, why=why)
+        )
         return _print(instance.title, done)
     if rollout_id:
         row = composed.registry.rollouts.find(rollout_id)
@@ -79,11 +77,10 @@ def rollback(
 
 
 def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
-    from hermesops.app.services.rollout_requests import check_release
     from hermesops.model.rollout_spec import Action
     from hermesops.rollout.plan.requests import RolloutRequest
 
-    release = check_release(composed, to)
+    release = composed.rollout_requests.check_release(to)
     agree(
         f"This deploys {release} to every running agent in environment {composed.env.name}, without stages.",
         expect=composed.env.name,

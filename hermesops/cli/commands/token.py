@@ -87,7 +87,7 @@ def revoke(
 
 
 def _revoke_models(composed: "Container", user: str, instance: "Instance", reason: str) -> None:
-    from hermesops.app.services.model_tokens import revoke_model_tokens
+    from hermesops.app.services.tokens import revoke_model_tokens
 
     generation, problem = context.run(
         revoke_model_tokens(composed.registry, instance, composed.hand_model_token, reason=reason)

@@ -1,6 +1,7 @@
 """Gets a machine its certificate: has it make a key and a request, and installs the certificate that is issued."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hermesops.channel import Channel, Completed, last_words, object_in, understood
@@ -16,28 +17,23 @@ from hermesops.node.protocol import Credential
 _QUICK_S = 30.0
 
 
+@dataclass(frozen=True)
 class Certifying:
-    """Gets machines their certificates.
+    """Gets machines their certificates."""
 
-    Args:
-        authority: Who gives them.
-        lease: Under which machines are changed.
-    """
-
-    def __init__(self, authority: Authority, lease: Lease | None = None) -> None:
-        self._authority = authority
-        self._lease = lease
+    authority: Authority
+    lease: Lease | None = None
 
     def with_lease(self, lease: Lease | None) -> "Certifying":
         """The same under a lease."""
-        return Certifying(self._authority, lease)
+        return Certifying(self.authority, lease)
 
     def names(self, told: Mapping[str, Any]) -> MachineNames | None:
         """What a machine's certificate says, by what hermes-node says of it; ``None`` unless it is one that counts.
 
-        One that was revoked is left alone: who revoked it gives another one by name.
+        A revoked one is left alone: the operator who revoked it issues another by name.
         """
-        if not told.get("serial") or told.get("expired") or not self._authority.is_known(str(told["serial"])):
+        if not told.get("serial") or told.get("expired") or not self.authority.is_known(str(told["serial"])):
             return None
         return MachineNames.parse([str(name) for name in told["names"]])
 
@@ -53,18 +49,16 @@ class Certifying:
         """A certificate for a machine, to be given to it.
 
         Args:
-            channel: To it.
-            machine_id: Which.
             request: What it asks with; empty where it has not made its key yet.
             cell: What the certificate says besides, like ``instance_id``.
             instance_id: Whose the machine is.
         """
         asked = request or await self._ask(channel, "")
         try:
-            return self._authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
+            return self.authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
         except KeyTakenError:  # its disk is a copy of another machine's
             asked = await self._ask(channel, " --new")
-            return self._authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
+            return self.authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
 
     async def certify(
         self,
@@ -79,19 +73,18 @@ class Certifying:
         Raises:
             RefusedError: The machine refuses it; its words are repeated.
             UnavailableError: It could not take it; safe to repeat.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
-        done = await change(channel, "certificate request", self._lease, timeout_s=_QUICK_S)
+        done = await change(channel, "certificate request", self.lease, timeout_s=_QUICK_S)
         if done.exit_code == ExitCode.BAD_REQUEST:
             return None
         request = _request_in(well(done, machine_id, "certificate"), machine_id)
         made = await self.credential(channel, machine_id, request, cell=cell, instance_id=instance_id)
-        done = await hand(channel, "certificate install", made.to_json(), self._lease, timeout_s=_QUICK_S)
+        done = await hand(channel, "certificate install", made.to_json(), self.lease, timeout_s=_QUICK_S)
         well(done, machine_id, "certificate")
         return made
 
     async def _ask(self, channel: Channel, option: str) -> str:
-        done = await change(channel, f"certificate request{option}", self._lease, timeout_s=_QUICK_S)
+        done = await change(channel, f"certificate request{option}", self.lease, timeout_s=_QUICK_S)
         if done.exit_code != 0:
             raise UnavailableError(f"hermes-node made no key: {last_words(done)}")
         return _request_in(done, MachineId(channel.machine_id))

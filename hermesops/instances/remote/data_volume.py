@@ -53,7 +53,6 @@ async def want(channel: Channel, gigabytes: int, lease: Lease | None) -> None:
 
     Raises:
         UnavailableError: It was not said; safe to repeat.
-        LeaseLostError: Somebody with a newer lease has been there.
     """
     done = await change(channel, f"volume want {gigabytes}", lease, timeout_s=_QUICK_S)
     if done.exit_code != ExitCode.BAD_REQUEST:
@@ -64,8 +63,6 @@ def refuse_without_room(instance: Instance, backup: Backup, room: DataRoom | Non
     """Let a backup be put in place only where it fits beside what is there, which is kept until it is in place. Pure.
 
     Args:
-        instance: Whose.
-        backup: Which.
         room: On its machine; ``None`` where nobody knows, and the machine will say.
 
     Raises:

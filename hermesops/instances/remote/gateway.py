@@ -1,6 +1,7 @@
 """The gateway's systemd unit on a machine: state, restart, fence, log."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 from hermesops.channel import SILENT, Channel, Output, last_words
 from hermesops.errors import UnavailableError
@@ -20,17 +21,12 @@ _FOLLOW_S = 3600.0
 """Seconds a log is followed; then the command ends by itself."""
 
 
+@dataclass(frozen=True)
 class GatewayService:
-    """The gateway of each machine, as systemd there sees it.
+    """The gateway of each machine, as systemd there sees it."""
 
-    Args:
-        channel_to: The way to a machine.
-        lease: Under which gateways are changed.
-    """
-
-    def __init__(self, channel_to: Callable[[MachineId], Channel], lease: Lease | None = None) -> None:
-        self._channel_to = channel_to
-        self._lease = lease
+    channel_to: Callable[[MachineId], Channel]
+    lease: Lease | None = None
 
     async def is_stopped(self, machine: MachineState | None) -> bool | None:
         """Whether the gateway is stopped and no boot starts it; ``None`` when the machine does not answer."""
@@ -38,7 +34,7 @@ class GatewayService:
             return None
         command = f"systemctl is-enabled {UNIT}; systemctl is-active {UNIT}"
         try:
-            states = (await self._channel_to(machine.id).run(command, timeout_s=_LOOK_S)).text.split()
+            states = (await self.channel_to(machine.id).run(command, timeout_s=_LOOK_S)).text.split()
         except SILENT:
             return None
         # A machine that was never made into a user's has no unit, and systemctl no word for that.
@@ -46,7 +42,7 @@ class GatewayService:
 
     async def invocation(self, machine_id: MachineId) -> str:
         """The id systemd gave the gateway's present start; empty when it is not running."""
-        done = await self._channel_to(machine_id).run(
+        done = await self.channel_to(machine_id).run(
             f"systemctl show -p ActiveState -p InvocationID {UNIT}", timeout_s=_LOOK_S
         )
         properties = dict(line.split("=", 1) for line in done.text.splitlines() if "=" in line)
@@ -79,7 +75,7 @@ class GatewayService:
     async def log_tail(self, machine_id: MachineId, *, lines: int) -> list[str]:
         """Its last log lines; empty when the machine is silent."""
         try:
-            done = await self._channel_to(machine_id).run(_journal(lines), timeout_s=_LOOK_S)
+            done = await self.channel_to(machine_id).run(_journal(lines), timeout_s=_LOOK_S)
         except SILENT:
             return []
         return done.stdout.decode(errors="replace").splitlines()
@@ -88,7 +84,7 @@ class GatewayService:
         """Yield its log line by line; with ``follow`` also those to come, for an hour."""
         rest = ""
         command = _journal(lines) + (" -f" if follow else "")
-        async for output in self._channel_to(machine_id).stream(command, timeout_s=_FOLLOW_S):
+        async for output in self.channel_to(machine_id).stream(command, timeout_s=_FOLLOW_S):
             if isinstance(output, Output) and output.stream == "stdout":
                 *whole, rest = (rest + output.data.decode(errors="replace")).split("\n")
                 for line in whole:
@@ -97,8 +93,8 @@ class GatewayService:
             yield rest
 
     async def _change(self, machine_id: MachineId, verb: str, *, failure: str) -> None:
-        channel = self._channel_to(machine_id)
-        await admit(channel, self._lease)
+        channel = self.channel_to(machine_id)
+        await admit(channel, self.lease)
         done = await channel.run(f"systemctl {verb} {UNIT}", timeout_s=_CHANGE_S)
         if done.exit_code != 0:
             raise UnavailableError(f"the gateway on machine {machine_id} {failure}: {last_words(done)}")

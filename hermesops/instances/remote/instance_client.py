@@ -3,11 +3,10 @@
 Reading never changes anything, and what does not answer is reported as silent, not as an error.
 """
 
-import copy
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Self
 
 from hermesops import waiting
@@ -50,54 +49,37 @@ LOG_LINES = 80
 """Lines of the gateway's log that are shown when it does not become healthy."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class InstanceClient:
     """Everything of an instance that is not in the registry.
 
-    Args:
-        registry: The registry.
-        vendor: JustAVPS.
-        keys: Secrets of instances.
-        agents: Gateways.
-        router_url: The model router as machines reach it.
+    Attributes:
         gateway_timeout_s: Seconds a gateway has to become healthy.
-        tell: Narration.
         certifying: Gets machines their certificates; ``None`` where nobody gives any.
     """
 
-    def __init__(
-        self,
-        *,
-        registry: Registry,
-        vendor: Client,
-        keys: Keys,
-        agents: AgentApi,
-        router_url: str,
-        gateway_timeout_s: float,
-        tell: Callable[[str], None],
-        certifying: Certifying | None = None,
-    ) -> None:
-        self.gateways = GatewayService(self.channel)
-        self.lease: Lease | None = None
-        self._registry = registry
-        self._vendor = vendor
-        self._keys = keys
-        self._agents = agents
-        self._router_url = router_url
-        self._gateway_timeout_s = gateway_timeout_s
-        self._tell = tell
-        self.certifying = certifying
+    registry: Registry
+    vendor: Client
+    keys: Keys
+    agents: AgentApi
+    router_url: str
+    gateway_timeout_s: float
+    tell: Callable[[str], None]
+    certifying: Certifying | None = None
+    lease: Lease | None = None
+
+    @property
+    def gateways(self) -> GatewayService:
+        """The gateways' systemd units."""
+        return GatewayService(self.channel, self.lease)
 
     def with_lease(self, lease: Lease) -> Self:
         """The same client, which changes machines under a lease: a machine that knows of a later one refuses."""
-        bound = copy.copy(self)
-        bound.lease = lease
-        bound.gateways = GatewayService(bound.channel, lease)
-        bound.certifying = self.certifying and self.certifying.with_lease(lease)
-        return bound
+        return replace(self, lease=lease, certifying=self.certifying and self.certifying.with_lease(lease))
 
     def channel(self, machine_id: MachineId) -> Channel:
         """A way to run commands on a machine."""
-        return ToolboxChannel(self._vendor, machine_id)
+        return ToolboxChannel(self.vendor, machine_id)
 
     async def channel_to(self, instance: Instance) -> Channel:
         """A way to run commands on an instance's machine.
@@ -120,8 +102,8 @@ class InstanceClient:
     async def chat(self, instance: Instance, text: str, *, session_id: str) -> AsyncIterator[Piece]:
         """Say something to the instance's agent and yield its answer as it comes."""
         machine = await self._running(instance)
-        key = self._keys.secrets_of(instance.id).api_server_key
-        async for piece in self._agents.chat(machine, key, text, session_id=session_id):
+        key = self.keys.secrets_of(instance.id).api_server_key
+        async for piece in self.agents.chat(machine, key, text, session_id=session_id):
             yield piece
 
     async def log(self, instance: Instance, *, lines: int, follow: bool) -> AsyncIterator[str]:
@@ -134,13 +116,13 @@ class InstanceClient:
     async def is_bootable(self, image_id: ImageId) -> bool:
         """Whether the vendor still has an image and machines can boot from it."""
         try:
-            return (await self._vendor.get_image(image_id)).bootable
+            return (await self.vendor.get_image(image_id)).bootable
         except NotFoundError:
             return False
 
     async def sells(self, server_type: str, region: str) -> bool:
         """Whether the vendor rents machines of that type there now; a region that it does not know sells nothing."""
-        sold = await self._vendor.list_server_types(region=region)
+        sold = await self.vendor.list_server_types(region=region)
         return any(kind.name == server_type and kind.available for kind in sold)
 
     async def machine(self, instance: Instance) -> Machine | None:
@@ -154,23 +136,23 @@ class InstanceClient:
     async def _named(self, name: MachineName, machine_id: MachineId | None) -> Machine | None:
         if machine_id:
             with suppress(NotFoundError):
-                machine = await self._vendor.get_machine(machine_id)
+                machine = await self.vendor.get_machine(machine_id)
                 if machine.name == name:
                     return machine
-        return await self._vendor.find_machine(name)
+        return await self.vendor.find_machine(name)
 
     async def observe(self, instance_id: InstanceId) -> Observation:
         """Observe one instance: its machine, and node and gateway as far as the layer above answers."""
-        return await self.look_as(self._registry.instances.get(instance_id))
+        return await self.look_as(self.registry.instances.get(instance_id))
 
     async def look_as(self, instance: Instance) -> Observation:
         """Observe an instance as if its row said this, as it may soon."""
         machine = await self.machine(instance)
         if machine is None:
-            return Observation(instance, None, is_backed_up=self._registry.backups.is_backed_up(instance.id))
+            return Observation(instance, None, is_backed_up=self.registry.backups.is_backed_up(instance.id))
         seen = MachineState(MachineId(machine.id), machine.status, machine.server_type)
         if machine.status is MachineStatus.DELETED:
-            return Observation(instance, seen, is_backed_up=self._registry.backups.is_backed_up(instance.id))
+            return Observation(instance, seen, is_backed_up=self.registry.backups.is_backed_up(instance.id))
         if machine.status is not MachineStatus.READY:
             return Observation(instance, seen)
         node = await self.node(MachineId(machine.id))
@@ -180,7 +162,7 @@ class InstanceClient:
 
     async def health(self, instance: Instance, machine: Machine) -> GatewayHealth:
         """What the instance's gateway says of itself."""
-        return await self._agents.health(machine, self._keys.secrets_of(instance.id).api_server_key)
+        return await self.agents.health(machine, self.keys.secrets_of(instance.id).api_server_key)
 
     async def node(self, machine_id: MachineId) -> NodeState | None:
         """What hermes-node says; ``None`` while it does not answer.
@@ -213,9 +195,9 @@ class InstanceClient:
     def _payload(self, instance: Instance) -> Payload:
         return payload_of(
             instance,
-            self._registry.instance_secrets.settings(instance.id),
-            self._keys.secrets_of(instance.id),
-            model_base_url=self._router_url,
+            self.registry.instance_secrets.settings(instance.id),
+            self.keys.secrets_of(instance.id),
+            model_base_url=self.router_url,
         )
 
     def payload_digest(self, instance: Instance) -> str:
@@ -224,12 +206,12 @@ class InstanceClient:
 
     async def start_machine(self, machine_id: MachineId) -> None:
         """Boot a stopped machine."""
-        await self._vendor.start_machine(machine_id)
+        await self.vendor.start_machine(machine_id)
 
     async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
         """Return once the vendor calls it ready and hermes-node on it answers.
 
-        Or once it stays stopped: nobody starts it, whatever was seen before, and whoever decides has to look again.
+        Or once it stays stopped: nothing starts it, so the caller has to observe and decide again.
 
         Raises:
             WaitExpiredError: Not within ten minutes; the same command waits on.
@@ -276,7 +258,7 @@ class InstanceClient:
             what=f"machine {name}",
             timeout_s=_MACHINE_S,
             every_s=0.3,
-            tell=self._tell,
+            tell=self.tell,
         )
 
     async def personalise(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
@@ -287,15 +269,14 @@ class InstanceClient:
 
         Raises:
             RefusedError: The node refuses it; its words are repeated.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
-        token = await self._hand(instance, machine_id, request, wait_s=self._gateway_timeout_s)
-        self._keys.note_handed(instance.id, token)
+        token = await self._hand(instance, machine_id, request, wait_s=self.gateway_timeout_s)
+        self.keys.note_handed(instance.id, token)
 
     async def _hand(
         self, instance: Instance, machine_id: MachineId, request: str | None, *, wait_s: float
     ) -> PresentToken:
-        token = self._keys.renew(instance.id)
+        token = self.keys.renew(instance.id)
         channel, payload = self.channel(machine_id), self._payload(instance)
         if request is not None and self.certifying:
             given = await self.certifying.credential(
@@ -327,7 +308,7 @@ class InstanceClient:
         """
         try:
             await self.await_health(
-                instance, what="the gateway", timeout_s=self._gateway_timeout_s, every_s=0.1, tell=self._tell
+                instance, what="the gateway", timeout_s=self.gateway_timeout_s, every_s=0.1, tell=self.tell
             )
         except waiting.WaitExpiredError as expired:
             await self._explain(instance, machine_id, expired.seen)
@@ -359,19 +340,19 @@ class InstanceClient:
     async def _explain(self, instance: Instance, machine_id: MachineId, seen: str) -> NoReturn:
         mask = self.mask(instance)
         for line in await self.gateways.log_tail(machine_id, lines=LOG_LINES):
-            self._tell(f"  {mask(line)}")
+            self.tell(f"  {mask(line)}")
         user = instance.title
         raise UnavailableError(
-            f"the gateway of {user} is not healthy after {self._gateway_timeout_s:g} s: {seen}",
+            f"the gateway of {user} is not healthy after {self.gateway_timeout_s:g} s: {seen}",
             hint=f"hermesops instance verify {user} names what is wrong; its last log lines stand above",
         )
 
     def mask(self, instance: Instance) -> Callable[[str], str]:
         """Hides an instance's secrets in a line of text."""
-        secrets = self._keys.secrets_of(instance.id)
+        secrets = self.keys.secrets_of(instance.id)
         now, before = (
-            self._registry.instance_secrets.settings(instance.id),
-            self._registry.instance_secrets.settings_before(instance.id),
+            self.registry.instance_secrets.settings(instance.id),
+            self.registry.instance_secrets.settings_before(instance.id),
         )
         chosen = [*secrets_in(now), *(secrets_in(before) if before else ())]
         # The longest first: one secret may be the beginning of another.

@@ -1,6 +1,7 @@
 """Runs commands of hermes-node: reads its status, and changes its machine under a lease.
 
-A machine that knows of a later lease refuses.
+A machine that was shown a newer lease refuses: then every change here, and in the modules that use this one, raises
+``LeaseLostError``.
 """
 
 from collections.abc import Mapping
@@ -37,12 +38,6 @@ async def status(channel: Channel, *, timeout_s: float) -> Mapping[str, Any] | N
 async def change(channel: Channel, words: str, lease: Lease | None, *, timeout_s: float) -> Completed:
     """Run a command of hermes-node that changes its machine.
 
-    Args:
-        channel: The way to the machine.
-        words: The command and its arguments.
-        lease: Under which it is done; ``None`` for none.
-        timeout_s: Seconds it may take.
-
     Raises:
         LeaseLostError: Somebody with a newer lease has been there; nothing was touched.
     """
@@ -57,14 +52,6 @@ async def hand(
     channel: Channel, verb: str, payload: bytes, lease: Lease | None, *, options: str = "", timeout_s: float
 ) -> Completed:
     """Run a command of hermes-node that reads a file of secrets: one upload to a tmpfs, one command with its path.
-
-    Args:
-        channel: The way to the machine.
-        verb: The command.
-        payload: The file; hermes-node removes it before it does anything.
-        lease: Under which it is done; ``None`` for none.
-        options: What else the command is given.
-        timeout_s: Seconds the command may take.
 
     Raises:
         LeaseLostError: Somebody with a newer lease has been there; nothing was touched.
@@ -93,7 +80,6 @@ async def admit(channel: Channel, lease: Lease | None) -> None:
     """Show a machine the lease before it is changed by other ways than hermes-node's; without one nothing is shown.
 
     Raises:
-        LeaseLostError: Somebody with a newer lease has been there.
         RefusedError: The machine is another instance's.
         UnavailableError: Nobody there could say whether it is not.
     """

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hermesops import waiting
@@ -30,6 +31,7 @@ _IGNORED_S = 60.0
 _QUICK_S = 20.0
 
 
+@dataclass(frozen=True, kw_only=True)
 class PowerControl(InstanceClient):
     """An instance client that also stops and starts gateways and machines."""
 
@@ -38,14 +40,13 @@ class PowerControl(InstanceClient):
 
         Raises:
             UnavailableError: It did not stop.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         channel = self.channel(machine_id)
         drained = await node_commands.change(
             channel, f"drain --deadline {_DRAIN_S:g}", self.lease, timeout_s=_DRAIN_S + _QUICK_S
         )
         if drained.exit_code == ExitCode.UNFINISHED:
-            self._tell(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
+            self.tell(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
 
     async def silence(self, machine_id: MachineId) -> None:
@@ -53,7 +54,6 @@ class PowerControl(InstanceClient):
 
         Raises:
             UnavailableError: It did not stop.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
 
@@ -67,7 +67,6 @@ class PowerControl(InstanceClient):
 
         Raises:
             UnavailableError: It did not start.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         await self._command(machine_id, "unfence", timeout_s=_STOP_S)
         await self._command(machine_id, "undrain", timeout_s=_QUICK_S)
@@ -111,12 +110,12 @@ class PowerControl(InstanceClient):
     async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
         """Switch a machine off and return once the vendor says that it is.
 
-        Or once it goes on as if nobody had said anything: whoever decides has to look, and to say it again.
+        Or once it ignores the command for a minute: the caller has to observe and give it again.
 
         Raises:
             WaitExpiredError: Not within five minutes; the same command waits on.
         """
-        await self._vendor.stop_machine(machine_id)
+        await self.vendor.stop_machine(machine_id)
         told_at = time.monotonic()
 
         async def look() -> bool | waiting.Pending[bool]:
@@ -127,14 +126,13 @@ class PowerControl(InstanceClient):
             return is_ignored or waiting.Pending(machine.status.value)
 
         what = f"machine {instance.machine_name} to stop"
-        await waiting.until(look, what=what, timeout_s=_OFF_S, every_s=0.5, tell=self._tell)
+        await waiting.until(look, what=what, timeout_s=_OFF_S, every_s=0.5, tell=self.tell)
 
     async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
         """Make a machine the instance's without starting its gateway, which is fenced.
 
         Raises:
             RefusedError: The node refuses it; its words are repeated.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         await self._hand(instance, machine_id, request, wait_s=0)
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
@@ -142,19 +140,12 @@ class PowerControl(InstanceClient):
     async def hand(self, machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:
         """Run a command of hermes-node that reads a file of secrets: one upload to a tmpfs, one command with its path.
 
-        Args:
-            machine_id: Where.
-            verb: The command.
-            payload: The file; hermes-node removes it before it does anything.
-            timeout_s: For all of it.
-
         Returns:
             Its answer.
 
         Raises:
             RefusedError: The node refuses; its words are repeated.
             UnavailableError: It could not; safe to repeat.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         done = await node_commands.hand(self.channel(machine_id), verb, payload, self.lease, timeout_s=timeout_s)
         return object_in(node_commands.well(done, machine_id, verb), machine_id, verb)

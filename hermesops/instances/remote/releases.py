@@ -1,6 +1,7 @@
 """Uploads releases to machines and switches between them, under a lease. It must not decide who gets which."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hermesops.channel import Channel, Completed, object_in, understood
@@ -36,21 +37,20 @@ _ROUNDS = 3
 """How often files are uploaded that a machine says it lacks: what was uploaded whole is there."""
 
 
+@dataclass(frozen=True)
 class ReleaseClient:
     """The releases on each machine.
 
-    Args:
-        channel_to: The way to a machine.
+    Attributes:
         lease: Under which they are changed; ``None`` for none, as when the registry is gone.
     """
 
-    def __init__(self, channel_to: Callable[[MachineId], Channel], lease: Lease | None = None) -> None:
-        self._channel_to = channel_to
-        self._lease = lease
+    channel_to: Callable[[MachineId], Channel]
+    lease: Lease | None = None
 
     async def observe(self, machine_id: MachineId) -> SlotsState | None:
         """What is on a machine; ``None`` when it does not answer, or knows nothing of releases."""
-        status = await node_commands.status(self._channel_to(machine_id), timeout_s=_LOOK_S)
+        status = await node_commands.status(self.channel_to(machine_id), timeout_s=_LOOK_S)
         with understood(machine_id, "status"):
             return SlotsState.from_status(status) if status and status.get("releases") else None
 
@@ -60,7 +60,7 @@ class ReleaseClient:
         Raises:
             UnavailableError: The machine does not answer.
         """
-        done = await self._channel_to(machine_id).run(f"{PROGRAM} release ready", timeout_s=_READY_S)
+        done = await self.channel_to(machine_id).run(f"{PROGRAM} release ready", timeout_s=_READY_S)
         if done.exit_code == ExitCode.BAD_REQUEST:  # its hermes-node is older than that command
             return ""
         told = _answer(done, machine_id, "release ready")
@@ -74,12 +74,11 @@ class ReleaseClient:
         Raises:
             RefusedError: The machine refuses the release: signature, revocation, floor or protocol.
             UnavailableError: It does not answer, or does not take the files.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
-        channel = self._channel_to(machine_id)
+        channel = self.channel_to(machine_id)
         for _ in range(_ROUNDS):
             done = await node_commands.hand(
-                channel, "release fetch", bundle.handout(python), self._lease, timeout_s=_FETCH_S
+                channel, "release fetch", bundle.handout(python), self.lease, timeout_s=_FETCH_S
             )
             if done.exit_code != ExitCode.UNFINISHED:
                 _answer(done, machine_id, "release fetch")
@@ -97,8 +96,6 @@ class ReleaseClient:
         """Switch a machine to a release that was fetched; it goes back by itself unless that is confirmed.
 
         Args:
-            machine_id: Where.
-            release: To which.
             confirm_s: Seconds that it waits for ``confirm``.
             drain_s: Seconds that turns under way have to end.
 
@@ -108,8 +105,7 @@ class ReleaseClient:
         Raises:
             RefusedError: Nothing was tried.
             UnavailableError: The machine does not answer.
-            UnknownOutcomeError: It was told, and no answer came: look.
-            LeaseLostError: Somebody with a newer lease has been there.
+            UnknownOutcomeError: The command was sent and no answer came: observe.
         """
         words = f"release activate {release} --confirm-within {confirm_s:g} --drain {drain_s:g}"
         done = await self._change(machine_id, words, timeout_s=drain_s + _SWITCH_S)
@@ -123,18 +119,12 @@ class ReleaseClient:
     async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
         """Have a machine without an instance run a release, and stay on it; safe to call twice.
 
-        Args:
-            machine_id: Where.
-            bundle: The release.
-            python: The machine's Python.
-
         Returns:
             What came of it; one that was tried in vain is no error.
 
         Raises:
             RefusedError: Nothing was tried.
             UnavailableError: The machine does not answer.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         await self.fetch(machine_id, bundle, python=python)
         done = await self.activate(machine_id, bundle.id, confirm_s=_CONFIRM_S, drain_s=_DRAIN_S)
@@ -147,7 +137,6 @@ class ReleaseClient:
 
         Raises:
             RefusedError: It went back before.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         done = await self._change(machine_id, f"release confirm {release}", timeout_s=_LOOK_S)
         _answer(done, machine_id, "release confirm")
@@ -159,7 +148,7 @@ class ReleaseClient:
             RefusedError: Its hermes-node is older than that.
             UnavailableError: The machine does not answer.
         """
-        done = await self._channel_to(machine_id).run(f"{PROGRAM} release cancel", timeout_s=_LOOK_S)
+        done = await self.channel_to(machine_id).run(f"{PROGRAM} release cancel", timeout_s=_LOOK_S)
         _answer(done, machine_id, "release cancel")
 
     async def tidy(self, machine_id: MachineId) -> None:
@@ -167,7 +156,6 @@ class ReleaseClient:
 
         Raises:
             UnavailableError: The machine does not answer.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         done = await self._change(machine_id, f"release gc --keep {_KEPT}", timeout_s=_TIDY_S)
         _answer(done, machine_id, "release gc")
@@ -183,7 +171,6 @@ class ReleaseClient:
         """Switch a machine back to the release before, or to another one that is on it; safe to call twice with ``to``.
 
         Args:
-            machine_id: Where.
             to: ``None`` for the one before.
             loses: Do it even where rows written since cannot be carried over; they are listed, and kept on the machine.
             even_revoked: Do it even where that release must not run any more.
@@ -192,7 +179,6 @@ class ReleaseClient:
             RefusedError: There is no such slot, its release must not run any more, or rows would be lost; the words
                 give the figure.
             UnavailableError: It did not work, or the machine does not answer.
-            LeaseLostError: Somebody with a newer lease has been there.
         """
         words = "release rollback" + (f" --to {to}" if to else "") + (" --lose" if loses else "")
         words += " --even-revoked" if even_revoked else ""
@@ -202,7 +188,7 @@ class ReleaseClient:
             return RollbackResult.from_told(told)
 
     async def _change(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
-        return await node_commands.change(self._channel_to(machine_id), words, self._lease, timeout_s=timeout_s)
+        return await node_commands.change(self.channel_to(machine_id), words, self.lease, timeout_s=timeout_s)
 
 
 def _answer(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ _SLOW_S, _LONGEST_S = 300.0, 3600.0
 """Seconds for which one provision holds up others, and for which its end is awaited; a worker goes on with it."""
 
 _TOLD = 10
-"""Lines that an error repeats; who mends those sees the next."""
+"""Problems that an error lists; the next show once those are fixed."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class ProvisionResult:
 
     Attributes:
         instance: ``None`` where not even its row was written.
-        operation: As above.
         failure: ``None`` when it has come to its end, or was left to the workers.
     """
 
@@ -109,11 +108,7 @@ def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: st
 
 @dataclass
 class BulkProvision:
-    """Takes many requests.
-
-    Attributes:
-        at_once: How many are brought to their end at the same time.
-    """
+    """Takes many requests."""
 
     admission: ProvisionAdmission
     preflight: ProvisionPreflight
@@ -145,13 +140,9 @@ class BulkProvision:
     async def run(
         self, requests: Sequence[ProvisionRequest], finish: Callable[[Operation], Awaitable[str]]
     ) -> tuple[ProvisionResult, ...]:
-        """Write all requests down, then bring each to its end; one that fails keeps no other from it.
+        """Write all requests as rows, then run each operation; one that fails stops no other.
 
         All rows first: a cell's stack then makes all its new machines in one run.
-
-        Args:
-            requests: Judged.
-            finish: Brings an operation to its end; its outcome.
         """
         admitted = [await self._admit(request) for request in requests]
 

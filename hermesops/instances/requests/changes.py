@@ -46,11 +46,7 @@ class Policy:
     """What the environment's settings say about changes of instances.
 
     Attributes:
-        server_types: Of each plan.
-        data_gb: Gigabytes of data in each plan.
         grace: For how long a termination can be cancelled.
-        keep: What becomes of a suspended agent's machine.
-        keeps_former: Whether a machine that was left is kept for a while.
     """
 
     server_types: Mapping[Plan, str]
@@ -64,78 +60,60 @@ Admit = Callable[[OperationKind, InstanceId], ApprovedList | None]
 """Refuses to end, or to change the plan of, one agent of too many; else the list that it is approved by, if any."""
 
 
+@dataclass(frozen=True)
 class InstanceRequests:
     """Turns requests into rows.
 
-    Args:
-        registry: The registry.
-        client: Machines, nodes and gateways.
-        backups: Backups.
-        machine_placement: Where new machines can be.
-        policy: Settings.
-        hold_lease: Holds the lease of a subject, or refuses.
-        admit: Asked before an agent ends or changes its plan.
+    A request without a reason, where one is asked for, raises ``UsageError``; where another process works on the
+    instance, any raises ``LeaseHeldError``. Nothing is changed by a request that raises.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        client: PowerControl,
-        backups: Backups,
-        machine_placement: MachinePlacement,
-        policy: Policy,
-        hold_lease: Callable[[str], AbstractAsyncContextManager[object]],
-        admit: Admit = lambda _kind, _id: None,
-    ) -> None:
-        self._admit = admit
-        self._registry = registry
-        self._client = client
-        self._backups = backups
-        self._machine_placement = machine_placement
-        self._policy = policy
-        self._opener = OperationOpener(registry, hold_lease)
+    registry: Registry
+    client: PowerControl
+    backups: Backups
+    machine_placement: MachinePlacement
+    policy: Policy
+    opener: OperationOpener
+    admit: Admit = lambda _kind, _id: None
 
     async def terminate(self, user_text: str, *, keeps_backup: bool, reason: str) -> Operation:
         """Record that an instance shall end now.
 
         Args:
-            user_text: Whose, as typed.
             keeps_backup: Whether its last backup has to be made and proved first; else from here on every run of its
                 cell may destroy its machine.
-            reason: Why; goes into the audit.
 
         Raises:
             RefusedError: Somebody is working on the instance, or too many end; nothing was changed.
         """
-        async with self._opener.eligible(user_text, TerminateIntent) as instance:
+        async with self.opener.eligible(user_text, TerminateIntent) as instance:
             wanted = TerminateIntent(
                 user=user_text,
                 machine_name=instance.machine_name,
                 reason=reason,
                 keeps_backup=keeps_backup,
-                approved=self._admit(OperationKind.TERMINATE, instance.id),
+                approved=self.admit(OperationKind.TERMINATE, instance.id),
             )
-            operation = self._opener.open(instance, wanted)
+            operation = self.opener.open(instance, wanted)
             # The one that is under way may say otherwise: then that is ended first.
             if not TerminateIntent.of(operation).keeps_backup:
-                self._registry.instances.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
+                self.registry.instances.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
         return operation
 
     async def schedule_termination(self, user_text: str, *, reason: str) -> Operation:
         """Record that an agent shall end after its days of grace.
 
         Raises:
-            UsageError: No reason was given.
             RefusedError: It has ended, has never started, or something else is under way for it.
         """
         async with self._asked(user_text, ScheduleTerminationIntent, reason) as instance:
             wanted = ScheduleTerminationIntent(
                 user=user_text,
                 reason=reason.strip(),
-                until=self._registry.now() + self._policy.grace,
-                approved=self._admit(OperationKind.SCHEDULE_TERMINATION, instance.id),
+                until=self.registry.now() + self.policy.grace,
+                approved=self.admit(OperationKind.SCHEDULE_TERMINATION, instance.id),
             )
-            return self._opener.open(instance, wanted)
+            return self.opener.open(instance, wanted)
 
     async def restart(self, user_text: str) -> Operation:
         """Record that a gateway shall be started anew, with the start it is in now.
@@ -144,25 +122,22 @@ class InstanceRequests:
             UnavailableError: Its machine is not there or does not answer.
             RefusedError: It is suspended, or somebody is working on it. In both cases nothing was changed.
         """
-        async with self._opener.eligible(user_text, RestartIntent) as instance:
-            machine = await self._client.machine(instance)
+        async with self.opener.eligible(user_text, RestartIntent) as instance:
+            machine = await self.client.machine(instance)
             if machine is None:
                 raise UnavailableError(
                     f"JustAVPS lists no machine {instance.machine_name}", hint=f"hermesops provision {user_text}"
                 )
-            before = await self._client.gateways.invocation(MachineId(machine.id))
-            return self._opener.open(instance, RestartIntent(user=user_text, before=before))
+            before = await self.client.gateways.invocation(MachineId(machine.id))
+            return self.opener.open(instance, RestartIntent(user=user_text, before=before))
 
     async def configure(self, user_text: str, patch: SettingsPatch | None, *, reason: str) -> Operation:
         """Record an instance's new settings and that its machine shall have them.
 
         Args:
-            user_text: Whose, as typed.
             patch: What the settings become; ``None`` means those before.
-            reason: Why; goes into the audit.
 
         Raises:
-            UsageError: No reason was given.
             RefusedError: It is suspended or has ended, something is under way for it, or there is nothing to go back
                 to.
             UnavailableError: Its machine does not answer. In all these cases nothing was changed.
@@ -172,11 +147,11 @@ class InstanceRequests:
                 f"settings are a user's own; say why you change those of {user_text}",
                 hint='hermesops instance settings … --reason "…"',
             )
-        async with self._opener.eligible(user_text, ConfigureIntent) as instance:
-            observation = await self._client.observe(instance.id)
+        async with self.opener.eligible(user_text, ConfigureIntent) as instance:
+            observation = await self.client.observe(instance.id)
             if observation.machine is None or observation.node is None:
                 raise refusals.machine_silent(instance)
-            held = self._registry.instance_secrets.settings(instance.id)
+            held = self.registry.instance_secrets.settings(instance.id)
             wanted = patch(held) if patch else self._settings_before(instance)
             intent = ConfigureIntent(
                 user=user_text,
@@ -185,12 +160,12 @@ class InstanceRequests:
                 settings=outline(wanted),
             )
             subject = instance_subject(instance.id)
-            return self._registry.settings_changes.change(
+            return self.registry.settings_changes.change(
                 instance.id, wanted, subject=subject, intent=intent.to_json(), why=intent.reason
             )
 
     def _settings_before(self, instance: Instance) -> InstanceSettings:
-        before = self._registry.instance_secrets.settings_before(instance.id)
+        before = self.registry.instance_secrets.settings_before(instance.id)
         if before is None:
             raise RefusedError(f"the settings of {instance.title} were never changed: there is nothing to go back to")
         return before
@@ -199,17 +174,14 @@ class InstanceRequests:
         """Record that an agent shall be suspended.
 
         Args:
-            user_text: Whose, as typed.
             keep: What becomes of the machine; ``None``: as the settings say.
-            reason: Why; goes into the audit.
 
         Raises:
-            UsageError: No reason was given.
             RefusedError: It has ended, has never started, or something else is under way for it.
         """
         async with self._asked(user_text, SuspendIntent, reason) as instance:
-            wanted = SuspendIntent(user=user_text, reason=reason.strip(), keep=keep or self._policy.keep)
-            return self._opener.open(instance, wanted, lambda begun: keep in {None, begun.keep})
+            wanted = SuspendIntent(user=user_text, reason=reason.strip(), keep=keep or self.policy.keep)
+            return self.opener.open(instance, wanted, lambda begun: keep in {None, begun.keep})
 
     async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
         """Record that a suspended agent shall be resumed, on its machine or with its newest backup on another.
@@ -217,40 +189,35 @@ class InstanceRequests:
         So shall one whose gateway is stopped because something was given up halfway.
 
         Args:
-            user_text: Whose, as typed.
             undo: Whether it was to end: a termination that has not ended is cancelled.
-            reason: Why; goes into the audit.
 
         Raises:
-            UsageError: No reason was given.
             RefusedError: It is running, or something else is under way for it.
         """
         ends = {OperationKind.SCHEDULE_TERMINATION, OperationKind.TERMINATE} if undo else set()
         async with self._asked(user_text, ResumeIntent, reason, cancels=ends) as instance:
             self._cancel(ends, instance, reason)
-            moves = bool(self._opener.unfinished(instance, OperationKind.RELOCATE))
+            moves = bool(self.opener.unfinished(instance, OperationKind.RELOCATE))
             if instance.status is InstanceStatus.RUNNING and not moves:
                 await self._refuse_running(instance)
             # Halfway to a new machine the row has a machine again; what is under way ends that.
-            if self._registry.instances.is_machine_wanted(instance.id) and not moves:
-                return self._opener.open(instance, ResumeIntent(user=user_text, reason=reason.strip()))
+            if self.registry.instances.is_machine_wanted(instance.id) and not moves:
+                return self.opener.open(instance, ResumeIntent(user=user_text, reason=reason.strip()))
             snapshot = self._chosen(instance, "")
-            here = self._machine_placement.here(instance)
+            here = self.machine_placement.here(instance)
             return self._relocation(instance, user_text, reason, here, snapshot=snapshot, said=None)
 
     def _cancel(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
         """Close terminations that have not gone so far that the machine was given up."""
-        for operation in self._opener.unfinished(instance, *ends) if ends else ():
-            if operation.kind is OperationKind.TERMINATE and not self._registry.instances.is_machine_wanted(
-                instance.id
-            ):
+        for operation in self.opener.unfinished(instance, *ends) if ends else ():
+            if operation.kind is OperationKind.TERMINATE and not self.registry.instances.is_machine_wanted(instance.id):
                 raise refusals.operation_unfinished(instance, operation)
-            self._registry.operations.finish(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
+            self.registry.operations.finish(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
 
     async def _refuse_running(self, instance: Instance) -> None:
-        if self._opener.unfinished(instance, OperationKind.RESUME):
+        if self.opener.unfinished(instance, OperationKind.RESUME):
             return
-        node = (await self._client.observe(instance.id)).node
+        node = (await self.client.observe(instance.id)).node
         if node is None or not node.fenced:
             raise RefusedError(
                 f"the agent of {instance.title} is running", hint=f"hermesops instance show {instance.title}"
@@ -260,35 +227,34 @@ class InstanceRequests:
         """Record that an agent shall have another plan.
 
         Raises:
-            UsageError: No reason was given.
             RefusedError: It is suspended or has ended, has that plan, its data does not fit, JustAVPS does not sell it
                 there, or something else is under way for it.
             UnavailableError: Its machine does not say how much data it holds.
         """
         kind: type[InstanceIntent] = RelocateIntent if onto_new_machine else ResizeIntent
         async with self._asked(user_text, kind, reason, while_running=True) as instance:
-            if instance.plan is plan and not self._opener.unfinished(instance, kind.kind):
+            if instance.plan is plan and not self.opener.unfinished(instance, kind.kind):
                 raise RefusedError(f"{instance.title} has plan {plan} already")
             await self._refuse_too_small(instance, plan)
-            place, size = self._machine_placement.here(instance, plan), self._policy.server_types[plan]
-            await self._machine_placement.refuse_unsold(size, place.region)
+            place, size = self.machine_placement.here(instance, plan), self.policy.server_types[plan]
+            await self.machine_placement.refuse_unsold(size, place.region)
             if onto_new_machine:
                 return self._relocation(instance, user_text, reason, place, plan=plan)
             wanted = ResizeIntent(
                 user=user_text,
                 reason=reason.strip(),
-                before=PlanSize(instance.plan, self._policy.server_types[instance.plan]),
+                before=PlanSize(instance.plan, self.policy.server_types[instance.plan]),
                 after=PlanSize(plan, size),
-                approved=self._admit(OperationKind.RESIZE, instance.id),
+                approved=self.admit(OperationKind.RESIZE, instance.id),
             )
-            return self._opener.open(instance, wanted, lambda begun: begun.after.plan is plan)
+            return self.opener.open(instance, wanted, lambda begun: begun.after.plan is plan)
 
     async def _refuse_too_small(self, instance: Instance, plan: Plan) -> None:
-        room, observation = self._policy.data_gb[plan], await self._client.observe(instance.id)
-        if self._policy.data_gb[instance.plan] <= room:
+        room, observation = self.policy.data_gb[plan], await self.client.observe(instance.id)
+        if self.policy.data_gb[instance.plan] <= room:
             return
         answers = observation.machine is not None and observation.node is not None
-        held = await self._client.bytes_in_use(observation.machine.id) if answers and observation.machine else None
+        held = await self.client.bytes_in_use(observation.machine.id) if answers and observation.machine else None
         if held is None:
             raise refusals.machine_silent(instance)
         if held > room * GB:
@@ -301,56 +267,53 @@ class InstanceRequests:
         """Record that an instance shall be on a machine of another cell or region.
 
         Raises:
-            UsageError: No reason was given, neither cell nor region, or there is no such cell.
+            UsageError: Neither cell nor region, or there is no such cell.
             RefusedError: It is suspended or has ended, is there already, JustAVPS sells no machine of its plan there,
                 or something else is under way for it.
         """
         if bool(cell) == bool(region):
             raise UsageError("say where to: either --cell or --region")
         async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
-            here = self._machine_placement.cell(instance.cell)
-            moves = self._opener.unfinished(instance, OperationKind.RELOCATE)
+            here = self.machine_placement.cell(instance.cell)
+            moves = self.opener.unfinished(instance, OperationKind.RELOCATE)
             if (cell or region) in {here.cell, here.region} and not moves:
                 raise RefusedError(
                     f"{instance.title} is in {cell or region} already", hint="hermesops cell list shows others"
                 )
-            place = self._machine_placement.cell(cell) if cell else self._machine_placement.region(region, instance)
-            await self._machine_placement.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            place = self.machine_placement.cell(cell) if cell else self.machine_placement.region(region, instance)
+            await self.machine_placement.refuse_unsold(self.policy.server_types[instance.plan], place.region)
             return self._relocation(instance, user_text, reason, place, said=("cell",) if cell else ())
 
     async def renew(self, user_text: str, image_id: ImageId, *, reason: str) -> Operation:
         """Record that an instance shall be on a new machine of an image, in the region where it is.
 
         Raises:
-            UsageError: No reason was given.
             RefusedError: It is suspended or has ended, JustAVPS sells no machine of its plan there, or something else
                 is under way for it.
         """
         async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
-            place = self._machine_placement.here(instance)
-            await self._machine_placement.refuse_unsold(self._policy.server_types[instance.plan], place.region)
+            place = self.machine_placement.here(instance)
+            await self.machine_placement.refuse_unsold(self.policy.server_types[instance.plan], place.region)
             return self._relocation(instance, user_text, reason, place, image_id=image_id, said=("image_id",))
 
     async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
         """Record that a backup of an instance shall run on a new machine, in place of what it has now.
 
         Args:
-            user_text: Whose, as typed.
             snapshot: Which backup; empty: the newest.
-            reason: Why; goes into the audit.
 
         Raises:
-            UsageError: No reason was given, or there is no such backup.
+            UsageError: There is no such backup.
             RefusedError: It has ended, has no backup, or something else is under way for it.
         """
         async with self._asked(user_text, RelocateIntent, reason) as instance:
-            chosen, place = self._chosen(instance, snapshot), self._machine_placement.here(instance)
+            chosen, place = self._chosen(instance, snapshot), self.machine_placement.here(instance)
             return self._relocation(instance, user_text, reason, place, snapshot=chosen)
 
     def _chosen(self, instance: Instance, snapshot: str) -> str:
         if snapshot:
-            return self._backups.get(instance.id, snapshot).id
-        newest = self._backups.newest(instance.id)
+            return self.backups.get(instance.id, snapshot).id
+        newest = self.backups.newest(instance.id)
         if newest is None:
             raise refusals.no_backup(instance)
         return newest.id
@@ -379,24 +342,24 @@ class InstanceRequests:
             cell=place.cell,
             region=place.region,
             plan=size,
-            server_type=self._policy.server_types[size],
-            image_id=image_id or self._machine_placement.image(),
+            server_type=self.policy.server_types[size],
+            image_id=image_id or self.machine_placement.image(),
             only_plan=place.only_plan,
             snapshot=snapshot,
-            keeps_former=self._policy.keeps_former,
+            keeps_former=self.policy.keeps_former,
             changes_plan=plan is not None,
-            approved=self._admit(OperationKind.RELOCATE, instance.id) if plan else None,
+            approved=self.admit(OperationKind.RELOCATE, instance.id) if plan else None,
         )
-        if not self._opener.unfinished(instance, OperationKind.RELOCATE):
+        if not self.opener.unfinished(instance, OperationKind.RELOCATE):
             self._drop_leftovers(instance, wanted)
         is_the_same = None if said is None else (lambda begun: wanted.asks_the_same(begun, *said))
-        return self._opener.open(instance, wanted, is_the_same)
+        return self.opener.open(instance, wanted, is_the_same)
 
     def _drop_leftovers(self, instance: Instance, wanted: RelocateIntent) -> None:
         """A machine that a relocation ordered before it was given up may be of another size or place."""
-        for spare in self._registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id):
+        for spare in self.registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id):
             if not wanted.fits(spare):
-                self._registry.spares.retire(spare.name, why="its relocation was given up")
+                self.registry.spares.retire(spare.name, why="its relocation was given up")
 
     def _asked(
         self,
@@ -410,4 +373,4 @@ class InstanceRequests:
         """As ``OperationOpener.eligible``, for requests that need a reason."""
         if not reason.strip():
             raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
-        return self._opener.eligible(user_text, wanted, cancels=cancels, while_running=while_running)
+        return self.opener.eligible(user_text, wanted, cancels=cancels, while_running=while_running)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from hermesops.instances import refusals
@@ -16,17 +17,12 @@ from hermesops.registry import Registry
 WantedT = TypeVar("WantedT", bound=InstanceIntent)
 
 
+@dataclass(frozen=True)
 class OperationOpener:
-    """Opens operations of instances.
+    """Opens operations of instances."""
 
-    Args:
-        registry: The registry.
-        hold_lease: Holds the lease of a subject, or refuses at once.
-    """
-
-    def __init__(self, registry: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[object]]) -> None:
-        self._registry = registry
-        self._hold_lease = hold_lease
+    registry: Registry
+    hold_lease: Callable[[str], AbstractAsyncContextManager[object]]
 
     @asynccontextmanager
     async def eligible(
@@ -39,25 +35,19 @@ class OperationOpener:
     ) -> AsyncGenerator[Instance, None]:
         """An instance that may have such an operation, with its lease held: refused means that nothing was changed.
 
-        Args:
-            user_text: Whose, as typed.
-            wanted: What is to be opened.
-            cancels: As in ``refuse_ineligible``.
-            while_running: As there.
-
         Raises:
             LeaseHeldError: Somebody works on the instance.
             RefusedError: It may not have such an operation now.
         """
-        async with self._hold_lease(instance_subject(self._registry.instances.find(user_text).id)):
-            instance = self._registry.instances.find(user_text)
+        async with self.hold_lease(instance_subject(self.registry.instances.find(user_text).id)):
+            instance = self.registry.instances.find(user_text)
             unfinished = self.unfinished(instance)
             refuse_ineligible(wanted, instance, unfinished, cancels=cancels, while_running=while_running)
             yield instance
 
     def unfinished(self, instance: Instance, *kinds: OperationKind) -> list[Operation]:
         """Its operations that have not ended, of these kinds or of all."""
-        found = self._registry.operations.list(unfinished=True, instance_id=instance.id)
+        found = self.registry.operations.list(unfinished=True, instance_id=instance.id)
         return [one for one in found if not kinds or one.kind in kinds]
 
     def open(
@@ -66,8 +56,6 @@ class OperationOpener:
         """Write an operation's row, or find the unfinished one of that kind; within ``eligible``.
 
         Args:
-            instance: Whose.
-            wanted: What it is to do.
             is_the_same: Whether an unfinished one asks for the same; ``None`` where any of that kind will do.
 
         Raises:
@@ -77,7 +65,7 @@ class OperationOpener:
             if is_the_same and not is_the_same(type(wanted).of(operation)):
                 raise refusals.operation_unfinished(instance, operation)
         subject, intent = instance_subject(instance.id), wanted.to_json()
-        return self._registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
+        return self.registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
 
     async def open_eligible(self, instance: Instance, wanted: InstanceIntent) -> Operation:
         """Open an operation of which nothing else has to be asked, or find the unfinished one.

@@ -17,16 +17,7 @@ from hermesops.registry import Registry
 
 @dataclass(frozen=True)
 class MachinePlacement:
-    """Chooses places.
-
-    Attributes:
-        registry: The registry.
-        client: Asks JustAVPS.
-        choose_cell: Placement.
-        image_name: What new machines boot from.
-        cell_size: Machines a cell holds at most.
-        plans_apart: Whether a new cell takes one plan only.
-    """
+    """Chooses places."""
 
     registry: Registry
     client: InstanceClient

@@ -28,12 +28,7 @@ class Policy:
     """What the environment's settings say about new instances.
 
     Attributes:
-        image: Name of the image.
-        region: Where machines are rented.
-        plan_regions: The same for single plans, where they differ.
-        server_types: Of each plan.
-        cell_size: Machines a cell holds at most.
-        plans_apart: Whether a new cell takes one plan only.
+        plan_regions: Where machines of a plan are rented, where that differs from ``region``.
     """
 
     image: str
@@ -122,8 +117,6 @@ class ProvisionAdmission:
         """Write the rows of a requested agent, or find those of an earlier request.
 
         Args:
-            user_text: Alias or id as typed.
-            plan: What the user bought.
             region: Where its machine is rented; empty: where the settings say. An earlier request keeps its own.
 
         Raises:

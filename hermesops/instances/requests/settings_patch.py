@@ -1,6 +1,6 @@
 """Parses an operator's changes of an instance's settings. Pure; hermes-node's own parser says which are valid.
 
-A patch is a function of the settings that are there, so that whoever holds the lease applies it to the latest.
+A patch is a function of the settings that are there, so it is applied to the latest ones, under the lease.
 """
 
 import json

@@ -21,7 +21,7 @@ class OrderNext:
 
 @dataclass(frozen=True)
 class GrowCell:
-    """Run the stack of that machine's cell: it makes the machine, or finds it by name."""
+    """Run the stack of the machine's cell: it makes the machine, or finds it by name."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,7 @@ def next_step(seen: NextMachineState | None, release: ReleaseId | None) -> Step 
     """The next step towards a machine that can be handed over; ``None`` when it can be.
 
     Args:
-        seen: It; ``None`` before it is ordered.
-        release: What it shall run; ``None`` for what its image brings.
+        release: What it shall run; ``None`` for what its image contains.
     """
     if seen is None:
         return OrderNext()

@@ -40,14 +40,7 @@ class MarkRunning:
 def next_step(
     seen: Observation, machine: MachineState, node: NodeState, *, payload_digest: str
 ) -> Personalise | AwaitGateway | Refused | None:
-    """The next step towards a machine that has its payload and a gateway that is well with it; ``None`` when it is so.
-
-    Args:
-        seen: The instance as it is now.
-        machine: Its machine.
-        node: What hermes-node there says.
-        payload_digest: Digest of what the node should have been given.
-    """
+    """The next step towards a machine with its payload and a healthy gateway; ``None`` when it has both."""
     if node.instance_id not in (None, seen.instance.id):
         return Refused(refusals.other_instance(seen.instance, node.instance_id))
     is_its_users = node.instance_id is not None and node.epoch >= seen.instance.epoch and node.digest == payload_digest
@@ -70,9 +63,6 @@ def payload_of(
 
     Args:
         instance: Whose machine it will be.
-        settings: What the user chose.
-        secrets: The instance's keys.
-        model_base_url: The model router as machines reach it.
     """
     return protocol.Payload(
         identity=protocol.Identity(

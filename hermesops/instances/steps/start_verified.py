@@ -32,10 +32,8 @@ def next_step(
     """The next step towards a running agent; ``None`` when it runs.
 
     Args:
-        seen: The instance as it is now.
-        payload_digest: Digest of what the node should have been given.
         was: What the state was when the gateway was stopped; ``None`` where that was not finished.
-        state: What it is now; looked at only while the gateway is stopped.
+        state: What it is now; read only while the gateway is stopped.
     """
     instance, machine, node = seen.instance, seen.existing_machine, seen.node
     if machine is None:

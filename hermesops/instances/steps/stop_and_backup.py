@@ -49,7 +49,6 @@ def next_step(seen: Observation, backup: Backup | None) -> Step | Refused | None
     """The next step towards a stopped gateway whose state is backed up; ``None`` when it is so.
 
     Args:
-        seen: The instance as it is now.
         backup: The one that was made for what is being done; ``None`` while there is none.
     """
     instance, machine, node = seen.instance, seen.existing_machine, seen.node
@@ -108,20 +107,12 @@ def describe(step: Step | ProveBackup, instance: Instance) -> str:
 
 
 async def do(step: Step, instance: Instance, *, client: PowerControl, backups: Backups, why: str) -> None:
-    """Do one step; harmless when it was done before.
-
-    Args:
-        step: Which.
-        instance: Whose.
-        client: Machine, node and gateway.
-        backups: Backups.
-        why: What the backup is made for.
-    """
+    """Do one step; harmless when it was done before."""
     match step:
         case StartMachine() | AwaitMachine():
             await machine_table.do(step, instance, client)
         case Fence(machine_id=machine_id):
-            # Before the gateway stops: where no backup could be made now, the user keeps the agent.
+            # Before the gateway stops: where no backup can be made now, the agent keeps running.
             await backups.reach()
             await client.fence(instance, machine_id)
         case BackUp(machine_id=machine_id):

@@ -20,12 +20,7 @@ Step = Personalise | AwaitGateway
 
 
 def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
-    """The next step.
-
-    Args:
-        seen: The instance as it is now.
-        payload_digest: Digest of the payload with the settings of the registry.
-    """
+    """The next step."""
     instance = seen.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
@@ -57,8 +52,6 @@ class Configure:
                 return f"handing {seen.instance.title}'s machine the new settings"
             case AwaitGateway():
                 return "waiting for the gateway"
-            case _ as never:
-                assert_never(never)
 
     async def do(self, step: Step, seen: Observation) -> None:
         """Do one step; harmless when it was done before.

@@ -14,16 +14,12 @@ from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Cells
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import personalise
+from hermesops.instances.steps.new_machine import GrowCell
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.registry import Registry
-
-
-@dataclass(frozen=True)
-class GrowCell:
-    """Run the cell's stack: it makes the machine, or finds it by name."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +33,7 @@ Step = GrowCell | RecordMachine | StartMachine | AwaitMachine | Personalise | Aw
 
 
 def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
-    """The next step towards a running agent.
-
-    Args:
-        seen: The instance as it is now.
-        payload_digest: Digest of what the node should have been given.
-    """
+    """The next step towards a running agent."""
     instance, machine = seen.instance, seen.existing_machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
@@ -67,25 +58,6 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
     return Done(f"{instance.title} has a running agent on {instance.machine_name}")
 
 
-def describe(step: Step, instance: Instance) -> str:
-    """The step in a few words."""
-    match step:
-        case GrowCell():
-            return f"making machine {instance.machine_name} in {instance.cell}"
-        case RecordMachine(machine_id=machine_id):
-            return f"recording machine {machine_id}"
-        case StartMachine() | AwaitMachine():
-            return machine_table.describe(step, instance)
-        case Personalise():
-            return f"handing the machine to {instance.title}"
-        case AwaitGateway():
-            return "waiting for the gateway"
-        case MarkRunning():
-            return "the agent is running"
-        case _ as never:
-            assert_never(never)
-
-
 @dataclass
 class Provision:
     """The work of one instance, for the operations' loop.
@@ -103,7 +75,7 @@ class Provision:
     async def observe(self) -> Observation:
         """Look at row, machine, node and gateway.
 
-        After the row alone was written, a moment after everything was found well, only the row is looked at.
+        Right after ``MarkRunning`` wrote the row, only the row is read again.
         """
         marked, self._marked = self._marked, None
         if marked is not None:
@@ -116,7 +88,20 @@ class Provision:
 
     def describe(self, step: Step, seen: Observation) -> str:
         """The step in a few words."""
-        return describe(step, seen.instance)
+        instance = seen.instance
+        match step:
+            case GrowCell():
+                return f"making machine {instance.machine_name} in {instance.cell}"
+            case RecordMachine(machine_id=machine_id):
+                return f"recording machine {machine_id}"
+            case StartMachine() | AwaitMachine():
+                return machine_table.describe(step, instance)
+            case Personalise():
+                return f"handing the machine to {instance.title}"
+            case AwaitGateway():
+                return "waiting for the gateway"
+            case MarkRunning():
+                return "the agent is running"
 
     async def do(self, step: Step, seen: Observation) -> None:
         """Do one step; harmless when it was done before."""
@@ -139,5 +124,5 @@ class Provision:
                 assert_never(never)
 
     async def _lacks_machine(self, instance: Instance) -> bool:
-        # Asked by everybody who waits for the cell, so not of the vendor: the state of the last run is at hand.
+        # Each request that waits for the cell asks this, so it reads the state of the last run and not the vendor.
         return not await self.cells.holds(instance.cell, instance.machine_name)

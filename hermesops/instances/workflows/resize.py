@@ -15,7 +15,7 @@ from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
 from hermesops.model.state import State
@@ -40,8 +40,6 @@ class Size:
     """What an instance shall be.
 
     Attributes:
-        plan: What its user bought.
-        server_type: What that is at the vendor.
         data_gb: Gigabytes of data that it has room for; 0 leaves that as it is.
     """
 
@@ -65,13 +63,7 @@ class ResizeState:
 
 
 def decide(seen: ResizeState, size: Size, *, payload_digest: str) -> Step | Done | Refused:
-    """The next step towards an agent of that plan.
-
-    Args:
-        seen: The instance as it is now.
-        size: What it shall be.
-        payload_digest: Digest of what the node should have been given.
-    """
+    """The next step towards an agent of that plan."""
     instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
@@ -88,25 +80,11 @@ def decide(seen: ResizeState, size: Size, *, payload_digest: str) -> Step | Done
     return step or Done(f"{instance.title} has plan {size.plan} on a {size.server_type}, with {seen.backup.state}")
 
 
-def describe(step: Step, instance: Instance, size: Size) -> str:
-    """The step in a few words."""
-    match step:
-        case ChangePlan():
-            return f"recording plan {size.plan} of {instance.title}"
-        case ApplyCell():
-            return f"resizing machine {instance.machine_name} to {size.server_type}; it reboots"
-        case Fence() | BackUp():
-            return stop_and_backup.describe(step, instance)
-        case _:
-            return start_verified.describe(step, instance)
-
-
 @dataclass
 class Resize:
     """The work of one change of plan in place, for the operations' loop.
 
     Attributes:
-        why: What the backup is made for.
         before: What it was when this was asked for; gone back to where the vendor refuses.
     """
 
@@ -136,7 +114,17 @@ class Resize:
 
     def describe(self, step: Step, seen: ResizeState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance, self.size if self._refusal is None else self.before)
+        instance = seen.observation.instance
+        size = self.size if self._refusal is None else self.before
+        match step:
+            case ChangePlan():
+                return f"recording plan {size.plan} of {instance.title}"
+            case ApplyCell():
+                return f"resizing machine {instance.machine_name} to {size.server_type}; it reboots"
+            case Fence() | BackUp():
+                return stop_and_backup.describe(step, instance)
+            case _:
+                return start_verified.describe(step, instance)
 
     async def do(self, step: Step, seen: ResizeState) -> None:
         """Do one step; harmless when it was done before."""

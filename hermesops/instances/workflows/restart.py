@@ -42,7 +42,6 @@ def decide(seen: RestartState, *, before: str) -> Step | Done | Refused:
     """The next step.
 
     Args:
-        seen: The instance as it is now.
         before: The gateway's start id when the restart was asked for; empty when it was not running.
     """
     machine, instance = seen.observation.machine, seen.observation.instance
@@ -85,8 +84,6 @@ class Restart:
                 return f"restarting the gateway of {seen.observation.instance.title}"
             case AwaitGateway():
                 return "waiting for the gateway"
-            case _ as never:
-                assert_never(never)
 
     async def do(self, step: Step, seen: RestartState) -> None:
         """Do one step; harmless when it was done before."""

@@ -17,7 +17,7 @@ from hermesops.instances.steps.start_verified import Release
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.model.backup import BEFORE_RESTORE, Backup
 from hermesops.model.ids import InstanceId, MachineId, OperationId
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.state import State
 from hermesops.operations.kinds import RestoreIntent
@@ -44,9 +44,8 @@ class RestoreState:
     """What a restore observes.
 
     Attributes:
-        source: What is put in place.
         before: A copy of what was there, made for this very operation.
-        state: What is there; looked at only while the gateway is stopped.
+        state: What is there; read only while the gateway is stopped.
         is_recorded: Whether this very operation has put it in place.
     """
 
@@ -61,7 +60,6 @@ def decide(seen: RestoreState, *, keeps: bool, payload_digest: str) -> Step | Do
     """The next step.
 
     Args:
-        seen: The instance as it is now.
         keeps: Whether what is there is copied first; a state that is damaged cannot be.
         payload_digest: Digest of what the node should have been given, with a token of after the restore.
     """
@@ -91,27 +89,6 @@ def _started(seen: RestoreState, machine: MachineState, node: NodeState, payload
         f"{seen.observation.instance.title} has the state of backup {source.id[:8]} of {source.at:%Y-%m-%d %H:%M} UTC: "
         f"{source.state}"
     )
-
-
-def describe(step: Step, instance: Instance, source: Backup) -> str:
-    """The step in a few words."""
-    match step:
-        case Fence():
-            return f"stopping the gateway of {instance.title}"
-        case BackUp():
-            return f"backing up what {instance.title} has now"
-        case RestoreBackup():
-            return f"putting backup {source.id[:8]} in place"
-        case Record():
-            return f"backup {source.id[:8]} is in place"
-        case Release():
-            return f"starting the gateway of {instance.title}"
-        case Personalise():
-            return f"handing {instance.title} a new model token"
-        case AwaitGateway():
-            return "waiting for the gateway"
-        case _ as never:
-            assert_never(never)
 
 
 @dataclass
@@ -155,7 +132,23 @@ class Restore:
 
     def describe(self, step: Step, seen: RestoreState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance, seen.source)
+        instance = seen.observation.instance
+        source = seen.source
+        match step:
+            case Fence():
+                return f"stopping the gateway of {instance.title}"
+            case BackUp():
+                return f"backing up what {instance.title} has now"
+            case RestoreBackup():
+                return f"putting backup {source.id[:8]} in place"
+            case Record():
+                return f"backup {source.id[:8]} is in place"
+            case Release():
+                return f"starting the gateway of {instance.title}"
+            case Personalise():
+                return f"handing {instance.title} a new model token"
+            case AwaitGateway():
+                return "waiting for the gateway"
 
     async def do(self, step: Step, seen: RestoreState) -> None:
         """Do one step; harmless when it was done before."""

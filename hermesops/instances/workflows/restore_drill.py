@@ -13,6 +13,9 @@ from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableErro
 from hermesops.instances.observation import MachineState, NodeState
 from hermesops.instances.ports import Backups, Cells
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps.new_machine import GrowCell
+from hermesops.instances.steps.stop_and_backup import Fence
+from hermesops.instances.workflows.provision import RecordMachine
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import MachineId, MachineName
@@ -29,30 +32,11 @@ class TakeMachine:
 
 
 @dataclass(frozen=True)
-class GrowCell:
-    """Run the stack of the machine's cell: it makes the machine, or finds it by name."""
-
-
-@dataclass(frozen=True)
-class RecordMachine:
-    """Write the vendor's id of the machine into its row."""
-
-    machine_id: MachineId
-
-
-@dataclass(frozen=True)
 class AwaitMachine:
     """Start the machine where it stands still, and wait until hermes-node on it answers."""
 
     machine_id: MachineId
     stopped: bool = False
-
-
-@dataclass(frozen=True)
-class Fence:
-    """Stop the machine's gateway for good, reboots included."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)
@@ -178,13 +162,6 @@ _WORDS: Mapping[type, str] = {
 }
 
 
-def describe(step: Step, seen: DrillState) -> str:
-    """The step in a few words."""
-    machine = seen.spare.name if seen.spare else ""
-    backup = seen.backup.id[:8] if seen.backup else ""
-    return _WORDS[type(step)].format(user=seen.instance.title, machine=machine, backup=backup)
-
-
 @dataclass
 class Drill:
     """The work of one drill, for the operations' loop.
@@ -235,7 +212,9 @@ class Drill:
 
     def describe(self, step: Step, seen: DrillState) -> str:
         """The step in a few words."""
-        return describe(step, seen)
+        machine = seen.spare.name if seen.spare else ""
+        backup = seen.backup.id[:8] if seen.backup else ""
+        return _WORDS[type(step)].format(user=seen.instance.title, machine=machine, backup=backup)
 
     async def do(self, step: Step, seen: DrillState) -> None:
         """Do one step; harmless when it was done before."""

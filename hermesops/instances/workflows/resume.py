@@ -33,12 +33,7 @@ class ResumeState:
 
 
 def decide(seen: ResumeState, *, payload_digest: str) -> Step | Done | Refused:
-    """The next step towards a running agent.
-
-    Args:
-        seen: The instance as it is now.
-        payload_digest: Digest of what the node should have been given.
-    """
+    """The next step towards a running agent."""
     instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))

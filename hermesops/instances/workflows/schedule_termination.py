@@ -37,7 +37,6 @@ class ScheduleTerminationState:
 
     Attributes:
         backup: The last one, made for this very operation.
-        newest: The newest one.
     """
 
     observation: Observation
@@ -46,11 +45,7 @@ class ScheduleTerminationState:
 
 
 def decide(seen: ScheduleTerminationState) -> Step | Done | Refused:
-    """The next step towards a scheduled termination.
-
-    Args:
-        seen: The instance as it is now.
-    """
+    """The next step towards a scheduled termination."""
     instance, machine = seen.observation.instance, seen.observation.existing_machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
@@ -76,23 +71,11 @@ def _ends(instance: Instance, until: datetime) -> Done:
     )
 
 
-def describe(step: Step, instance: Instance) -> str:
-    """The step in a few words."""
-    match step:
-        case StopMachine():
-            return f"switching machine {instance.machine_name} off"
-        case StartGracePeriod():
-            return "the agent is suspended"
-        case _:
-            return stop_and_backup.describe(step, instance)
-
-
 @dataclass
 class ScheduleTermination:
     """The work of scheduling one termination, for the operations' loop.
 
     Attributes:
-        why: What the last backup is made for.
         until: When the agent is terminated; one scheduled before keeps its time.
     """
 
@@ -116,7 +99,14 @@ class ScheduleTermination:
 
     def describe(self, step: Step, seen: ScheduleTerminationState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance)
+        instance = seen.observation.instance
+        match step:
+            case StopMachine():
+                return f"switching machine {instance.machine_name} off"
+            case StartGracePeriod():
+                return "the agent is suspended"
+            case _:
+                return stop_and_backup.describe(step, instance)
 
     async def do(self, step: Step, seen: ScheduleTerminationState) -> None:
         """Do one step; harmless when it was done before."""

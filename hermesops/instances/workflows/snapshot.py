@@ -83,21 +83,6 @@ def _start(observation: Observation, machine: MachineState, image: Image, *, fen
     return Done(f"snapshot {image.id[:8]} of {observation.instance.title}")
 
 
-def describe(step: Step, instance: Instance) -> str:
-    """The step in a few words."""
-    match step:
-        case Fence():
-            return f"stopping the gateway of {instance.title}"
-        case Save() | AwaitImage():
-            return f"saving the disk of {instance.title}"
-        case Release():
-            return f"starting the gateway of {instance.title}"
-        case AwaitGateway():
-            return "waiting for the gateway"
-        case _ as never:
-            assert_never(never)
-
-
 def _failed(instance: Instance, image: Image) -> RefusedError:
     title = instance.title
     return RefusedError(
@@ -129,7 +114,16 @@ class Snapshot:
 
     def describe(self, step: Step, seen: SnapshotState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance)
+        instance = seen.observation.instance
+        match step:
+            case Fence():
+                return f"stopping the gateway of {instance.title}"
+            case Save() | AwaitImage():
+                return f"saving the disk of {instance.title}"
+            case Release():
+                return f"starting the gateway of {instance.title}"
+            case AwaitGateway():
+                return "waiting for the gateway"
 
     async def do(self, step: Step, seen: SnapshotState) -> None:
         """Do one step; harmless when it was done before."""

@@ -65,18 +65,13 @@ class SuspendState:
 
 
 def decide(seen: SuspendState, *, keep: Keep) -> Step | Done | Refused:
-    """The next step towards a suspended agent.
-
-    Args:
-        seen: The instance as it is now.
-        keep: What becomes of its machine.
-    """
+    """The next step towards a suspended agent."""
     instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     gone = seen.observation.existing_machine is None
     if instance.status is InstanceStatus.SUSPENDED and _is_kept(seen, keep, gone=gone):
-        return _done(instance, keep)  # whoever asks again would resume it only to back it up again
+        return _done(instance, keep)  # another backup would need a resume first
     if not (gone and seen.backup) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
         return step
     if keep is Keep.STOPPED and machine is not None and machine.status is not MachineStatus.STOPPED:
@@ -101,27 +96,9 @@ def _done(instance: Instance, keep: Keep) -> Done:
     return Done(f"the agent of {instance.title} is suspended, its machine is {keep}")
 
 
-def describe(step: Step, instance: Instance) -> str:
-    """The step in a few words."""
-    match step:
-        case StopMachine():
-            return f"switching machine {instance.machine_name} off"
-        case MarkForDeletion() | ShrinkCell():
-            return f"giving machine {instance.machine_name} back"
-        case MarkSuspended():
-            return "the agent is suspended"
-        case _:
-            return stop_and_backup.describe(step, instance)
-
-
 @dataclass
 class Suspend:
-    """The work of suspending one agent, for the operations' loop.
-
-    Attributes:
-        why: What its backup is made for: ``before suspend <operation>``.
-        keep: What becomes of its machine.
-    """
+    """The work of suspending one agent, for the operations' loop."""
 
     instance_id: InstanceId
     why: str
@@ -147,7 +124,16 @@ class Suspend:
 
     def describe(self, step: Step, seen: SuspendState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance)
+        instance = seen.observation.instance
+        match step:
+            case StopMachine():
+                return f"switching machine {instance.machine_name} off"
+            case MarkForDeletion() | ShrinkCell():
+                return f"giving machine {instance.machine_name} back"
+            case MarkSuspended():
+                return "the agent is suspended"
+            case _:
+                return stop_and_backup.describe(step, instance)
 
     async def do(self, step: Step, seen: SuspendState) -> None:
         """Do one step; harmless when it was done before."""

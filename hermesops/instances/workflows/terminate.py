@@ -15,6 +15,7 @@ from hermesops.instances.ports import Backups, Cells, SnapshotImages
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import stop_and_backup
 from hermesops.instances.steps.stop_and_backup import Fence, ProveBackup
+from hermesops.instances.workflows.suspend import MarkForDeletion, ShrinkCell
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
@@ -23,18 +24,8 @@ from hermesops.registry import Registry
 
 
 @dataclass(frozen=True)
-class ShrinkCell:
-    """Run the cell's stack without the machine."""
-
-
-@dataclass(frozen=True)
 class MarkTerminated:
     """Write ``terminated`` and drop the instance's secrets."""
-
-
-@dataclass(frozen=True)
-class MarkForDeletion:
-    """Take the machine out of what its cell should have."""
 
 
 Step = stop_and_backup.Step | ProveBackup | MarkForDeletion | Fence | ShrinkCell | MarkTerminated
@@ -50,7 +41,6 @@ class TerminationState:
         reachable: Whether the machine answered at all.
         wanted: Whether the cell should have the machine.
         backup: The last one, made for this very operation.
-        newest: The newest one.
     """
 
     observation: Observation
@@ -66,7 +56,6 @@ def decide(seen: TerminationState, *, keeps_backup: bool = False) -> Step | Done
     """The next step towards the end.
 
     Args:
-        seen: The instance as it is now.
         keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
     """
     instance = seen.observation.instance
@@ -100,19 +89,6 @@ def _no_backup(instance: Instance) -> RefusedError:
         f"{instance.title} has no backup, and what the agent knows would be lost",
         hint=f"hermesops instance terminate {instance.title} --now --without-backup, if that is wanted",
     )
-
-
-def describe(step: Step, instance: Instance) -> str:
-    """The step in a few words."""
-    match step:
-        case MarkForDeletion():
-            return f"giving machine {instance.machine_name} up"
-        case ShrinkCell():
-            return f"destroying machine {instance.machine_name}"
-        case MarkTerminated():
-            return "forgetting keys and tokens"
-        case _:
-            return stop_and_backup.describe(step, instance)
 
 
 @dataclass
@@ -154,7 +130,16 @@ class Terminate:
 
     def describe(self, step: Step, seen: TerminationState) -> str:
         """The step in a few words."""
-        return describe(step, seen.observation.instance)
+        instance = seen.observation.instance
+        match step:
+            case MarkForDeletion():
+                return f"giving machine {instance.machine_name} up"
+            case ShrinkCell():
+                return f"destroying machine {instance.machine_name}"
+            case MarkTerminated():
+                return "forgetting keys and tokens"
+            case _:
+                return stop_and_backup.describe(step, instance)
 
     async def do(self, step: Step, seen: TerminationState) -> None:
         """Do one step; harmless when it was done before."""
@@ -171,7 +156,7 @@ class Terminate:
             case ShrinkCell():
                 await self.cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
             case MarkTerminated():
-                # First: nobody looks after what an ended instance still opens, or has lying about.
+                # First: after the end nothing would revoke its access or delete its snapshots.
                 await self.backups.revoke(self.instance_id)
                 await self.snapshots.drop(self.instance_id, why=self.why)
                 self.registry.terminations.terminate(self.instance_id)

@@ -90,7 +90,6 @@ def weigh(overall: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = Fa
     Args:
         overall: All targets that were touched and have an outcome.
         stage: Those of the present stage among them.
-        gate: Rates and error rates.
         is_over: Whether no target of the present stage is left to be tried.
     """
     bounds = Bounds.of(gate)

@@ -51,7 +51,6 @@ def compare(comparison: Comparison, *, alpha: float, floor: int) -> Compared:
     """Judge one vital.
 
     Args:
-        comparison: The figures.
         alpha: Probability of taking noise for harm.
         floor: Instances with data that either side needs.
     """
@@ -111,7 +110,7 @@ def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, s
         against = "others" if usual else "itself before"
         for instance_id, pair in comparison.canaries.items():
             excess = _change(pair, tolerance) - usual
-            if excess > _critical(tolerance):
+            if excess > (log(tolerance.critical) if tolerance.relative else tolerance.critical):
                 found.setdefault(instance_id, f"{comparison.vital} {_words(excess, tolerance)}, against {against}")
     return found
 
@@ -165,10 +164,6 @@ def _change(pair: tuple[float, float], tolerance: Tolerance) -> float:
 
 def _allowed(tolerance: Tolerance) -> float:
     return log(tolerance.allowed) if tolerance.relative else tolerance.allowed
-
-
-def _critical(tolerance: Tolerance) -> float:
-    return log(tolerance.critical) if tolerance.relative else tolerance.critical
 
 
 def _words(worse: float, tolerance: Tolerance) -> str:

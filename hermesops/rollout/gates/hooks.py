@@ -3,20 +3,30 @@
 A rollout's row only names a hook: writing rows, or starting rollouts, runs no command of one's own on this computer.
 """
 
+import asyncio
+import contextlib
+import json
+import os
 import shlex
+import signal
+import sys
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult, Rollout
 from hermesops.model.rollout_spec import HOOK_FACTS, HookGate
-from hermesops.rollout.gates.hook_command import run_hook
+from hermesops.node.untrusted.foreign_text import one_line
+from hermesops.rollout.gates import hook_guard
 from hermesops.rollout.webhooks import ask_service, message
 
 if TYPE_CHECKING:
     import httpx
+
 
 LONGEST_S = 600.0
 """Seconds that a hook may take whatever its row says."""
@@ -25,12 +35,24 @@ _ANSWERS = {0: GateResult.PASS, 1: GateResult.FAIL}
 _HTTPS_PORT = 443
 
 
+_KEPT = 16 << 10
+"""Bytes of its output that are kept, the last ones; it may write as much as it likes."""
+
+_PIECE = 64 << 10
+
+_REST_S = 1.0
+"""Seconds for what is still in the pipe when the command has ended."""
+
+_ENDING_S = hook_guard.ENDING_S + 1.0
+
+_GUARD = (sys.executable, "-I", "-S", "-B", hook_guard.__file__)
+
+
 @dataclass(frozen=True)
 class AllowedHooks:
     """What the settings of this computer say about hooks.
 
     Attributes:
-        commands: Command lines by the hook's name.
         hosts: Of web services: ``host``, or ``host:port`` where that is not 443.
         is_local: Whether a service on this computer's loopback may be asked too, and without TLS.
     """
@@ -87,29 +109,24 @@ class AllowedHooks:
                 raise RefusedError(problem, hint=f"{what}: {known}")
 
 
+@dataclass(frozen=True)
 class Hooks:
-    """Asks hooks.
+    """Asks hooks."""
 
-    Args:
-        environment: Named in the message to them.
-        allowed: What this computer's settings say.
-        search: The ``PATH`` of commands.
-    """
-
-    def __init__(self, *, environment: str, allowed: AllowedHooks, search: str) -> None:
-        self._environment = environment
-        self._allowed = allowed
-        self._search = search
+    _: KW_ONLY
+    environment: str
+    allowed: AllowedHooks
+    search: str
 
     async def ask(self, hook: HookGate, rollout: Rollout) -> tuple[GateResult, str]:
         """Its result and a line of detail; ``inconclusive`` without an answer in time, or if it is not allowed."""
-        if problem := self._allowed.problem(hook):
+        if problem := self.allowed.problem(hook):
             return GateResult.INCONCLUSIVE, problem
-        body, timeout_s = message(rollout, None, environment=self._environment), min(hook.timeout_s, LONGEST_S)
+        body, timeout_s = message(rollout, None, environment=self.environment), min(hook.timeout_s, LONGEST_S)
         if hook.url:
             return await ask_service(hook.url, body, timeout_s=timeout_s)
-        variables = {"PATH": self._search, **{name: str(body[fact]) for name, fact in HOOK_FACTS.items()}}
-        code, output_line = await run_hook(self._allowed.words(hook.name), variables, body, timeout_s=timeout_s)
+        variables = {"PATH": self.search, **{name: str(body[fact]) for name, fact in HOOK_FACTS.items()}}
+        code, output_line = await run_hook(self.allowed.words(hook.name), variables, body, timeout_s=timeout_s)
         if code is None:
             return GateResult.INCONCLUSIVE, output_line
         return _ANSWERS.get(code, GateResult.INCONCLUSIVE), output_line or f"exit code {code}"
@@ -145,3 +162,103 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+async def run_hook(
+    words: Sequence[str], variables: Mapping[str, str], body: Mapping[str, object], *, timeout_s: float
+) -> tuple[int | None, str]:
+    """Run a command.
+
+    Args:
+        words: The command and its arguments; never a shell's line.
+        variables: Its environment, beside ``LANG`` and ``HOME``, a folder made for this run.
+        body: Is its standard input, as JSON.
+
+    Returns:
+        Its exit code, ``None`` where it came to none, and the last line of its output, fit to be shown.
+    """
+    with tempfile.TemporaryDirectory(prefix="hermesops-hook-", ignore_cleanup_errors=True) as home:
+        output, end = os.pipe()
+        environment = {"LANG": "C.UTF-8", **variables, "HOME": home}
+        try:
+            process = await _start(words, environment, json.dumps(body).encode(), end)
+        except OSError as error:
+            os.close(output)
+            return None, f"{words[0]}: {error.strerror}"
+        finally:
+            os.close(end)
+        async with _Output(output) as kept:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    code = await process.wait()
+            except TimeoutError:
+                return None, f"no answer in {timeout_s:g} s"
+            finally:
+                await _end(process)
+    return code, kept.last_line()
+
+
+async def _start(
+    words: Sequence[str], environment: Mapping[str, str], given: bytes, output: int
+) -> asyncio.subprocess.Process:
+    """Start it with descriptors: pipes of asyncio's would wait for other processes that hold their ends."""
+    with os.fdopen(os.memfd_create("stdin"), "w+b") as stdin:
+        stdin.write(given)
+        stdin.seek(0)
+        return await asyncio.create_subprocess_exec(
+            *_GUARD,
+            *words,
+            stdin=stdin,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            cwd=environment["HOME"],
+            start_new_session=True,
+        )
+
+
+class _Output:
+    """The output of a command, of which the end is kept.
+
+    Args:
+        descriptor: Where it can be read.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._stream = os.fdopen(descriptor, "rb", buffering=0)
+        self._kept = b""
+
+    async def __aenter__(self) -> Self:
+        reader = asyncio.StreamReader()
+        make = partial(asyncio.StreamReaderProtocol, reader)
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(make, self._stream)
+        self._reading = asyncio.create_task(self._read(reader))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Take what is still in the pipe; a process that could not be ended may hold it open for ever."""
+        await asyncio.wait({self._reading}, timeout=_REST_S)
+        self._reading.cancel()
+        self._transport.close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        while piece := await reader.read(_PIECE):
+            self._kept = (self._kept + piece)[-_KEPT:]
+
+    def last_line(self) -> str:
+        """Its last line that is not empty."""
+        lines = self._kept.decode(errors="replace").strip().splitlines()
+        return one_line(lines[-1]) if lines else ""
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Have the guard end all that the command started, and then itself; a guard that does not is killed."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        async with asyncio.timeout(_ENDING_S):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()

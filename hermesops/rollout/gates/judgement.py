@@ -11,7 +11,7 @@ from hermesops.rollout.gates.health import Compared, compare
 from hermesops.rollout.ports import HealthObservation
 
 _BETWEEN = 0.2
-"""Share of a stage's alpha that may be spent on looks before its end; they are alike, and there may be many …"""
+"""Share of a stage's alpha that may be spent on observations before its end; they are alike, and there may be many …"""
 
 _LOOKS = 20
 """… so each of them gets one twentieth of that share."""
@@ -34,7 +34,6 @@ class Judgement:
     Attributes:
         stage: The last stage of which a target counts, from 0; -1 before.
         answers: Whether enough of all targets answered before anything was changed.
-        compared: Each vital that was compared.
         health: The worst of them.
         can_compare: Whether there are canaries and controls enough, data aside, for health to say anything.
     """
@@ -52,9 +51,6 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObse
     """Ask every gate that needs no other program.
 
     Args:
-        rollout: Its spec has the limits.
-        targets: All of them.
-        health: The health of instances.
         at_end: Whether a stage is about to end: only then is the health gate given its full share of alpha.
     """
     spec = rollout.spec

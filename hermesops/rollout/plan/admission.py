@@ -37,7 +37,6 @@ def refuse_raised(spec: Spec, limit: float) -> None:
     """Refuse a spec that raises the blast radius above which a second operator must approve.
 
     Args:
-        spec: What they chose.
         limit: The environment's own.
 
     Raises:

@@ -10,8 +10,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.selector import Selector
-from hermesops.rollout.plan.requests import RolloutRequest
-from hermesops.rollout.plan.targets import SELECTABLE, Fleet, running_targets, select
+from hermesops.rollout.plan.requests import SELECTABLE, Fleet, RolloutRequest, running_targets, select
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,6 @@ class OutdatedInstance:
     """An instance without the release, or the image, that it should have.
 
     Attributes:
-        why: Why it has not got it.
         since: Since when it is outdated.
     """
 
@@ -63,9 +61,7 @@ def late_instances(last: Rollout, where: str, fleet: Fleet) -> tuple[OutdatedIns
     """Running instances that a rollout would mean, that came after its start, and that run something else.
 
     Args:
-        last: The rollout.
         where: The selector that it was asked for with.
-        fleet: The instances.
     """
     conditions = Selector.parse(where, fields=SELECTABLE).conditions
     # What its targets ran before says nothing of instances that came later.

@@ -2,7 +2,7 @@
 
 Targets that opted in come first, protected ones last. Of the others, the one that was first least often comes first:
 over twenty releases at 5 % of at least seven instances none is first more than three times. Within each of these
-groups, every part of the order looks like the whole: by plan, cell, region and agent version.
+groups, every part of the order is mixed like the whole: by plan, cell, region and agent version.
 
 Each stage ramps up again, 1, 2, 4 …, never above what may be unavailable at once: a fault then fails few targets.
 """
@@ -23,8 +23,6 @@ def batches_of(release: ReleaseId, targets: Iterable[Target], spec: Spec) -> tup
 
     Args:
         release: Salts the order.
-        targets: The frozen set.
-        spec: Stages and limits.
     """
     ordered = fair_order(targets, release)
     places = _places(shape(len(ordered), spec))
@@ -35,12 +33,7 @@ def batches_of(release: ReleaseId, targets: Iterable[Target], spec: Spec) -> tup
 
 
 def shape(total: int, spec: Spec) -> tuple[tuple[int, ...], ...]:
-    """Sizes of the batches of each stage; a stage without targets has none.
-
-    Args:
-        total: How many targets there are.
-        spec: Stages and limits.
-    """
+    """Sizes of the batches of each stage; a stage without targets has none."""
     ends = [min(total, max(1, ceil(share * total - _ROUNDING))) for share in spec.stages]
     starts = [0, *ends[:-1]]
     return tuple(tuple(ramp(end - start, spec.at_once(total))) for start, end in zip(starts, ends, strict=True))

@@ -25,7 +25,6 @@ class StageAhead:
 
     Attributes:
         number: From 1.
-        batches: Their sizes.
         after: How many have the release at its end.
         strata: How many of the strata of all targets have been reached by then; ``of`` so many.
         blast_radius: Score of all targets touched by its end.
@@ -67,7 +66,6 @@ class RolloutPreview:
     """A rollout that has not started.
 
     Attributes:
-        at_once: How many may be changing at the same time.
         false_halt: Probability that a good release is halted by what fails anyway.
         base_rate: How often that is.
         worst_failed: How many targets fail under a release that breaks all.

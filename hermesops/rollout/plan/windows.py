@@ -76,7 +76,6 @@ class Closed:
 
     Attributes:
         until: When that may be over; ``None`` where only an operator ends it.
-        why: In one line.
     """
 
     until: datetime | None

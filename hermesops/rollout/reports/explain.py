@@ -28,7 +28,6 @@ class Explained:
     """One event.
 
     Attributes:
-        what: In a few words.
         why: The reason that was recorded; may be empty.
         evidence: The figures behind it, a line each.
     """

@@ -35,9 +35,7 @@ class StageProgress:
 
     Attributes:
         number: From 1.
-        states: How many of its targets are in which state.
         batch: Number of the batch that was begun last, from 1; 0 before the first.
-        batches: How many there are.
     """
 
     number: int
@@ -106,7 +104,6 @@ def progress_line(targets: Sequence[RolloutTarget], where: RolloutTarget | None 
     """How far a rollout is, as ``stage 1/3, batch 2/4, 3 of 60 healthy``; failures follow where there are any.
 
     Args:
-        targets: All of the rollout.
         where: The target whose stage and batch are named; by default those that were begun last.
     """
     counts = count_states(targets)

@@ -23,8 +23,6 @@ class Verdict:
     Attributes:
         stage: From 1.
         touched: How many targets had an outcome by then; ``failed`` of them failed.
-        result: The worst of all gates.
-        why: In words.
     """
 
     at: datetime
@@ -40,7 +38,6 @@ class Replayed:
     """A rollout under other gates.
 
     Attributes:
-        verdicts: One for each batch, up to the one that halts it.
         halted: Whether the last one does.
         touched: How many targets would have been touched by then; ``failed`` of them failed.
         recorded_touched: How many were touched; ``recorded_failed`` of them failed.
@@ -55,13 +52,7 @@ class Replayed:
 
 
 def replay(events: Sequence[Recorded[Event]], targets: Sequence[RolloutTarget], gates: Gates) -> Replayed:
-    """Run gates over what was recorded.
-
-    Args:
-        events: All of one rollout, oldest first.
-        targets: All of it.
-        gates: The other configuration.
-    """
+    """Run gates over what was recorded; ``events`` are all of one rollout, oldest first."""
     every = tuple(_verdicts(events, Counter(target.stage for target in targets), gates))
     verdicts: list[Verdict] = []
     for verdict in every:

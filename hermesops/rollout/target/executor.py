@@ -38,13 +38,7 @@ _log = structlog.get_logger(__name__)
 
 
 class BatchExecutor:
-    """The targets that this process is deploying to.
-
-    Args:
-        rows: Where their state is written.
-        machines: Their machines.
-        clock: The time.
-    """
+    """The targets that this process is deploying to."""
 
     def __init__(self, rows: Rows, machines: Machines, clock: Clock) -> None:
         self._rows = rows
@@ -65,7 +59,6 @@ class BatchExecutor:
         """Deploy to targets until each has an outcome, or the outcomes so far are enough; the others then go on.
 
         Args:
-            rollout: Their rollout.
             targets: Those that are in progress already are waited for, not begun again.
             is_enough: Whether the outcomes so far are a reason to decide again.
 
@@ -250,7 +243,6 @@ class BatchExecutor:
 
         Args:
             doing: The step; it is cancelled when its time is up.
-            target: Its target.
             left_s: Seconds that it has.
             notice_s: Seconds that it has left from when the target is to end.
 
@@ -291,7 +283,7 @@ class BatchExecutor:
                     await self._machines.cancel(target.facts)
 
     async def _touch(self, rollout: Rollout, target: RolloutTarget, status: ReleaseStatus | None) -> RolloutTarget:
-        """Write that the machine is told to change, before it is."""
+        """Write that the machine is about to be changed, before it is."""
         if target.touched_at is None:
             if target.stage == 0:
                 await self._rows.add_exposure(target.id, rollout.release)

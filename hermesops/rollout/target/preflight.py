@@ -27,12 +27,7 @@ _FRESH_S = 300.0
 
 
 class Preflight:
-    """Asks targets while others change.
-
-    Args:
-        machines: Their machines.
-        clock: The time.
-    """
+    """Asks targets while others change."""
 
     def __init__(self, machines: Machines, clock: Clock) -> None:
         self._machines = machines
@@ -45,7 +40,6 @@ class Preflight:
         """Ask the targets that come next, unless they were asked.
 
         Args:
-            rollout: Their rollout.
             targets: Untouched ones, in the order of their turns.
         """
         next_ones = list(targets)[:_AHEAD]

@@ -24,7 +24,10 @@ def pause(rollout_id: Id = "", reason: Why = "") -> None:
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
     paused = give_command(
-        composed, row.id, lambda records, command: commands.pause(records.rollout, command), why=reason or "paused"
+        composed.registry,
+        row.id,
+        lambda records, command: commands.pause(records.rollout, command),
+        why=reason or "paused",
     )
     line = f"rollout {row.id} is paused: hermesops rollout resume {row.id} goes on"
     result("rollout", {"rollout": status.rollout(paused)}, [line])
@@ -74,10 +77,10 @@ def approve(
     reason: Why = "",
 ) -> None:
     """Approve stages whose blast radius needs a second operator; signed with your key, never your own rollout."""
-    from hermesops.app.services.rollout_approvals import approve as signed
+    from hermesops.app.services.rollout_commands import approve as signed
 
     composed = context.compose()
-    row, approver = signed(composed, rollout_id, stage, why=reason or "approved")
+    row, approver = signed(composed.env, composed.registry, rollout_id, stage, why=reason or "approved")
     shape = {"rollout": status.rollout(row), "stage": stage, "approved_by": approver}
     result("rollout-approved", shape, [f"{approver} approved stages up to {stage} of rollout {row.id}"])
 
@@ -133,5 +136,5 @@ def _give(
 ) -> int:
     from hermesops.app.services.rollout_commands import give_command
 
-    give_command(composed, row.id, decide, why=why)
+    give_command(composed.registry, row.id, decide, why=why)
     return follow.run(composed, row.id, wanted=wanted, detach=detach)

@@ -46,7 +46,7 @@ def watch(composed: "Container", rollout_id: "RolloutId") -> int:
     from hermesops.cli.views.rollout.live import view
 
     with view(composed.registry.now) as seen:
-        rollout = context.run(rollout_commands.watch(composed, rollout_id, seen.show))
+        rollout = context.run(rollout_commands.watch(composed.registry, rollout_id, seen.show))
     return _print_end(composed, rollout, wanted=rollout.state.value, detach=False) or exit_code_of(rollout)
 
 
@@ -90,7 +90,7 @@ async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *,
         session.rollouts.leave(rollout)
         return rollout
     try:
-        return await follow(session, rollout.id, seen.show)
+        return await follow(session.app.registry, session.operations, rollout.id, seen.show)
     except asyncio.CancelledError:
         now = session.app.registry.rollouts.get(rollout.id)
         left = "rolls back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
@@ -105,7 +105,7 @@ def _print_end(composed: "Container", rollout: "Rollout", *, wanted: str, detach
     from hermesops.app.adapters.rollout_store import records
     from hermesops.rollout.reports.progress import progress_of
 
-    rollout_progress = progress_of(records(composed, rollout.id), composed.registry.now())
+    rollout_progress = progress_of(records(composed.registry, rollout.id), composed.registry.now())
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
         line = f"left to the workers: hermesops rollout status {rollout.id} --watch follows it"

@@ -116,13 +116,12 @@ def preview(
     action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
-    from hermesops.app.services import rollout_requests
     from hermesops.model.rollout_spec import Action
     from hermesops.rollout.plan.requests import RolloutRequest
 
     composed = context.compose()
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
-    ahead, closed = rollout_requests.preview(composed, request)
+    ahead, closed = composed.rollout_requests.preview(request)
     shown = {**preview_view.preview(ahead), "closed": closed or None}
     result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed))
 
@@ -184,7 +183,7 @@ def status(
     from hermesops.rollout.reports.progress import progress_of
 
     composed = context.compose()
-    found = rollout_store.records(composed, rollout_id)
+    found = rollout_store.records(composed.registry, rollout_id)
     if watch:
         return follow.watch(composed, found.rollout.id)
     rollout_progress = progress_of(found, composed.registry.now())

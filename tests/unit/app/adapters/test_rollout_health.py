@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
-from hermesops.app.adapters.rollout_health import Watching
+from hermesops.app.adapters.rollout_health import RolloutHealth
 from hermesops.channel import Completed
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
@@ -46,9 +46,8 @@ class Node:
 
 async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_changed() -> None:
     rows, moments = Rows(), [NOW]
-    app = SimpleNamespace(registry=rows, env=SimpleNamespace(settings=SimpleNamespace(prometheus_url="")))
-    session = SimpleNamespace(app=app, instance_client=SimpleNamespace(channel=lambda _machine_id: Node()))
-    watching = Watching(session, lambda: moments[-1])  # type: ignore[arg-type]
+    client = SimpleNamespace(channel=lambda _machine_id: Node())
+    watching = RolloutHealth(rows, client, "", lambda: moments[-1])  # type: ignore[arg-type]
     await watching.watch({}, [ADA.id], [Vital.MEMORY])
     moments.append(NOW + timedelta(minutes=2))
     watched = await watching.watch({ADA.id: NOW + timedelta(minutes=1)}, [], [Vital.MEMORY])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.app.services.model_tokens import ModelTokens, revoke_model_tokens
+from hermesops.app.services.tokens import ModelTokens, revoke_model_tokens
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.instance import Instance, InstanceStatus
 from tests.support.instances import ADA, READY

@@ -10,6 +10,7 @@ import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.instances.requests.changes import InstanceRequests
+from hermesops.instances.requests.opening import OperationOpener
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
@@ -89,7 +90,7 @@ TERMINATION = TerminateIntent(user="ada", machine_name=ADA.machine_name, reason=
 def requests_in(rows: Rows) -> InstanceRequests:
     registry: Any = rows
     world: Any = World()
-    return InstanceRequests(registry, world, world, world, world, rows.hold_lease)
+    return InstanceRequests(registry, world, world, world, world, OperationOpener(registry, rows.hold_lease))
 
 
 Ask = Callable[[InstanceRequests], Awaitable[Operation]]

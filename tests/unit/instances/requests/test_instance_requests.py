@@ -13,6 +13,7 @@ from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.requests.changes import InstanceRequests, Policy
+from hermesops.instances.requests.opening import OperationOpener
 from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
@@ -77,7 +78,9 @@ class Surroundings:
             self.registry, itself, choose_cell, "hermes-base", cell_size=2, plans_apart=False
         )
         policy = Policy(SIZES, {Plan.LIGHT: 40, Plan.HEAVY: 80}, timedelta(days=7), Keep.STOPPED, keeps_former=True)
-        return InstanceRequests(self.registry, itself, itself, machine_placement, policy, self.hold_lease)
+        return InstanceRequests(
+            self.registry, itself, itself, machine_placement, policy, OperationOpener(self.registry, self.hold_lease)
+        )
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.instances.observation import NodeState, Observation
 from hermesops.instances.requests.changes import InstanceRequests
+from hermesops.instances.requests.opening import OperationOpener
 from hermesops.instances.requests.settings_patch import setting
 from hermesops.instances.steps.personalise import AwaitGateway, Personalise
 from hermesops.instances.workflows.configure import Configure, decide
@@ -150,7 +151,7 @@ async def work(world: World) -> None:
 
 def requests(world: World) -> InstanceRequests:
     itself: Any = world
-    return InstanceRequests(itself, itself, itself, itself, itself, world.hold_lease)
+    return InstanceRequests(itself, itself, itself, itself, itself, OperationOpener(itself, world.hold_lease))
 
 
 GPT = setting(["model=gpt-4o"])

@@ -10,9 +10,9 @@ from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableErro
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.steps import start_verified, stop_and_backup
+from hermesops.instances.steps.new_machine import GrowCell
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.instances.workflows.provision import (
-    GrowCell,
     Provision,
     RecordMachine,
     decide,

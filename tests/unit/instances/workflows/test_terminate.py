@@ -7,15 +7,12 @@ import pytest
 
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence, ProveBackup
-from hermesops.instances.workflows.suspend import Suspend
+from hermesops.instances.workflows.suspend import MarkForDeletion, ShrinkCell, Suspend
 from hermesops.instances.workflows.terminate import (
-    MarkForDeletion,
     MarkTerminated,
-    ShrinkCell,
     Terminate,
     TerminationState,
     decide,
-    describe,
 )
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.instance import InstanceStatus
@@ -27,6 +24,8 @@ from tests.support.walks import walk
 
 THERE = Observation(ADA, READY)
 GONE = Observation(ADA, None)
+UNUSED: Any = None
+WORK = Terminate(ADA.id, "", False, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_the_next_step_follows_from_what_is_seen(seen: TerminationState, step: o
     chosen = decide(seen)
     assert chosen == step
     assert isinstance(chosen, Fence | ShrinkCell | MarkTerminated)
-    assert describe(chosen, ADA)
+    assert WORK.describe(chosen, seen)
 
 
 def test_a_terminated_instance_needs_nothing() -> None:
@@ -134,4 +133,4 @@ async def test_who_never_lived_ends_without_a_backup() -> None:
 
 def test_every_step_has_its_words() -> None:
     for step in (Fence(MACHINE), BackUp(MACHINE), ProveBackup("s"), MarkForDeletion(), ShrinkCell(), MarkTerminated()):
-        assert describe(step, ADA)
+        assert WORK.describe(step, TerminationState(GONE, in_stack=False, fenced=False, reachable=False))

@@ -15,7 +15,7 @@ from hermesops.rollout.plan.backlog import (
     requests_for,
     updatable,
 )
-from hermesops.rollout.plan.targets import Fleet
+from hermesops.rollout.plan.requests import Fleet
 from tests.support.rollout_fleet import instance
 from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, target_of
 

@@ -8,8 +8,7 @@ from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import RolloutId
 from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
-from hermesops.rollout.plan.requests import RolloutRequest, find_overlapping, find_same
-from hermesops.rollout.plan.targets import Fleet, running_targets
+from hermesops.rollout.plan.requests import Fleet, RolloutRequest, find_overlapping, find_same, running_targets
 from tests.support.rollout_fleet import instance
 from tests.support.rollouts import NEW, OLD, ROLLOUT
 

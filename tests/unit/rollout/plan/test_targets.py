@@ -10,7 +10,7 @@ from hermesops.model.instance_policy import InstancePolicy, QuietHours
 from hermesops.model.plan import Plan
 from hermesops.model.rollout_spec import Action
 from hermesops.model.selector import Selector
-from hermesops.rollout.plan.targets import SELECTABLE, Fleet, running_targets, select
+from hermesops.rollout.plan.requests import SELECTABLE, Fleet, running_targets, select
 from tests.support.rollout_fleet import instance
 from tests.support.rollouts import NEW, OLD
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app.services.backup_store import BackupStore
+from hermesops.app.services.backups import BackupStore
 from hermesops.errors import UsageError
 from hermesops.settings import Environment
 from tests.support.parts import part

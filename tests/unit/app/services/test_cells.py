@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.app.services.cells import Cells
-from hermesops.app.services.stack_runs import StackUps
+from hermesops.app.services.cells import Cells, StackUps
 from hermesops.cells.changes.guard import Overrides
 from hermesops.cells.stack.state import stack_of
 from hermesops.cells.workflow import UpRequest

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.app.services.machine_certificates import (
+from hermesops.app.services.certificates import (
     CertificateRenewal,
     find_holder,
     holders_of,

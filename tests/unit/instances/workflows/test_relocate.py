@@ -8,8 +8,7 @@ import pytest
 from hermesops.errors import UnavailableError
 from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.steps.new_machine import NextMachineState
-from hermesops.instances.workflows.relocate.decide import CutOver, Prepare, RelocationState, decide
-from hermesops.instances.workflows.relocate.workflow import Relocate
+from hermesops.instances.workflows.relocate import CutOver, Prepare, Relocate, RelocationState, decide
 from hermesops.instances.workflows.suspend import Suspend
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup

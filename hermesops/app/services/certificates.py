@@ -1,0 +1,203 @@
+"""The authority that signs the certificates of machines and services, and the service that machines renew theirs at."""
+
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hermesops.errors import RefusedError, UsageError
+from hermesops.fan_out import Limits, problems
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.model.certificate import Certificate
+from hermesops.model.ids import CellName, InstanceId, MachineId, instance_subject
+from hermesops.model.spare import Purpose, spare_subject
+from hermesops.node.protocol import Credential
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
+from hermesops.pki.certificates import Certificates
+from hermesops.pki.server import MutualTlsServer, OwnCertificate
+from hermesops.pki.service import DataKeys, PlatformService
+from hermesops.private_file import make_secret, read_secret
+from hermesops.registry import Registry
+from hermesops.secrets.catalog import AUTHORITY_KEY
+from hermesops.secrets.store import Secrets
+from hermesops.settings import Environment
+
+NO_URL = "nobody takes machines' certificates here: neither a platform_url is set nor a local world's"
+
+
+_RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
+
+
+@dataclass(frozen=True)
+class CertificateAuthority:
+    """The authority of one environment."""
+
+    env: Environment
+    registry: Registry
+    secrets: Secrets
+
+    @property
+    def life(self) -> timedelta:
+        """How long a certificate is valid."""
+        return timedelta(days=self.env.settings.certificate_days)
+
+    def load(self) -> Authority:
+        """Read its key, which is made on first use, and never once machines trust another.
+
+        Raises:
+            RefusedError: The key is gone, damaged, or of an authority that nobody trusts.
+        """
+        is_first = not self.registry.certificates.list_authorities()
+        text = self.secrets.made(AUTHORITY_KEY, fresh_key()) if is_first else self.secrets.read(AUTHORITY_KEY)
+        source = self.secrets.held(AUTHORITY_KEY).where
+        return Authority.load(text, self.registry, environment=self.env.name, source=source)
+
+    def certificates(self, url: str) -> Certificates | None:
+        """Issues machines' certificates; ``None`` if no service takes them.
+
+        Args:
+            url: Of the service that machines prove themselves to; empty for none.
+        """
+        if not url:
+            return None
+        return Certificates(self.registry, cache(self.load), environment=self.env.name, url=url, life=self.life)
+
+    async def service_certificate(self, hosts: Sequence[str]) -> OwnCertificate:
+        """The certificate of a service that machines or other services connect to.
+
+        It is made once now, so that a missing key is an error of the command that serves, and not of the first
+        connection.
+
+        Args:
+            hosts: Names or addresses under which the service is found.
+
+        Raises:
+            RefusedError: The authority's key is gone, damaged, or of an authority that nobody trusts.
+            UnavailableError: The registry does not answer.
+        """
+        own = OwnCertificate(self.load(), self.registry, hosts, self.life)
+        await own.context()
+        return own
+
+    async def serve(self, listener: socket.socket, url: str) -> None:
+        """Answer machines until cancelled; no controller and no vendor is needed for it.
+
+        Raises:
+            UsageError: Machines would not know where to find it.
+        """
+        certificates = self.certificates(url)
+        if certificates is None:
+            raise UsageError(NO_URL, hint="HERMESOPS_PLATFORM_URL=https://HOST:PORT")
+        own = await self.service_certificate([urlsplit(url).hostname or ""])
+        service = PlatformService(self.registry, certificates, DataKeys(self.registry), environment=self.env.name)
+        await MutualTlsServer(service.answer, own.context).serve(listener)
+
+    def trust(self, file: Path) -> None:
+        """Make a key for another authority, which machines trust beside the one they know.
+
+        Args:
+            file: Takes the key; one that is there already is trusted as it is.
+
+        Raises:
+            RefusedError: The file may be read by others, or holds no such key.
+        """
+        if not self.registry.certificates.list_authorities():
+            self.load()
+        make_secret(file, fresh_key())
+        key = read_key(read_secret(file, what="authority's key"), source=str(file))
+        self.registry.certificates.trust_authority(make_root(key, self.env.name))
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A machine that has, or should have, a certificate.
+
+    Attributes:
+        title: Whose it is, or the name of a spare one.
+    """
+
+    title: str
+    machine_id: MachineId
+    subject: str
+    cell: CellName | None = None
+    instance_id: InstanceId | None = None
+
+
+def holders_of(registry: Registry) -> list[Holder]:
+    """Every machine that should have a certificate: instances' and the warm pools'."""
+    of_instances = [
+        Holder(one.title, one.machine_id, instance_subject(one.id), one.cell, one.id)
+        for one in registry.instances.list()
+        if one.machine_id
+    ]
+    of_pools = [
+        Holder(one.name, one.machine_id, spare_subject(one.name))
+        for one in registry.spares.list(purpose=Purpose.POOL)
+        if one.machine_id and one.wanted
+    ]
+    return of_instances + of_pools
+
+
+def find_holder(registry: Registry, who: str) -> Holder:
+    """The machine of a user, or of that name or id.
+
+    Raises:
+        UsageError: There is none.
+        RefusedError: The user has none now.
+    """
+    for holder in holders_of(registry):
+        if who in {holder.title, holder.machine_id}:
+            return holder
+    instance = registry.instances.find(who)
+    if instance.machine_id is None:
+        raise RefusedError(f"{instance.title} has no machine now", hint=f"hermesops instance show {who}")
+    return Holder(instance.title, instance.machine_id, instance_subject(instance.id), instance.cell, instance.id)
+
+
+def newest_certificates(registry: Registry) -> list[tuple[str, Certificate]]:
+    """The newest certificate of every machine, and whose it is; machines that are gone by their ids."""
+    titles = {holder.machine_id: holder.title for holder in holders_of(registry)}
+    found: dict[MachineId, Certificate] = {}
+    for one in registry.certificates.list():
+        found.setdefault(one.machine_id, one)
+    return [(titles.get(machine_id, machine_id), one) for machine_id, one in found.items()]
+
+
+@dataclass(frozen=True)
+class CertificateRenewal:
+    """Gives machines fresh certificates."""
+
+    registry: Registry
+    instance_client: PowerControl
+    hold_lease: Callable[[str], LeaseKeeper]
+
+    async def renew(self, holder: Holder) -> Credential:
+        """Give a machine a fresh certificate through the toolbox, whatever it had.
+
+        Raises:
+            LeaseHeldError: Somebody works on it.
+            RefusedError: Its hermes-node knows of no certificates, or nobody takes them here.
+        """
+        async with self.hold_lease(holder.subject) as turn:
+            client = self.instance_client.with_lease(turn.lease)
+            if client.certifying is None:
+                raise RefusedError(NO_URL, hint="hermesops settings show")
+            made = await client.certifying.certify(
+                client.channel(holder.machine_id), holder.machine_id, cell=holder.cell, instance_id=holder.instance_id
+            )
+        if made is None:
+            raise RefusedError(
+                f"hermes-node on the machine of {holder.title} knows of no certificates",
+                hint="hermesops image build, and a machine from the new image",
+            )
+        return made
+
+    async def renew_all(self) -> dict[str, str]:
+        """Renew those of all machines; the problem of each by title, empty for none."""
+        holders = holders_of(self.registry)
+        told = await problems(holders, self.renew, _RENEWALS)
+        return dict(zip([holder.title for holder in holders], told, strict=True))

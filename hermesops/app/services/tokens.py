@@ -1,0 +1,184 @@
+"""Agents' tokens for the model router: renewed while agents run, revoked on request."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+
+from hermesops.channel.agent import AgentApi
+from hermesops.errors import RefusedError, UnavailableError, problem_of
+from hermesops.fan_out import Limits, problems
+from hermesops.instances import refusals
+from hermesops.instances.eligibility import refuse_stopped
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.justavps import Client
+from hermesops.model.ids import MachineId, instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.route import PresentToken
+from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
+from hermesops.model.unknown_name import unknown_name
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.proxy_tokens.renewal import Due, TokenRenewal, due_of, machines_in_use, renew_each
+from hermesops.registry import Registry
+
+_HANDOVERS = Limits(at_once=8, slow_after_s=30.0, within_s=240.0)
+"""Each is an upload, a command of hermes-node, and a throw-away turn of the agent, by which it reads the token."""
+
+
+_AT_ONCE = 8
+
+_DROPS = Limits(_AT_ONCE, slow_after_s=10.0, within_s=120.0)
+
+
+@dataclass(frozen=True)
+class ModelTokens:
+    """Tokens for the model router.
+
+    Attributes:
+        life: For how long a token counts.
+    """
+
+    registry: Registry
+    instance_client: PowerControl
+    hold_lease: Callable[[str], LeaseKeeper]
+    life: timedelta
+
+    def of(self, instance: Instance | None = None) -> list[tuple[Instance, PresentToken]]:
+        """The present token of one instance, or of each that is not terminated."""
+        instances = [instance] if instance else self.registry.instances.list()
+        return [(one, self.registry.model_tokens.get(one.id)) for one in instances]
+
+    def due(self) -> Sequence[Instance]:
+        """Running instances whose token has lived half its life, or that lack the present one."""
+        return self.registry.model_tokens.instances_due(life=self.life)
+
+    async def renew_due(self) -> dict[str, str]:
+        """Hand a fresh one to each that is due; the problem of each by user, empty for none."""
+        due = self.due()
+        told = await problems(due, self.hand, _HANDOVERS)
+        return dict(zip([one.title for one in due], told, strict=True))
+
+    async def hand(self, instance: Instance) -> None:
+        """Give a running agent its present token, or a fresh one where that has lived half its life, without a restart.
+
+        Raises:
+            LeaseHeldError: Somebody works on the instance.
+            RefusedError: Its gateway is stopped on purpose (resuming hands the token), or the machine is not its own.
+            UnavailableError: Its machine does not answer, or the agent did not read the token.
+        """
+        async with self.hold_lease(instance_subject(instance.id)) as turn:
+            instance = self.registry.instances.get(instance.id)
+            if instance.status is not InstanceStatus.RUNNING:
+                raise refusals.suspended(instance)
+            refuse_stopped(instance, self.registry.operations.list(unfinished=True, instance_id=instance.id))
+            client = self.instance_client.with_lease(turn.lease)
+            seen = await client.observe(instance.id)
+            if seen.machine is None or seen.node is None:
+                raise refusals.machine_silent(instance)
+            if seen.node.instance_id != instance.id:
+                raise refusals.other_instance(instance, seen.node.instance_id)
+            if seen.node.fenced:
+                raise RefusedError(
+                    f"the gateway of {instance.title} rests", hint=f"hermesops instance show {instance.title}"
+                )
+            await client.personalise(instance, MachineId(seen.machine.id), None)
+
+
+async def revoke_model_tokens(
+    registry: Registry, instance: Instance, hand: Callable[[Instance], Awaitable[None]], *, reason: str
+) -> tuple[int, str]:
+    """Revoke all tokens of an instance, then hand a running agent another.
+
+    The first needs the registry alone, whatever is away. Killed in between, the agent is due for a token, as is one
+    whose machine did not answer.
+
+    Args:
+        registry: Keeps the oldest generation that counts.
+
+    Returns:
+        The oldest generation that counts, and why the agent was not handed another token; empty where it was, or is to
+        have none.
+    """
+    generation = registry.model_tokens.revoke(instance.id, why=reason)
+    return generation, await problem_of(hand(instance)) if instance.status is InstanceStatus.RUNNING else ""
+
+
+@dataclass(frozen=True)
+class ProxyTokens:
+    """Tokens that are kept in the registry."""
+
+    registry: Registry
+    client: Client
+    agents: AgentApi
+
+    @cached_property
+    def renewal(self) -> TokenRenewal:
+        """Renews and revokes."""
+        return TokenRenewal(self.client, self.registry, self._opens, self._address)
+
+    async def _address(self, machine_id: MachineId) -> str:
+        address = (await self.client.get_machine(machine_id)).address_of_ports
+        if not 0 < len(address) <= LONGEST_ADDRESS:
+            raise UnavailableError(f"JustAVPS does not say how ports of machine {machine_id} are reached")
+        return address
+
+    async def _opens(self, machine_id: MachineId, token: str) -> bool:
+        return await self.agents.opens(await self.client.get_machine(machine_id), token)
+
+    def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
+        """The tokens of one instance or of all, each with its instance."""
+        owners = {one.machine_id: one for one in self.registry.instances.list()}
+        kept = self.registry.proxy_tokens.kept()
+        return [
+            (owners.get(one.machine_id), one) for one in kept if not instance or one.machine_id == instance.machine_id
+        ]
+
+    def due(self) -> Due:
+        """Tokens to renew and to drop now."""
+        running, used = machines_in_use(self.registry.instances.list(), self.registry.spares.list())
+        return due_of(running, used, self.registry.proxy_tokens.kept(), self.registry.now())
+
+    async def renew_due(self) -> dict[str, str]:
+        """Renew and drop what is due; the problem of each by user or machine, empty for none."""
+        due = self.due()
+        titles = {one.machine_id: one.title for one in self.registry.instances.list()}
+        told: dict[str, str] = {}
+        for token, problem in zip(due.drop, await problems(due.drop, self.renewal.drop, _DROPS), strict=True):
+            if problem:
+                told[f"{token.purpose} of {token.machine_id}"] = problem
+        machines = {machine: titles[machine] for machine in due.renew if machine in titles}
+        return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
+
+    async def revoke(self, instance: Instance, purpose: str, *, reason: str) -> Sequence[KeptToken]:
+        """Revoke an instance's tokens, of one purpose or of all, with a line in the audit; those that were revoked.
+
+        Raises:
+            UsageError: No token is for that.
+        """
+        _refuse_unknown(instance, purpose or PLATFORM)
+        found = [token for _, token in self.of(instance) if purpose in {"", purpose_of(token.purpose)}]
+        for token in found:
+            await self.renewal.drop(token)
+        self._note(instance, "tokens_revoked", reason, [token.purpose for token in found])
+        return found
+
+    async def renew(self, instance: Instance, purpose: str, *, reason: str) -> None:
+        """Replace an instance's token of a purpose, with a line in the audit.
+
+        Raises:
+            UsageError: No token is for that.
+            UnavailableError: The instance is on no machine, or the new one could not be tried.
+        """
+        _refuse_unknown(instance, purpose)
+        if instance.machine_id is None:
+            raise UnavailableError(f"the agent of {instance.title} is on no machine")
+        await self.renewal.renew(instance.machine_id, purpose)
+        self._note(instance, "token_renewed", reason, [purpose])
+
+    def _note(self, instance: Instance, action: str, reason: str, purposes: list[str]) -> None:
+        self.registry.audit.append(action, instance_subject(instance.id), why=reason, after={"purposes": purposes})
+
+
+def _refuse_unknown(instance: Instance, purpose: str) -> None:
+    if purpose not in PURPOSES:
+        raise unknown_name("token", purpose, PURPOSES, of=instance.title)

@@ -1,1 +1,0 @@
-"""Bring an instance onto another machine: what comes next (pure), and the work."""
