@@ -1,7 +1,8 @@
-"""Runs one change of a stack in a process that is killed at a call of its choice to the disk.
+"""Runs one change of a stack in a process that is killed before one of its calls to the disk.
 
-``python -m tests.support.deadly_disk FOLDER CHANGE POINT``: the process dies by SIGKILL before its POINTth call that
-opens, syncs, renames, links or makes something in the state's folder; with 0 it lives and prints how many there are.
+Run ``python -m tests.support.deadly_disk FOLDER CHANGE CALL``. The process dies by SIGKILL before its CALLth call
+that opens, syncs, renames, links or makes something in the state's folder. With 0 it lives, and prints how many
+such calls there are.
 """
 
 import asyncio
@@ -26,8 +27,8 @@ CHANGES: dict[str, Callable[[], Program]] = {
 COUNTED = frozenset({"open", "fsync", "replace", "link", "mkdir"})
 
 
-def main(folder: str, change: str, point: str) -> None:
-    death = Death.before(int(point), kill=kill_this_process)
+def main(folder: str, change: str, nth_call: str) -> None:
+    death = Death.before(int(nth_call), kill=kill_this_process)
     vars(folder_storage)["os"] = Mortal(os, death, COUNTED)
     asyncio.run(FakeStack(Path(folder)).engine(parallel=1).up(STACK, CHANGES[change]()))
     sys.stdout.write(f"{death.steps}\n")

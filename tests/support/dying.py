@@ -1,4 +1,6 @@
-"""``python -m tests.support.dying COUNTER AT LEASE_S ARGUMENTS…``: hermesops that is killed at its AT-th write.
+"""A command of hermesops that is killed at one of its writes.
+
+Run ``python -m tests.support.dying COUNTER AT LEASE_S ARGUMENTS…``: it dies at its AT-th write.
 
 A write is everything that changes something outside the process: a transaction of the registry, a file of Pulumi's
 state, a change asked of the vendor, by this process or by its plugin. Each counts twice, just before and just after.

@@ -1,4 +1,4 @@
-"""``python -m tests.support.hasty_plugin``: our plugin, which gives up after seconds and not after minutes."""
+"""Our plugin, which gives up after seconds and not after minutes: ``python -m tests.support.hasty_plugin``."""
 
 import sys
 

@@ -1,8 +1,8 @@
-"""``python3 -m tests.support.volume_deaths FOLDER make|grow``: in a guest, a data volume made or grown, and killed.
+"""In a guest, makes or grows a data volume, and is killed at each step of that.
 
-The process dies by SIGKILL before each step, in the middle of it where that is a command, which dies too, and after
-it; then the same is done to its end. Prints one JSON line: how many deaths there were. Standard library alone, and
-``crash.death``.
+Run ``python3 -m tests.support.volume_deaths FOLDER make|grow``. The process dies by SIGKILL before each step, in the
+middle of it where that is a command, which dies too, and after it. Then the same is done to its end. Prints one JSON
+line: how many deaths there were. Needs the standard library and ``crash.death`` alone.
 """
 
 import json
