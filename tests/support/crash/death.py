@@ -73,9 +73,10 @@ class Death:
         @wraps(step)
         def call(*given: P.args, **named: P.kwargs) -> T:
             self.point(f"before {name}")
-            done = step(*given, **named)
-            self.point(f"after {name}")
-            return done
+            try:
+                return step(*given, **named)
+            finally:  # a step that fails has both points, too: or the numbers of later ones would hang on it
+                self.point(f"after {name}")
 
         return call
 
