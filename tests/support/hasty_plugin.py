@@ -1,4 +1,7 @@
-"""Our plugin, which gives up after seconds and not after minutes: ``python -m tests.support.hasty_plugin``."""
+"""Our plugin, which gives up after seconds and not after minutes.
+
+Run ``python -m tests.support.hasty_plugin``.
+"""
 
 import sys
 

@@ -1,8 +1,8 @@
 """In a guest, makes or grows a data volume, and is killed at each step of that.
 
-Run ``python3 -m tests.support.volume_deaths FOLDER make|grow``. The process dies by SIGKILL before each step, in the
-middle of it where that is a command, which dies too, and after it. Then the same is done to its end. Prints one JSON
-line: how many deaths there were. Needs the standard library and ``crash.death`` alone.
+Run ``python3 -m tests.support.volume_deaths FOLDER make|grow``. The process dies by SIGKILL before each step, in
+the middle of it where that is a command, which dies too, and after it. Then the same is done to its end. Prints one
+JSON line: how many deaths there were. Needs the standard library and ``crash.death`` alone.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Whole rollouts told in text. After a changed decision, ``python -m tests.support.rollout_tales`` rewrites them."""
+"""Whole rollouts, told in text. After a change, ``python -m tests.support.rollout_tales`` rewrites them."""
 
 import pytest
 
