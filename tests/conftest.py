@@ -1,6 +1,6 @@
 """What holds for every test: nothing real is touched, and what this computer lacks is said.
 
-A missing prerequisite skips a test on a laptop and fails it where ``CI`` is set (``tests.support.prerequisites``).
+A missing prerequisite skips a test on a laptop and fails it with ``CI`` set (``tests.support.prerequisites``).
 Three marks are exempt, because no package registry has what they need; the end of a run counts how many were skipped.
 """
 

@@ -285,6 +285,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.contract.test_driver import driver_of
+from tests.support.crash.death import kill_this_process
 from tests.support.machines import plan, started
 
 async def main():
@@ -294,7 +295,7 @@ async def main():
     async with started(driver, order) as machine:
         await machine.upload("/root/acknowledged", b"kept")
         print((await machine.healthz())["boot_id"], flush=True)
-        os.kill(os.getpid(), signal.SIGKILL)
+        kill_this_process()
 
 asyncio.run(main())
 """

@@ -39,17 +39,12 @@ asyncio.run(stack.engine().up(STACK, machines(sys.argv[2].split(","), **eval(sys
 """
 
 DEADLY_DRIVER = """
-import asyncio, os, signal, sys
+import asyncio, sys
 from pathlib import Path
 from hermesops.engine.embedded.state.file_backend import FileBackend
+from tests.support.crash.death import Death, kill_this_process
 from tests.support.fake_stack import STACK, FakeStack, machines
-real, left = FileBackend.write, [int(sys.argv[2])]
-def write(self, ref, latest):
-    left[0] -= 1
-    if not left[0]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(self, ref, latest)
-FileBackend.write = write
+FileBackend.write = Death.before(int(sys.argv[2]), kill=kill_this_process).around(FileBackend.write)
 asyncio.run(FakeStack(Path(sys.argv[1])).engine(parallel=1).up(STACK, machines(["a", "b"])))
 """
 

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -23,11 +23,9 @@ from hermesops.registry.encryption.sealing import SEALING_KEY, sealed_cells, sea
 from hermesops.registry.repositories.base import insert_or_update
 from hermesops.registry.schema import tables
 from hermesops.waiting import pause_blocking
+from tests.support.crash.death import Death, KilledError
 from tests.support.fake_registry import FakeRegistry
 from tests.support.registries import placed, registry_at
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 MACHINE = MachineId("m-1")
@@ -35,40 +33,15 @@ USERS = ("ada", "bob", "eve")
 SOON_S = 30.0
 
 
-class Died(BaseException):
-    """The process is gone."""
-
-
-class Deadly:
-    """Passes calls on, and dies before or after the one that its turn has come to."""
-
-    def __init__(self, at: int, *, after: bool) -> None:
-        self.at = at
-        self.count = 0
-        self._after = after
-
-    def counted(self, real: Callable[P, T]) -> Callable[P, T]:
-        def call(*given: P.args, **named: P.kwargs) -> T:
-            self.count += 1
-            if self.count == self.at and not self._after:
-                raise Died
-            answer = real(*given, **named)
-            if self.count == self.at:
-                raise Died
-            return answer
-
-        return call
-
-
-class DeadlyRegistry(FakeRegistry):
+class MortalRegistry(FakeRegistry):
     """The registry, whose writes are counted; two values are sealed anew at a time."""
 
-    def __init__(self, registry: Registry, deadly: Deadly) -> None:
+    def __init__(self, registry: Registry, death: Death) -> None:
         self.sealing_key = registry.sealing.key
         self.sealing_count_otherwise = registry.sealing.count_otherwise
-        self.sealing_use = deadly.counted(registry.sealing.use)
-        self.sealing_reseal = deadly.counted(partial(registry.sealing.reseal, limit=1))
-        self.sealing_record_resealed = deadly.counted(registry.sealing.record_resealed)
+        self.sealing_use = death.around(registry.sealing.use)
+        self.sealing_reseal = death.around(partial(registry.sealing.reseal, limit=1))
+        self.sealing_record_resealed = death.around(registry.sealing.record_resealed)
 
 
 @pytest.fixture
@@ -109,13 +82,13 @@ def known(registry: Registry) -> list[str]:
 
 
 def rotation(
-    registry: Registry, file: Path, *, deadly: Deadly | None = None, needed_since: datetime | None = None
+    registry: Registry, file: Path, *, death: Death | None = None, needed_since: datetime | None = None
 ) -> KeyRotation:
     write: Callable[[str], None] = partial(replace_secret, file)
     return KeyRotation(
         registry,
         lambda: read_secret(file, what="key"),
-        deadly.counted(write) if deadly else write,
+        death.around(write) if death else write,
         source=str(file),
         now=lambda: LATER,
         needed_since=lambda: needed_since,
@@ -228,11 +201,11 @@ def test_a_rotation_that_is_killed_anywhere_is_ended_by_the_same_command(
     at, lives = 0, 0
     while True:
         at += 1
-        deadly = Deadly(at, after=when == "after")
+        death = Death.before(at) if when == "before" else Death.after(at)
         started = ring_in(file).current
         try:
-            rotation(DeadlyRegistry(registry, deadly), file, deadly=deadly).run(why="test")
-        except Died:
+            rotation(MortalRegistry(registry, death), file, death=death).run(why="test")
+        except KilledError:
             lives += 1
         else:
             break

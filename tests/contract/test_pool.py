@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermesops.registry import Registry
-from tests.support.pool_world import Cloud, Computer, DiedError, Site, come, fill, opened, problems, target
+from tests.support.crash.death import Death, KilledError
+from tests.support.pool_world import Cloud, Computer, Site, come, fill, opened, problems, target
 from tests.support.registries import TurnedClock, registry_at
 
 _NUMBERS = count()
@@ -45,13 +46,13 @@ async def play(registry: Registry, clock: TurnedClock, rounds: Sequence[Sequence
     people = count()
 
     async def act(deed: Deed) -> None:
-        site = Site(cloud, Computer(registry, deed.dies_at))
+        site = Site(cloud, Computer(registry, Death(deed.dies_at)))
         try:
             if deed.size is None:
                 await come(site, f"u{next(people)}", target(0, deed.image))
             else:
                 await fill(site, target(deed.size, deed.image))
-        except DiedError:
+        except KilledError:
             return
 
     for deeds in ([Deed(3, 0, 0)], *rounds):

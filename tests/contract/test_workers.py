@@ -14,9 +14,10 @@ from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
 from hermesops.registry import Registry
 from hermesops.waiting import pause, pause_blocking
 from tests.support import postgresql
+from tests.support.crash.death import Death
 from tests.support.prerequisites import require
 from tests.support.registries import registry_at
-from tests.support.worker_process import EFFECTS, FileWorld, Fuse, Plan, leave, operations_over, start
+from tests.support.worker_process import EFFECTS, FileWorld, Plan, leave, operations_over, start
 
 pytestmark = pytest.mark.turns(3)
 
@@ -135,7 +136,7 @@ async def test_workers_and_a_command_on_one_row_share_one_lease(registry: Regist
     slow = replace(plan, effect_s=0.5)
     (row,) = leave_all(registry, range(1))
     workers = [start(slow), start(slow)]
-    command = operations_over(registry, slow, Fuse(0))
+    command = operations_over(registry, slow, Death())
     while not registry.leases.list():
         await pause(0.05)
     if any(lease.subject == row.subject for lease in registry.leases.list()):

@@ -25,6 +25,7 @@ from hermesops.pki.authority import Authority, ServerCertificate
 from hermesops.waiting import Pending, until
 from tests.support import volume_deaths
 from tests.support.command import local_world
+from tests.support.crash import death
 from tests.support.credentials import authority_in, credential_of
 from tests.support.identities import Machine, machine_of
 from tests.support.qemu_guest import Guest, booted_guest
@@ -258,8 +259,10 @@ async def test_the_platforms_own_service_opens_it_to_its_machine_until_that_is_t
 async def test_a_volume_is_whole_wherever_its_making_or_growing_was_killed(tmp_path: Path, what: str) -> None:
     async with booted_guest(packages=PACKAGES, disks=[fresh_disk(tmp_path)]) as guest:
         await install(guest)
-        await guest.put("/root/volume_deaths.py", inspect.getsource(volume_deaths))
-        told = await guest.output(f"python3 /root/volume_deaths.py /var/lib/hermes-data {what}", timeout_s=DEATHS_S)
+        for module in (death, volume_deaths):
+            await guest.put(f"/root/{module.__name__.replace('.', '/')}.py", inspect.getsource(module))
+        program = f"cd /root && python3 -m {volume_deaths.__name__}"
+        told = await guest.output(f"{program} /var/lib/hermes-data {what}", timeout_s=DEATHS_S)
         deaths = json.loads(told)["deaths"]
         print(f"{what}: killed {deaths} times")  # noqa: T201 - for whoever soaks
         assert deaths > len(volume_deaths.MOMENTS)

@@ -374,27 +374,18 @@ async def test_an_image_does_not_hold_the_daemons_bearer(driver: NspawnDriver, m
 # Crashes
 
 DIE = """
-import asyncio, os, signal, sys
+import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from hermesops.localcloud.drivers.nspawn import machine, store
 from hermesops.localcloud.drivers.nspawn.computer import cgroup
 from hermesops.localcloud.drivers.nspawn.disks import guest_files
 from hermesops.localcloud.drivers.nspawn.disks import disk
+from tests.support.crash.death import Death, kill_this_process
 from tests.support.machines import new_driver, plan
 
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
 def after(owner, name, count=1):
-    work, calls = getattr(owner, name), []
-    def wrapped(*a, **k):
-        result = work(*a, **k)
-        calls.append(1)
-        if len(calls) == count:
-            die()
-        return result
-    setattr(owner, name, wrapped)
+    setattr(owner, name, Death.after(count, kill=kill_this_process).around(getattr(owner, name)))
 
 async def main():
     world = new_driver(Path({state!r}))
@@ -403,7 +394,7 @@ async def main():
     order = plan(1, id={machine!r}, daemon_token={token!r})
     await world.create(order)
     {then}
-    die()
+    kill_this_process()
 
 asyncio.run(main())
 """

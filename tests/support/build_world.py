@@ -15,12 +15,9 @@ from hermesops.image.machines import Tell
 from hermesops.justavps import Client, Image, ImageStatus, Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError, NotFoundError
 from hermesops.model.ids import MachineId
+from tests.support.crash.death import Death, KilledError
 
 SCRIPTS = ("prepare.sh", "clean.sh", "prove.sh")
-
-
-class KilledError(BaseException):
-    """The process is gone: nothing catches it, and nothing works after it."""
 
 
 @dataclass
@@ -28,8 +25,7 @@ class World(Client):
     """What exists at the vendor, and what was done to machines.
 
     Attributes:
-        die_after: Changes after which the process dies; negative: never.
-        die_before: As ``die_after``, but the last change does not happen.
+        death: Of the process: each change is a step, and a dead process sees nothing any more.
         lose_save: Answer the next save with a lost answer, although it is done.
         broken: Lines that prove.sh prints.
         cleaned: Machines that clean.sh ran on.
@@ -39,35 +35,21 @@ class World(Client):
     machines: dict[str, Machine] = field(default_factory=dict)
     images: dict[str, Image] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
-    die_after: int = -1
-    die_before: int = -1
+    death: Death = field(default_factory=Death)
     lose_save: bool = False
     prove_exit: int = 42
     broken: tuple[str, ...] = ()
     shared_machine_id: bool = False
     cleaned: set[str] = field(default_factory=set)
     converged: list[str] = field(default_factory=list)
-    _dead: bool = False
-
-    def revive(self) -> None:
-        """Start a new process."""
-        self._dead, self.die_after, self.die_before = False, -1, -1
 
     def _alive(self) -> None:
-        if self._dead:
+        if self.death.is_dead:
             raise KilledError
 
     def _change(self, what: str) -> None:
-        self._alive()
-        if len(self.done) == self.die_before:
-            self._dead = True
-            raise KilledError
+        self.death.point()
         self.done.append(what)
-
-    def _after(self) -> None:
-        if len(self.done) == self.die_after:
-            self._dead = True
-            raise KilledError
 
     async def list_machines(self) -> list[Machine]:
         self._alive()
@@ -85,13 +67,13 @@ class World(Client):
         self._change(f"order {order.name}")
         machine = Machine(id=str(uuid.uuid4()), name=order.name, status=MachineStatus.READY, image_id=order.image_id)
         self.machines[machine.id] = machine
-        self._after()
+        self.death.point()
         return machine
 
     async def delete_machine(self, machine_id: str) -> None:
         self._change("delete machine")
         self.machines.pop(machine_id, None)
-        self._after()
+        self.death.point()
 
     async def list_images(self) -> list[Image]:
         self._alive()
@@ -106,14 +88,14 @@ class World(Client):
     async def delete_image(self, image_id: str) -> None:
         self._change("delete image")
         self.images.pop(image_id, None)
-        self._after()
+        self.death.point()
 
     async def save_image(self, machine_id: str, *, name: str) -> Image:
         assert machine_id in self.cleaned, "saved before it was cleaned"
         self._change("save")
         image = Image(id=str(uuid.uuid4()), name=name, status=ImageStatus.READY, provider_image_id="p-1")
         self.images[image.id] = image
-        self._after()
+        self.death.point()
         if self.lose_save:
             self.lose_save = False
             raise LostChangeError("POST /machines/image", "no answer")
@@ -122,7 +104,7 @@ class World(Client):
     async def converge(self, machine_id: MachineId, playbook: str, variables: Mapping[str, object]) -> None:
         self.converged.append(f"{machine_id} {variables}")
         self._change(f"converge {playbook}")
-        self._after()
+        self.death.point()
 
     async def verify(self, machine_id: MachineId) -> tuple[str, ...]:
         self._alive()
@@ -137,7 +119,7 @@ class World(Client):
         if script == "clean.sh":
             self._change(script)
             self.cleaned.add(machine_id)
-            self._after()
+            self.death.point()
         self._alive()
         if script == "prove.sh":
             return Completed(self.prove_exit, "\n".join(self.broken).encode(), b"")

@@ -97,12 +97,13 @@ class Command:
     async def machines(self) -> list[dict[str, Any]]:
         return list((await self.ok("local", "status", "--json")).json["machines"])
 
-    async def killed_at(self, line: str, *arguments: str, by: signal.Signals = signal.SIGKILL) -> int:
-        """Run a command, send it a signal as soon as it narrates ``line``, and return what it ended with."""
+    async def killed_at(self, line: str, *arguments: str, by: signal.Signals = signal.SIGKILL, nth: int = 1) -> int:
+        """Run a command, send it a signal when it narrates ``line`` the ``nth`` time; return what it ended with."""
         process = await self.start(*arguments)
         assert process.stderr is not None
         async for said in process.stderr:
-            if line in said.decode():
+            nth -= line in said.decode()
+            if not nth:
                 break
         if process.returncode is None:
             process.send_signal(by)

@@ -1,19 +1,19 @@
-"""Runs one change of a stack in a process that is killed at a call of its choice to the disk.
+"""Runs one change of a stack in a process that is killed before one of its calls to the disk.
 
-``python -m tests.support.deadly_disk FOLDER CHANGE POINT``: the process dies by SIGKILL before its POINTth call that
-opens, syncs, renames, links or makes something in the state's folder; with 0 it lives and prints how many there are.
+Run ``python -m tests.support.deadly_disk FOLDER CHANGE CALL``. The process dies by SIGKILL before its
+CALLth call that opens, syncs, renames, links or makes something in the state's folder. With 0 it lives, and prints how
+many such calls there are.
 """
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from hermesops.engine.embedded.state import storage as folder_storage
 from hermesops.engine.options import Program
+from tests.support.crash.death import Death, Mortal, kill_this_process
 from tests.support.fake_stack import STACK, FakeStack, machines
 
 CHANGES: dict[str, Callable[[], Program]] = {
@@ -27,32 +27,11 @@ CHANGES: dict[str, Callable[[], Program]] = {
 COUNTED = frozenset({"open", "fsync", "replace", "link", "mkdir"})
 
 
-class DeadlyOs:
-    """Stands in for ``os``."""
-
-    def __init__(self, point: int) -> None:
-        self.point = point
-        self.count = 0
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever os has
-        real = getattr(os, name)
-        return self._counted(real) if name in COUNTED else real
-
-    def _counted(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: object, **options: object) -> Any:  # noqa: ANN401  as os has it
-            self.count += 1
-            if self.count == self.point:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*args, **options)
-
-        return call
-
-
-def main(folder: str, change: str, point: str) -> None:
-    deadly = DeadlyOs(int(point))
-    vars(folder_storage)["os"] = deadly
+def main(folder: str, change: str, nth_call: str) -> None:
+    death = Death.before(int(nth_call), kill=kill_this_process)
+    vars(folder_storage)["os"] = Mortal(os, death, COUNTED)
     asyncio.run(FakeStack(Path(folder)).engine(parallel=1).up(STACK, CHANGES[change]()))
-    sys.stdout.write(f"{deadly.count}\n")
+    sys.stdout.write(f"{death.steps}\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""``python -m tests.support.dying COUNTER AT LEASE_S ARGUMENTS…``: hermesops that is killed at its AT-th write.
+"""A command of hermesops that is killed at one of its writes.
+
+Run ``python -m tests.support.dying COUNTER AT LEASE_S ARGUMENTS…``: it dies at its AT-th write.
 
 A write is everything that changes something outside the process: a transaction of the registry, a file of Pulumi's
 state, a change asked of the vendor, by this process or by its plugin. Each counts twice, just before and just after.
@@ -16,37 +18,42 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from tests.support.crash.death import Death, kill_this_process
+
 PLUGIN = "pulumi-resource-justavps"
 
 
-class Fate:
-    """Counts writes across processes, and ends them all at the chosen one.
+class SharedDeath(Death):
+    """Counts points across processes, and ends them all at the chosen one.
 
     Args:
-        counter: A file; its length is the count.
-        at: Which write; 0 for none.
+        counter: A file with a line for each point.
+        at: Which point; 0 for none.
     """
 
     def __init__(self, counter: Path, at: int) -> None:
+        super().__init__(at, kill=self._kill_all)
         self._counter = counter
-        self._at = at
 
-    def write(self, what: str) -> None:
-        """One more."""
+    def point(self, what: str = "") -> None:
+        """Write the point down, and die if it is the one."""
         with self._counter.open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             number = len(file.readlines()) + 1
             file.write(what + "\n")
             file.flush()
-            if number == self._at:
-                # The plugin is in a session of its own; it goes last, since it may be the one that speaks.
-                os.killpg(int(self._counter.with_suffix(".group").read_text()), signal.SIGKILL)
-                os.kill(os.getpid(), signal.SIGKILL)
+            if number == self.at:
+                self._kill()
+
+    def _kill_all(self) -> None:
+        # The plugin is in a session of its own; it goes last, since it may be the one that speaks.
+        os.killpg(int(self._counter.with_suffix(".group").read_text()), signal.SIGKILL)
+        kill_this_process()
 
 
-def haunt(fate: Fate) -> None:
-    """Make every write of this process known to fate."""
+def make_mortal(death: Death) -> None:
+    """Make every write of this process a step."""
     from hermesops.engine.embedded.state.bucket import BucketStorage  # noqa: PLC0415 - what is not used is not loaded
     from hermesops.engine.embedded.state.storage import FolderStorage  # noqa: PLC0415 - as above
     from hermesops.justavps.transport import Transport  # noqa: PLC0415 - as above
@@ -54,51 +61,40 @@ def haunt(fate: Fate) -> None:
 
     for place in (FolderStorage, BucketStorage):
         for name in ("write", "keep", "delete"):
-            setattr(place, name, _around(getattr(place, name), f"state {name}", fate))
-    Transport.opened = _opened(Transport.opened, fate)  # type: ignore[method-assign]
-    Database.writing = _transaction(Database.writing, fate)  # type: ignore[method-assign]
+            setattr(place, name, death.around(getattr(place, name), f"state {name}"))
+    Transport.opened = _opened(Transport.opened, death)  # type: ignore[method-assign]
+    Database.writing = _transaction(Database.writing, death)  # type: ignore[method-assign]
 
 
-def _around(write: Callable[..., Any], what: str, fate: Fate) -> Callable[..., Any]:
-    @wraps(write)
-    def call(*arguments: object, **options: object) -> object:
-        fate.write(f"before {what}")
-        done = write(*arguments, **options)
-        fate.write(f"after {what}")
-        return done
-
-    return call
-
-
-def _opened(opened: Callable[..., Any], fate: Fate) -> Callable[..., Any]:
+def _opened(opened: Callable[..., Any], death: Death) -> Callable[..., Any]:
     @wraps(opened)
     @asynccontextmanager
     async def call(self: object, request: Any) -> AsyncIterator[Any]:  # noqa: ANN401 - the transport's own types
         what = f"{request.method} {request.path.rpartition('/')[2]}"
         if request.changes:
-            fate.write(f"before vendor {what}")
+            death.point(f"before vendor {what}")
         async with opened(self, request) as answer:
             if request.changes:
-                fate.write(f"after vendor {what}")
+                death.point(f"after vendor {what}")
             yield answer
 
     return call
 
 
-def _transaction(writing: Callable[..., Any], fate: Fate) -> Callable[..., Any]:
+def _transaction(writing: Callable[..., Any], death: Death) -> Callable[..., Any]:
     @wraps(writing)
     @contextmanager
     def call(self: object, **options: object) -> Iterator[Any]:
         with writing(self, **options) as connection:
             yield connection
-            fate.write("before commit")
-        fate.write("after commit")
+            death.point("before commit")
+        death.point("after commit")
 
     return call
 
 
 def plugin_folder(folder: Path, counter: Path, at: int) -> Path:
-    """A folder with a plugin that shares this command's fate; the engine looks beside its Python first."""
+    """A folder with a plugin that dies with this command; the engine looks beside its Python first."""
     folder.mkdir(exist_ok=True)
     script = folder / PLUGIN
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.support.dying "{counter}" {at} 0 {PLUGIN} "$@"\n')
@@ -120,7 +116,7 @@ def shorten_leases(lease_s: float) -> None:
 def main() -> int:
     """Be hermesops, or its plugin."""
     counter, at, lease_s, *arguments = sys.argv[1:]
-    haunt(Fate(Path(counter), int(at)))
+    make_mortal(SharedDeath(Path(counter), int(at)))
     if arguments[:1] == [PLUGIN]:
         from hermesops.cli.provider import main as plugin  # noqa: PLC0415 - one of two programs
 

@@ -1,4 +1,7 @@
-"""``python -m tests.support.hasty_plugin``: our plugin, which gives up after seconds and not after minutes."""
+"""Our plugin, which gives up after seconds and not after minutes.
+
+Run ``python -m tests.support.hasty_plugin``.
+"""
 
 import sys
 

@@ -147,5 +147,5 @@ def _begin() -> None:
             DEEDS[deed]()
 
 
-if (HERE / "hostile_moods.py").exists() and HERE.name == "hostile":
+if (HERE / "hostile_moods.py").exists() and not __name__.startswith("tests."):
     _begin()

@@ -134,15 +134,7 @@ async def order_faults(world: Command, app: Container, chance: random.Random, ti
 
 async def up_killed_at(world: Command, number: int) -> None:
     """Kill a ``stack up --all`` at the so manieth create that it tells of; what it held stays held for a while."""
-    process = await world.start("stack", "up", "--all")
-    assert process.stderr is not None
-    seen = 0
-    async for line in process.stderr:
-        seen += b": create hermes-" in line
-        if seen == number:
-            process.kill()
-            break
-    await process.communicate()
+    await world.killed_at(": create hermes-", "stack", "up", "--all", nth=number)
 
 
 async def up_until_done(world: Command, app: Container) -> tuple[int, ...]:

@@ -20,15 +20,11 @@ from hermesops.pool.claims import Claims
 from hermesops.pool.decide import Target
 from hermesops.pool.workflow import PoolFill
 from hermesops.registry import Registry
-from tests.support.intercepted_registry import InterceptedRegistry
+from tests.support.crash.death import Death, Mortal
 
 CELL = CellName("cell1")
 IMAGES = (ImageId("i-1"), ImageId("i-2"))
 CELL_SIZE = 6
-
-
-class DiedError(BaseException):
-    """The computer is off: nothing of it happens any more, no cleaning up either."""
 
 
 @dataclass(eq=False)
@@ -36,31 +32,20 @@ class Computer:
     """One process's way to the registry and the world.
 
     Attributes:
-        dies_at: At its so many-th change, 0 never: before it for odd numbers, after it for even ones.
+        death: When it is off: nothing of it happens any more, no cleaning up either.
     """
 
     registry: Registry
-    dies_at: int = 0
-    changes: int = 0
-    is_dead: bool = False
+    death: Death = field(default_factory=Death)
 
     @cached_property
     def rows(self) -> Any:  # noqa: ANN401 - the registry, as far as this computer still reaches it
         """The registry through this computer."""
-        return InterceptedRegistry(self.registry, lambda _name, call: self.change(call))
+        return Mortal(self.registry, self.death)
 
     def change(self, do: Callable[..., Any], *given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever it does
         """Do something, unless this computer dies of it."""
-        self._step()
-        done = do(*given, **named)
-        self._step()
-        return done
-
-    def _step(self) -> None:
-        self.changes += 1
-        self.is_dead = self.is_dead or self.changes == self.dies_at
-        if self.is_dead:
-            raise DiedError
+        return self.death.around(do)(*given, **named)
 
 
 def rented(machine_id: str, status: MachineStatus = MachineStatus.READY) -> Machine:

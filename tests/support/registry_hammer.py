@@ -1,7 +1,8 @@
-"""One computer that works on a registry at random: ``python -m tests.support.registry_hammer URL ANCHOR SEED ROUNDS``.
+"""One computer that works on a registry at random.
 
-It prints a line for each fencing token that it was given and for each error that is neither a refusal nor an absence of
-the database. What must hold afterwards, whatever was killed on the way, is ``contradictions``.
+Run ``python -m tests.support.registry_hammer URL ANCHOR SEED ROUNDS``. It prints a line for each fencing token
+that it was given and for each error that is neither a refusal nor an absence of the database. What must hold
+afterwards, whatever was killed on the way, is ``contradictions``.
 """
 
 import random

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,51 +24,12 @@ from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system import files as real_files
 from hermesops.node.system.as_user import AgentHome
 from tests.support import node_home
+from tests.support.crash.death import Death, Mortal
 from tests.support.node_home import KEY, FakeSystem, NodeHome
 from tests.support.signer_lines import lines_of, names_in
 
 OLD = "0.19.0-000000000000"
 WATCH = "hermes-release.service"
-
-
-class KilledError(BaseException):
-    """hermes-node is dead from here on."""
-
-
-@dataclass
-class Death:
-    """Counts effects, and kills at one of them, before or after it.
-
-    Attributes:
-        at: Which; 0 for none.
-        after: Whether it still happens.
-    """
-
-    at: int = 0
-    after: bool = False
-    count: int = 0
-
-    def around(self, act: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it gives
-        self.count += 1
-        if self.count == self.at and not self.after:
-            raise KilledError
-        given = act()
-        if self.count == self.at:
-            raise KilledError
-        return given
-
-
-class Mortal:
-    """Passes everything on, and counts what changes something."""
-
-    def __init__(self, real: Any, death: Death, changing: frozenset[str]) -> None:  # noqa: ANN401 - any of a machine's ways
-        self._real, self._death, self._changing = real, death, changing
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the real one has it
-        found = getattr(self._real, name)
-        if name not in self._changing:
-            return found
-        return lambda *words, **options: self._death.around(lambda: found(*words, **options))
 
 
 @dataclass
@@ -267,7 +228,7 @@ class ReleaseHome:
         }
         ways = (real_files, self.system, self.state, self.slots, self.gate)
         files, system, state, slots, gate = (
-            Mortal(way, death, frozenset(changing | {"systemctl"} if way is self.system else changing)) for way in ways
+            Mortal(way, death, changing | {"systemctl"} if way is self.system else changing) for way in ways
         )
         return Machine(self.layout, files, system, state, slots=slots, gate=gate)
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
-from tests.support.rollout_world import NEW, OLD, Died, Fate, World, fleet
+from tests.support.crash.death import Death, KilledError
+from tests.support.rollout_world import NEW, OLD, World, fleet
 
 SIZE = 20
 
@@ -43,9 +44,9 @@ SCENES: dict[str, Callable[[], World]] = {"good": good, "bad": bad, "taken_back"
 def points(scene: str) -> int:
     """How many writes there are at which a runner can die."""
     world = SCENES[scene]()
-    world.fate = Fate()
+    world.death = Death()
     world.run()
-    return world.fate.count
+    return world.death.count
 
 
 AWAY_S = 300.0
@@ -56,11 +57,11 @@ def die_and_come_back_late(scene: str, at: int) -> None:
     """Let a runner die at a write and another come minutes later: who went back alone is brought again, unblamed."""
     calm, world = SCENES[scene](), SCENES[scene]()
     calm.run()
-    world.fate = Fate(at)
-    with contextlib.suppress(Died):
+    world.death = Death(at)
+    with contextlib.suppress(KilledError):
         world.run()
-    assert world.fate.count >= at
-    world.fate = Fate()
+    assert world.death.count >= at
+    world.death = Death()
     world.clock.seconds += AWAY_S
     world.run()
     where = f"{scene}, died at write {at}, came back late"
@@ -80,14 +81,14 @@ def die_and_go_on(scene: str, at: int) -> None:
     """Let a runner die at a write and another go on, and compare with a run in which nobody died."""
     calm, world = SCENES[scene](), SCENES[scene]()
     calm.run()
-    world.fate = Fate(at)
+    world.death = Death(at)
     try:
         world.run()
-    except Died:
+    except KilledError:
         pass
     else:
         raise AssertionError(f"{scene}: nobody died at write {at}")
-    world.fate = Fate()
+    world.death = Death()
     world.run()
     where = f"{scene}, died at write {at}"
     assert world.rollout.state is calm.rollout.state, where

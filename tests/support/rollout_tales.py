@@ -1,4 +1,7 @@
-"""Whole rollouts told in text, for people to read when decisions change: ``python -m tests.support.rollout_tales``."""
+"""Whole rollouts told in text, for people to read when decisions change.
+
+Run ``python -m tests.support.rollout_tales``.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -33,6 +33,7 @@ from hermesops.rollout.events import Event, Recorded, StateChanged, TargetsUpdat
 from hermesops.rollout.plan.batches import batches_of
 from hermesops.rollout.ports import ApprovalState, Comparison, HealthObservation, Records
 from hermesops.rollout.runner import Runner
+from tests.support.crash.death import Death
 from tests.support.virtual_time import BEGAN, VirtualClock
 
 OLD, NEW = "0.18.2-old", ReleaseId("0.19.0-new")
@@ -40,23 +41,6 @@ TAKES_S = 8.0
 """Seconds from being told to change to waiting for a word."""
 
 QUICK = Spec(soak_s=60, settle_s=5, gates=replace(Spec().gates, probe=replace(Spec().gates.probe, share=0.5)))
-
-
-class Died(BaseException):
-    """The runner's process is gone."""
-
-
-class Fate:
-    """Counts what changes something outside the process, just before and just after; ends it at the chosen one."""
-
-    def __init__(self, at: int = 0) -> None:
-        self.at = at
-        self.count = 0
-
-    def write(self) -> None:
-        self.count += 1
-        if self.at and self.count >= self.at:
-            raise Died
 
 
 @dataclass
@@ -144,7 +128,7 @@ class World:
 
     def __init__(self, targets: Sequence[Target], spec: Spec = QUICK, *, release: ReleaseId = NEW) -> None:
         self.clock = VirtualClock()
-        self.fate = Fate()
+        self.death = Death()
         self.machines = {target.instance_id: Machine() for target in targets}
         self.placed = {target.id: target for target in batches_of(release, targets, spec)}
         self.rollout = Rollout(
@@ -176,30 +160,30 @@ class World:
         return self.rollout.state
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
-        self.fate.write()
+        self.death.point()
         self.placed.update({target.id: target for target in targets})
-        self.fate.write()
+        self.death.point()
 
     async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
-        self.fate.write()
+        self.death.point()
         if was != self.rollout:
             return False
         self.rollout = rollout
         self._append(event)
-        self.fate.write()
+        self.death.point()
         return True
 
     async def add_event(self, event: Recorded[Event]) -> None:
-        self.fate.write()
+        self.death.point()
         self._append(event)
-        self.fate.write()
+        self.death.point()
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
         assert release == self.rollout.release
-        self.fate.write()
+        self.death.point()
         if instance_id not in self.exposed:
             self.exposed.append(instance_id)
-        self.fate.write()
+        self.death.point()
 
     def _append(self, event: Recorded[Event]) -> None:
         self.events.append(replace(event, id=len(self.events) + 1))
@@ -231,7 +215,7 @@ class World:
         await self._stall(target.instance_id, "fetch")
         assert release == self.rollout.release
         self._reach(target.instance_id)
-        self.fate.write()
+        self.death.point()
         await self.clock.pause(1)
 
     async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:
@@ -239,12 +223,12 @@ class World:
         if machine.misses:
             machine.misses -= 1
             raise UnavailableError("the call did not arrive")
-        self.fate.write()
+        self.death.point()
         if machine.current != release and machine.began_at is None:
             machine.begun += 1
             machine.to, machine.began_at, machine.confirm_s = release, self.clock.now(), spec.confirm_s
             machine.mute = machine.mute_once_touched
-        self.fate.write()
+        self.death.point()
         self._count()
         await self._stall(target.instance_id, "activate")
         if machine.loses:
@@ -262,20 +246,20 @@ class World:
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         await self._stall(target.instance_id, "confirm")
         machine = self._reach(target.instance_id)
-        self.fate.write()
+        self.death.point()
         if machine.confirm_error:
             raise UnavailableError("its gateway gives no answer through the proxy")
         if machine.phase == "unconfirmed":
             machine.confirm()
         elif machine.current != release:
             raise RefusedError("it went back")
-        self.fate.write()
+        self.death.point()
 
     async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
         del even_revoked
         await self._stall(target.instance_id, "roll_back")
         machine = self._reach(target.instance_id)
-        self.fate.write()
+        self.death.point()
         if machine.keeps and not lose:
             raise RefusedError("it would lose 3 rows written since")
         self.going_back += 1
@@ -283,11 +267,11 @@ class World:
         await self.clock.pause(3)
         self.going_back -= 1
         machine.roll_back()
-        self.fate.write()
+        self.death.point()
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         assert (release, before) == (self.rollout.release, OLD)
-        self.fate.write()
+        self.death.point()
         return self.drilled, "on a machine of the pool"
 
     async def _stall(self, instance_id: InstanceId, verb: str) -> None:
@@ -346,9 +330,9 @@ class World:
 
     async def notify(self, rollout: Rollout, event: Recorded[StateChanged]) -> None:
         assert rollout.id == self.rollout.id
-        self.fate.write()
+        self.death.point()
         self.told.append(event.event.after.value)
-        self.fate.write()
+        self.death.point()
 
     # Running it
 

@@ -1,7 +1,8 @@
-"""``python3 volume_deaths.py FOLDER make|grow``: a data volume, killed at each step of being made or grown; in a guest.
+"""In a guest, makes or grows a data volume, and is killed at each step of that.
 
-The process dies by SIGKILL before each step, in the middle of it where that is a command, which dies too, and after
-it; then the same is done to its end. Prints one JSON line: how many deaths there were. Standard library alone.
+Run ``python3 -m tests.support.volume_deaths FOLDER make|grow``. The process dies by SIGKILL before each step, in
+the middle of it where that is a command, which dies too, and after it. Then the same is done to its end. Prints one
+JSON line: how many deaths there were. Needs the standard library and ``crash.death`` alone.
 """
 
 import json
@@ -13,9 +14,11 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+from tests.support.crash.death import Death, Mortal, kill_this_process
+
+AGAIN = (sys.executable, "-m", "tests.support.volume_deaths")
 PROGRAM = "/opt/hermes/node/hermes-node"
 KEY = b"5c" * 32
 SMALL, LARGE = 256 << 20, 512 << 20
@@ -26,55 +29,30 @@ WITHIN_S = 0.01
 _MOST = 200
 
 
-class Fate:
-    """Counts moments, and kills this process at one of them."""
+def run_around(real: Callable[..., Any], death: Death) -> Callable[..., Any]:
+    """Has a third point: within the command, which dies, too."""
 
-    def __init__(self, at: int) -> None:
-        self._at = at
-        self.count = 0
-
-    def comes(self) -> bool:
-        self.count += 1
-        return self.count == self._at
-
-    def strike(self) -> None:
-        if self.comes():
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-def around(real: Callable[..., Any], fate: Fate) -> Callable[..., Any]:
-    def call(*arguments: object, **options: object) -> object:
-        fate.strike()
-        done = real(*arguments, **options)
-        fate.strike()
-        return done
-
-    return call
-
-
-def run_around(real: Callable[..., Any], fate: Fate) -> Callable[..., Any]:
     def call(words: list[str], **options: Any) -> object:  # noqa: ANN401 - whatever run takes
-        fate.strike()
-        if fate.comes():
+        death.point()
+        if death.count + 1 == death.at:
             with suppress(subprocess.TimeoutExpired):  # which kills the command
                 real(words, **{**options, "timeout": WITHIN_S})
-            os.kill(os.getpid(), signal.SIGKILL)
+        death.point()
         done = real(words, **options)
-        fate.strike()
+        death.point()
         return done
 
     return call
 
 
-class Deadly:
-    """Stands in for a module of which some functions are steps."""
+class Running:
+    """Stands for the module ``subprocess``, whose ``run`` is a step."""
 
-    def __init__(self, module: ModuleType, **steps: Callable[..., Any]) -> None:
-        self._module = module
-        self._steps = steps
+    def __init__(self, run: Callable[..., Any]) -> None:
+        self.run = run
 
     def __getattr__(self, name: str) -> object:
-        return self._steps.get(name) or getattr(self._module, name)
+        return getattr(subprocess, name)
 
 
 def open_volume(folder: Path, size: int, at: int) -> int:
@@ -82,20 +60,19 @@ def open_volume(folder: Path, size: int, at: int) -> int:
     sys.path.insert(0, PROGRAM)
     from hermesops.node.system import data_volume, files, processes  # noqa: PLC0415 - of the guest's program
 
-    fate = Fate(at)
+    death = Death(at, kill=kill_this_process)
     data_volume._ROOM_LEFT = 0
     data_volume.MKFS = (*data_volume.MKFS[:-1], "size=8")
-    deadly = Deadly(os, **{name: around(getattr(os, name), fate) for name in STEPS})
-    vars(data_volume)["os"] = vars(files)["os"] = deadly
-    vars(processes)["subprocess"] = Deadly(subprocess, run=run_around(subprocess.run, fate))
+    vars(data_volume)["os"] = vars(files)["os"] = Mortal(os, death, STEPS)
+    vars(processes)["subprocess"] = Running(run_around(subprocess.run, death))
     for name in ("rename", "unlink", "mkdir"):
-        setattr(Path, name, around(getattr(Path, name), fate))
+        setattr(Path, name, death.around(getattr(Path, name)))
     if not data_volume.observe(folder / "place").is_mounted:
         volume = folder / "disk/volume"
         data_volume.identify(volume)  # whoever asks for its key does so first
         data_volume.open_volume(volume, folder / "place", KEY, size)
     data_volume.fill_volume()
-    return fate.count
+    return death.count
 
 
 def close(folder: Path) -> None:
@@ -116,7 +93,7 @@ def prepare(folder: Path, *, made: bool) -> None:
         os.chown(path, OWNER, OWNER)
     place.chmod(0o700)
     if made:
-        subprocess.run([sys.executable, __file__, folder, "die", str(SMALL), "0"], check=True)
+        subprocess.run([*AGAIN, folder, "die", str(SMALL), "0"], check=True)
         (place / "memory").write_text("kept" * (1 << 20))
         close(folder)
 
@@ -145,12 +122,12 @@ def main(folder: Path, what: str) -> None:
     size = LARGE if made else SMALL
     for at in range(1, _MOST):
         prepare(folder, made=made)
-        ran = subprocess.run([sys.executable, __file__, folder, "die", str(size), str(at)], check=False)
+        ran = subprocess.run([*AGAIN, folder, "die", str(size), str(at)], check=False)
         if ran.returncode == 0:
             break
         assert ran.returncode == -signal.SIGKILL, ran
         try:
-            subprocess.run([sys.executable, __file__, folder, "die", str(size), "0"], check=True)
+            subprocess.run([*AGAIN, folder, "die", str(size), "0"], check=True)
             check(folder, size, made=made)
         except (AssertionError, subprocess.SubprocessError) as error:
             raise AssertionError(f"killed at moment {at}") from error

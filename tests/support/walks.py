@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hermesops.model.operation import Done, Refused
+from tests.support.crash.death import Death, KilledError
 
 _MOST = 60
 
@@ -16,7 +17,8 @@ async def walk(make: Callable[[], Any], *, killed_at: int | None = None, after: 
         killed_at: The step at which it is killed once.
         after: Whether the kill comes when the step was done, else before.
     """
-    work, killed = make(), False
+    work = make()
+    death = Death() if killed_at is None else (Death.after if after else Death.before)(killed_at + 1)
     steps: list[str] = []
     for _ in range(_MOST):
         seen = await work.observe()
@@ -26,11 +28,12 @@ async def walk(make: Callable[[], Any], *, killed_at: int | None = None, after: 
         if isinstance(decided, Refused):
             return [*steps, f"{type(decided.error).__name__}: {decided.error.message}"]
         assert work.describe(decided, seen)
-        dies = len(steps) == killed_at and not killed
-        if not dies or after:
+        try:
+            death.point()
             await work.do(decided, seen)
-        if dies:
-            work, killed = make(), True
+            death.point()
+        except KilledError:
+            work, death = make(), Death()
         else:
             steps.append(type(decided).__name__)
     raise AssertionError(f"no end: {steps}")

@@ -6,10 +6,8 @@ A process is forked from a server that has imported everything, so that killing 
 import asyncio
 import logging
 import multiprocessing
-import os
 import signal
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +25,7 @@ from hermesops.operations.runner import QUEUED, Operations
 from hermesops.operations.worker import Worker
 from hermesops.registry import Registry
 from hermesops.registry.repositories import leases as registry_leases
-from tests.support.intercepted_registry import InterceptedRegistry
+from tests.support.crash.death import Death, Mortal, kill_this_process
 from tests.support.registries import registry_at
 
 KIND = OperationKind.STACK_UP
@@ -67,19 +65,6 @@ class Plan:
     concurrency: int = 4
 
 
-class Fuse:
-    """Kills this process at a moment counted from its start."""
-
-    def __init__(self, dies_at: int) -> None:
-        self._left = dies_at
-
-    def burn(self) -> None:
-        """One moment more has passed."""
-        self._left -= 1
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 class FileWorld:
     """Effects as files, and a line for each time one was made to happen.
 
@@ -108,10 +93,10 @@ class FileWorld:
 class Effects:
     """The work of an operation: its effects, one after the other, each looked for first."""
 
-    def __init__(self, operation: Operation, world: FileWorld, fuse: Fuse, effect_s: float) -> None:
+    def __init__(self, operation: Operation, world: FileWorld, death: Death, effect_s: float) -> None:
         self._id = operation.id
         self._world = world
-        self._fuse = fuse
+        self._death = death
         self._effect_s = effect_s
 
     async def observe(self) -> int:
@@ -125,32 +110,18 @@ class Effects:
 
     async def do(self, step: str, seen: int) -> None:
         assert seen == EFFECTS.index(step)
-        self._fuse.burn()
+        self._death.point()
         await waiting.pause(self._effect_s)
         self._world.make(self._id, step)
-        self._fuse.burn()
+        self._death.point()
 
 
-def burning(registry: Registry, fuse: Fuse) -> InterceptedRegistry:
-    """A registry whose writes burn a fuse before and after."""
-
-    def around(name: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever the registry returns
-        if name not in _WRITES:
-            return call()
-        fuse.burn()
-        answer = call()
-        fuse.burn()
-        return answer
-
-    return InterceptedRegistry(registry, around)
-
-
-def operations_over(registry: Any, plan: Plan, fuse: Fuse) -> Operations:  # noqa: ANN401 - a registry, or one that burns
+def operations_over(registry: Any, plan: Plan, death: Death) -> Operations:  # noqa: ANN401 - a registry, or a mortal one
     """What brings operations to their end in the world of files."""
     world = FileWorld(plan.world)
 
     def make(operation: Operation, _lease: Lease) -> Effects:
-        return Effects(operation, world, fuse, plan.effect_s)
+        return Effects(operation, world, death, plan.effect_s)
 
     return Operations(registry, {KIND: make}, lambda _: None)
 
@@ -176,12 +147,12 @@ def shorten_leases(lease_s: float) -> None:
 
 
 async def _work(plan: Plan) -> None:
-    fuse, name = Fuse(plan.dies_at), this_process()
-    registry: Any = burning(registry_at(plan.registry), fuse)
+    death, name = Death(plan.dies_at, kill=kill_this_process), this_process()
+    registry: Any = Mortal(registry_at(plan.registry), death, _WRITES)
     worker = Worker(
         name,
         registry,
-        operations_over(registry, plan, fuse),
+        operations_over(registry, plan, death),
         lambda turn: DbosQueue(plan.queue, environment="local", worker=name, concurrency=plan.concurrency, turn=turn),
         grace_s=5,
     )

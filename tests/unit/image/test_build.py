@@ -6,7 +6,8 @@ from hermesops.errors import HaltedError, UnavailableError
 from hermesops.image.machines import names_of
 from hermesops.image.manifest import find
 from hermesops.justavps import Image, ImageStatus, Machine, MachineStatus
-from tests.support.build_world import KilledError, World, builder_of, image_folder, recipe_of
+from tests.support.build_world import World, builder_of, image_folder, recipe_of
+from tests.support.crash.death import Death, KilledError
 
 CHANGES = ["order", "converge", "clean.sh", "save", "delete machine", "order", "delete machine"]
 
@@ -64,14 +65,13 @@ async def test_a_build_that_is_forced_makes_a_second_image(tmp_path: Path, said:
     assert sorted(i.name for i in world.images.values()) == [recipe.names.image, f"{recipe.names.image}-2"]
 
 
-@pytest.mark.parametrize("when", ["die_before", "die_after"])
-@pytest.mark.parametrize("change", range(len(CHANGES)))
-async def test_a_killed_build_is_finished_by_the_next(tmp_path: Path, said: list[str], change: int, when: str) -> None:
+@pytest.mark.parametrize("at", range(1, 2 * len(CHANGES) + 1))
+async def test_a_killed_build_is_finished_by_the_next(tmp_path: Path, said: list[str], at: int) -> None:
     world, recipe = World(), recipe_of(image_folder(tmp_path / "image"))
-    setattr(world, when, change + (when == "die_after"))
+    world.death = Death(at)
     with pytest.raises(KilledError):
         await builder_of(world, tmp_path, said.append).build(recipe)
-    world.revive()
+    world.death = Death()
     built = await builder_of(world, tmp_path, said.append).build(recipe)
     assert [image.id for image in world.images.values()] == [built.manifest.image_id]
     assert world.machines == {}

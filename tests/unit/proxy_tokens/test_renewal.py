@@ -12,6 +12,7 @@ from hermesops.justavps.wire import ProxyToken as IssuedToken
 from hermesops.model.ids import MachineId
 from hermesops.model.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
 from hermesops.proxy_tokens.renewal import TokenRenewal, due_of, renew_each
+from tests.support.crash.death import Death, KilledError
 from tests.support.fake_registry import FakeRegistry
 
 if TYPE_CHECKING:
@@ -22,17 +23,13 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-class Killed(BaseException):
-    """The process is gone."""
-
-
 @dataclass
 class World(FakeRegistry):
     """The vendor with its own clock, the edge, and the rows; each effect may be the last one of a process.
 
     Attributes:
         skew: How much our clock is ahead of the vendor's.
-        dies_at: The so many-th effect before or after which the process is killed; 0 for never.
+        death: Of the process.
     """
 
     at: datetime = START
@@ -40,17 +37,11 @@ class World(FakeRegistry):
     issued: dict[str, datetime] = field(default_factory=dict)
     revoked: list[str] = field(default_factory=list)
     rows: dict[str, ProxyToken] = field(default_factory=dict)
-    dies_at: int = 0
-    moments: int = 0
+    death: Death = field(default_factory=Death)
     opening: bool = True
     away: bool = False
     lost: bool = False
     meanwhile: Callable[[], None] | None = None
-
-    def _burn(self) -> None:
-        self.moments += 1
-        if self.moments == self.dies_at:
-            raise Killed
 
     def counts(self) -> set[str]:
         """What the vendor would let in."""
@@ -63,15 +54,15 @@ class World(FakeRegistry):
         return IssuedToken(id=id_, token=f"token of {id_}", expires_at=self.issued[id_])
 
     async def revoke_proxy_token(self, token_id: str) -> None:
-        self._burn()
+        self.death.point()
         if self.away:
             raise UnavailableError("no answer")
         self.revoked.append(token_id)
-        self._burn()
+        self.death.point()
 
     async def opens(self, machine_id: MachineId, token: str) -> bool:
         assert machine_id == MACHINE
-        self._burn()
+        self.death.point()
         return self.opening and token.removeprefix("token of ") in self.counts()
 
     async def address(self, machine_id: MachineId) -> str:
@@ -86,10 +77,10 @@ class World(FakeRegistry):
 
     def proxy_tokens_keep_next(self, token: ProxyToken) -> None:
         self.rows[next_of(token.purpose)] = replace(token, purpose=next_of(token.purpose))
-        self._burn()
+        self.death.point()
 
     def proxy_tokens_replace(self, fresh: ProxyToken, *, before: str) -> bool:
-        self._burn()
+        self.death.point()
         if self.meanwhile:
             self.meanwhile()
         was = self.rows.get(fresh.purpose)
@@ -100,14 +91,14 @@ class World(FakeRegistry):
         self.rows[fresh.purpose] = fresh
         if self.rows.get(next_of(fresh.purpose), fresh).id == fresh.id:
             self.rows.pop(next_of(fresh.purpose), None)
-        self._burn()
+        self.death.point()
         return True
 
     def proxy_tokens_forget(self, machine_id: MachineId, purpose: str, *, token_id: str = "") -> None:
         assert machine_id == MACHINE
         if purpose in self.rows and token_id in {"", self.rows[purpose].id}:
             del self.rows[purpose]
-        self._burn()
+        self.death.point()
 
     def renewal(self) -> TokenRenewal:
         vendor = cast("Client", self)
@@ -187,17 +178,17 @@ async def test_an_old_one_that_could_not_be_revoked_is_revoked_by_the_next_look(
 async def test_killed_anywhere_the_next_look_leaves_one_token_that_counts_and_is_published() -> None:
     whole = World()
     await whole.renewal().renew(MACHINE)
-    before = whole.moments
+    before = whole.death.count
     await whole.renewal().renew(MACHINE)
-    for dies_at in range(before + 1, whole.moments + 1):
+    for dies_at in range(before + 1, whole.death.count + 1):
         world = World()
         await world.renewal().renew(MACHINE)
         world.at += 3 * HOUR
-        world.dies_at = dies_at
-        with pytest.raises(Killed):
+        world.death.at = dies_at
+        with pytest.raises(KilledError):
             await world.renewal().renew(MACHINE)
         assert world.rows[PLATFORM].id in world.counts(), f"killed at {dies_at}: what is published opens nothing"
-        world.dies_at = 0
+        world.death = Death()
         while world.due():
             await world.look()
         assert {world.rows[PLATFORM].id} == world.counts(), f"killed at {dies_at}: a token was left"

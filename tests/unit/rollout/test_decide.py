@@ -1,4 +1,4 @@
-"""Whole rollouts told in text. Where a decision changes, ``python -m tests.support.rollout_tales`` writes them anew."""
+"""Whole rollouts, told in text. After a change, ``python -m tests.support.rollout_tales`` rewrites them."""
 
 import pytest
 

@@ -18,7 +18,8 @@ from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.events import Notified, Recorded, StateChanged, TargetsUpdated, WaitBegun
 from hermesops.rollout.ports import ApprovalState
-from tests.support.rollout_world import NEW, OLD, QUICK, Died, World, fleet
+from tests.support.crash.death import KilledError
+from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
 from tests.support.virtual_time import BEGAN
 
 
@@ -69,10 +70,10 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
     told = world.notify
 
     async def killed(rollout: Rollout, event: Recorded[StateChanged]) -> None:
-        raise Died(rollout.id, event.id)
+        raise KilledError(rollout.id, event.id)
 
     world.notify = killed  # type: ignore[method-assign]
-    with pytest.raises(Died):
+    with pytest.raises(KilledError):
         world.run()
     assert world.rollout.state is RolloutState.HALTED
     world.notify = told  # type: ignore[method-assign]

@@ -19,6 +19,7 @@ from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Done, Operation, OperationKind, OperationStatus, Refused
+from tests.support.crash.death import Death, KilledError
 from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA, MACHINE, READY
 
@@ -58,10 +59,6 @@ def test_where_nothing_can_be_done_it_says_so(seen: Observation, error: type[Her
     assert isinstance(verdict.error, error)
 
 
-class KilledError(Exception):
-    """Stands for ``kill -9``."""
-
-
 @dataclass
 class World(FakeRegistry):
     """A registry and a machine in memory, for requests and for the work."""
@@ -71,7 +68,7 @@ class World(FakeRegistry):
     before: InstanceSettings | None = None
     handed: InstanceSettings = field(default_factory=InstanceSettings)
     changes: list[str] = field(default_factory=list)
-    killed: str = ""
+    death: Death = field(default_factory=Death)
     rejects: HermesError | None = None
     leased: list[str] = field(default_factory=list)
     intent: Mapping[str, object] = field(default_factory=dict)
@@ -90,14 +87,10 @@ class World(FakeRegistry):
     async def personalise(self, *_: object) -> None:
         if self.rejects:
             raise self.rejects
-        if self.killed == "before":
-            self.killed = ""
-            raise KilledError
+        self.death.point()
         self.handed = self.settings
         self.changes.append("handed")
-        if self.killed == "after":
-            self.killed = ""
-            raise KilledError
+        self.death.point()
 
     async def await_gateway(self, *_: object) -> None:
         self.observation = replace(self.observation, gateway=GatewayHealth.OK)
@@ -172,12 +165,13 @@ async def test_the_same_wish_again_changes_nothing() -> None:
     assert world.changes == []
 
 
-@pytest.mark.parametrize("killed", ["before", "after"])
-async def test_killed_while_handing_over_the_work_ends_by_the_same_changes(killed: str) -> None:
-    world = World(killed=killed)
+@pytest.mark.parametrize("at", [1, 2], ids=["before", "after"])
+async def test_killed_while_handing_over_the_work_ends_by_the_same_changes(at: int) -> None:
+    world = World(death=Death(at))
     await requests(world).configure("ada", GPT, reason="asked")
     with pytest.raises(KilledError):
         await work(world)
+    world.death = Death()
     await work(world)
     assert world.changes == ["stored", "handed"]
 

@@ -22,6 +22,7 @@ from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from tests.support.crash.death import Death, KilledError
 from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA, MACHINE, READY
 
@@ -99,32 +100,22 @@ def test_somebody_elses_machine_is_never_personalised() -> None:
     assert isinstance(verdict.error, BrokenInvariantError)
 
 
-class KilledError(Exception):
-    """Stands for ``kill -9``."""
-
-
 @dataclass
 class World(FakeRegistry):
-    """A registry, a vendor and a machine in memory; dies before or after the change it is told to."""
+    """A registry, a vendor and a machine in memory; each change is a step at which the process may die."""
 
     row: Instance = ROW
     machine: MachineState | None = None
     node: NodeState | None = None
     gateway: GatewayHealth | None = None
     changes: list[str] = field(default_factory=list)
-    kill_at: int = 10**6
-    kill_before: bool = False
+    death: Death = field(default_factory=Death)
 
     def change(self, name: str, make: Callable[[], None]) -> None:
-        number = len(self.changes)
-        if number == self.kill_at and self.kill_before:
-            self.kill_at = 10**6
-            raise KilledError
+        self.death.point()
         make()
         self.changes.append(name)
-        if number == self.kill_at:
-            self.kill_at = 10**6
-            raise KilledError
+        self.death.point()
 
     async def observe(self, instance_id: InstanceId) -> Observation:
         assert instance_id == ID
@@ -197,11 +188,11 @@ async def test_four_changes_make_a_living_agent() -> None:
     assert world.row.status is InstanceStatus.RUNNING
 
 
-@pytest.mark.parametrize("kill_before", [True, False])
-@pytest.mark.parametrize("kill_at", range(len(CHANGES)))
-async def test_killed_anywhere_it_ends_by_the_same_changes(kill_at: int, *, kill_before: bool) -> None:
-    world = World(kill_at=kill_at, kill_before=kill_before)
+@pytest.mark.parametrize("at", range(1, 2 * len(CHANGES) + 1))
+async def test_killed_anywhere_it_ends_by_the_same_changes(at: int) -> None:
+    world = World(death=Death(at))
     with pytest.raises(KilledError):
         await provision(world)
+    world.death = Death()
     await provision(world)
     assert world.changes == CHANGES

@@ -25,6 +25,7 @@ from hermesops.model.operation import (
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
 from hermesops.operations.kinds import DrillIntent
+from tests.support.crash.death import Death, KilledError
 from tests.support.fake_registry import FakeRegistry
 from tests.support.instances import ADA
 from tests.support.small_world import AT, MEMORY
@@ -166,19 +167,20 @@ class World(FakeRegistry):
 
 async def run(world: World, *, killed_after: int = 0) -> Done | Refused:
     """Run the loop; after so many steps it dies, and another one goes on from what is there."""
-    steps = 0
-    work = world.work()
-    while True:
+    work, death = world.work(), Death.after(killed_after)
+    for _ in range(20):
         seen = await work.observe()
         step = work.decide(seen)
         if isinstance(step, Done | Refused):
             return step
         assert work.describe(step, seen)
-        await work.do(step, seen)
-        steps += 1
-        if steps == killed_after:
-            work = world.work()
-        assert steps < 20
+        try:
+            death.point()
+            await work.do(step, seen)
+            death.point()
+        except KilledError:
+            work, death = world.work(), Death()
+    raise AssertionError("no end")
 
 
 @pytest.mark.parametrize("is_pooled", [True, False])

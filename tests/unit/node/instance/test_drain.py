@@ -12,6 +12,7 @@ from hermesops.node.errors import OutrankedError, RefusedError
 from hermesops.node.instance import drain, fencing, status
 from hermesops.node.instance.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
+from tests.support.crash.death import KilledError
 from tests.support.node_home import NodeHome, make
 
 
@@ -142,11 +143,11 @@ def test_a_fence_is_written_before_the_gateway_is_stopped(machine: NodeHome) -> 
 
     def dying(*words: str, check: bool = True) -> str:
         if words[0] == "stop":
-            raise KeyboardInterrupt
+            raise KilledError
         return real(*words, check=check)
 
     machine.system.systemctl = dying  # type: ignore[method-assign]
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KilledError):
         fencing.fence(machine.node, lease=None)
     assert fencing.is_fenced(machine.node)
 

@@ -22,8 +22,8 @@ from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import files, openssl
 from hermesops.node.system.files import Access
+from tests.support.crash.death import Death, KilledError, Mortal
 from tests.support.credentials import authority_in, credential_of
-from tests.support.release_home import Death, KilledError, Mortal
 
 if TYPE_CHECKING:
     from hermesops.node.ports import Files
@@ -51,7 +51,7 @@ class FakeSystem:
 
     def systemctl(self, *words: str, check: bool = True) -> str:  # noqa: ARG002 - the Protocol's
         if words[0] == self.killed_at:
-            raise KeyboardInterrupt
+            raise KilledError
         self.running = {"start": True, "stop": False}.get(words[0], self.running)
         return f"ActiveState={'active' if self.running else 'inactive'}\n"
 
@@ -182,7 +182,7 @@ def test_a_run_killed_before_the_restart_is_finished_by_the_next(machine: Machin
     wanted = replace(_PAYLOAD, settings=Settings(disabled_tools=("browser",)))
 
     machine.gateway.killed_at = "stop"
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KilledError):
         machine.personalise(wanted)
     machine.gateway.killed_at = ""
     outcome = machine.personalise(wanted)
@@ -268,8 +268,8 @@ def test_killed_at_any_write_a_machine_with_an_identity_has_the_payload_that_bel
     """The gateway's unit starts where there is an identity."""
     whole, death = 0, Death()
     for at in range(1, 20):
-        machine, death = _made(tmp_path / str(at)), Death(at, after=True)
-        mortal = cast("Files", Mortal(files, death, frozenset({"write_if_changed"})))
+        machine, death = _made(tmp_path / str(at)), Death.after(at)
+        mortal = cast("Files", Mortal(files, death, {"write_if_changed"}))
         with suppress(KilledError):
             personalise.personalise(replace(machine.node, files=mortal), machine.upload(_PAYLOAD), wait_s=0)
         if machine.layout.identity.exists():
@@ -277,7 +277,7 @@ def test_killed_at_any_write_a_machine_with_an_identity_has_the_payload_that_bel
             assert (machine.layout.payload.exists(), machine.layout.applied.exists()) == (True, True)
             assert personalise.stored_payload(machine.node).identity == _PAYLOAD.identity
     assert 1 < whole < 19
-    assert death.count < death.at, "every write had its turn"
+    assert death.steps < at, "every write had its turn"
 
 
 def test_configuring_nobodys_machine_is_refused(machine: Machine) -> None:

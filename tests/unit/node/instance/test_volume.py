@@ -14,15 +14,12 @@ from hermesops.node.protocol import GB, Credential, FencingToken
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.state import backup
 from hermesops.node.system.data_volume import VolumeState, wanted_gb, with_gb
+from tests.support.crash.death import KilledError
 from tests.support.node_home import FakeSystem, NodeHome, make
 
 VOLUME = "5c0e0000-0000-4000-8000-000000000001"
 PEM = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"
 CREDENTIAL = Credential(PEM, PEM, "https://platform:8443", "01", 0, 2_000_000_000, ("hermesops://local/machine/m-1",))
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 @dataclass
@@ -215,10 +212,10 @@ def test_another_key_opens_nothing(computer: Computer) -> None:
     computer.volumes.key = b"of another volume" * 4
 
     def give_up() -> None:
-        raise Killed
+        raise KilledError
 
     computer.system.meanwhile = give_up
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         volume.open_volume(computer.node)
     told = status(computer.node)["volume"]
     assert told["kind"] == "closed"

@@ -22,6 +22,7 @@ from hermesops.node.machine import Machine
 from hermesops.node.protocol import FencingToken, Identity, Payload, Secrets
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system.files import Access
+from tests.support.crash.death import KilledError
 
 URL = "http://10.0.0.1:18080/v1"
 TOKEN = "hm2.i-1.1.1790000000." + "a" * 40
@@ -90,7 +91,7 @@ class Agent:
     ) -> Answer:
         assert timeout_s > 0
         if path == self.killed_at:
-            raise KeyboardInterrupt
+            raise KilledError
         if path == "/health":
             return Answer(200 if self.running else 0, {})
         if key != self.environment["API_SERVER_KEY"]:
@@ -220,7 +221,7 @@ def test_a_hand_over_that_is_cut_short_is_seen_and_goes_on(machine: Machine, age
     warm_up(machine, model_base_url=URL, wait_s=1)
     given = payload(machine)
     agent.killed_at = path
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KilledError):
         claim(machine, given)
     agent.killed_at = ""
     assert status(machine)["restart_needed"] is True
@@ -289,7 +290,7 @@ def test_a_renewal_that_is_cut_short_is_seen_and_goes_on(machine: Machine, agent
     given = payload(machine)
     claim(machine, given)
     agent.killed_at = path
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KilledError):
         claim(machine, renewed(given))
     agent.killed_at = ""
     assert status(machine)["restart_needed"] is True

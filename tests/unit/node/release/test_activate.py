@@ -28,7 +28,8 @@ from hermesops.node.release.activate import Options, confirm
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.fetch import fetch
 from hermesops.node.system import files
-from tests.support.release_home import OLD, Death, KilledError, ReleaseHome, lock_of, make
+from tests.support.crash.death import Death, KilledError
+from tests.support.release_home import OLD, ReleaseHome, lock_of, make
 from tests.support.shard import shard
 
 PARTS = 4
@@ -493,7 +494,7 @@ def test_slots_that_nobody_goes_back_to_are_removed(home: ReleaseHome) -> None:
 def _effects(folder: Path, act: Callable[[ReleaseHome, Machine], object], rollback_method: str) -> int:
     home, death = _begun(folder, rollback_method), Death()
     act(home, home.mortal(death))
-    return death.count
+    return death.steps
 
 
 def _begun(folder: Path, rollback_method: str) -> ReleaseHome:
@@ -534,7 +535,7 @@ def test_hermes_node_dies_at_any_effect_and_the_machine_ends_on_one_release_whol
     for at in range(1 + shard() % PARTS, count + 1, PARTS):
         home = _begun(tmp_path / str(at), rollback_method)
         try:
-            act(home, home.mortal(Death(at, after=moment == "after")))
+            act(home, home.mortal(Death.before(at) if moment == "before" else Death.after(at)))
         except KilledError:
             home.system.sleep(3600)
             if at % 2 == 0:
@@ -563,7 +564,7 @@ def test_hermes_node_dies_while_it_switches_and_nobody_meets_a_mixture_of_two_re
     for at in range(1, _effects(tmp_path / "0", _left, "copy") + 1):
         home = _begun(tmp_path / str(at), "copy")
         with pytest.raises(KilledError):
-            _left(home, home.mortal(Death(at)))
+            _left(home, home.mortal(Death.before(at)))
         held = records.load(home.node)
         if held is not None and held.phase is records.Phase.SWITCHING:
             shut.append(home.gate.closed)

@@ -18,6 +18,7 @@ from hermesops.node.protocol import FencingToken
 from hermesops.node.state import adapter, backup, swap, tar_stream
 from hermesops.node.state.unpack import unpack
 from hermesops.node.system import as_user
+from tests.support.crash.death import Death, KilledError
 from tests.support.node_home import PASSWORD, NodeHome, make
 from tests.support.prerequisites import require
 
@@ -222,18 +223,8 @@ def test_a_restore_killed_anywhere_in_the_switch_is_finished_by_the_next_command
         unpack(source, swap.incoming(machine.home))
     swap.make_ready(machine.home)
     machine.layout.restoring.touch(0o600)
-    renames = 0
-    real = Path.rename
-
-    def dying(path: Path, target: Path) -> Path:
-        nonlocal renames
-        if renames == at:
-            raise KeyboardInterrupt
-        renames += 1
-        return real(path, target)
-
-    monkeypatch.setattr(Path, "rename", dying)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(Path, "rename", Death.before(at + 1).around(Path.rename))
+    with pytest.raises(KilledError):
         swap.switch(machine.home)
     monkeypatch.undo()
     backup.settle(machine.node, agent_of(machine.node))

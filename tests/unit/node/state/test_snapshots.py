@@ -13,6 +13,7 @@ import pytest
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
 from hermesops.node.state import snapshots
 from hermesops.node.state.swap import forget
+from tests.support.crash.death import Death, KilledError
 from tests.support.node_home import furnish
 
 NAME = "1795000000-0.20.0-000000000000"
@@ -160,22 +161,14 @@ def test_killed_anywhere_it_goes_on_and_nothing_is_lost_or_there_twice(
     shutil.copytree(home, as_begun)
     rename, dies_at, ends = Path.rename, 0, False
     while not ends:
-        dies_at, count = dies_at + 1, 0
+        dies_at += 1
         shutil.rmtree(home)
         shutil.copytree(as_begun, home)
-
-        def dying(self: Path, target: Path) -> Path:
-            nonlocal count
-            count += 1
-            if count == dies_at:  # noqa: B023 - called before the next round
-                raise KeyboardInterrupt
-            return rename(self, target)
-
-        monkeypatch.setattr(Path, "rename", dying)
+        monkeypatch.setattr(Path, "rename", Death.before(dies_at).around(rename))
         try:
             snapshots.restore(home, NAME)
             ends = True
-        except KeyboardInterrupt:
+        except KilledError:
             monkeypatch.setattr(Path, "rename", rename)
             snapshots.restore(home, NAME)
         monkeypatch.setattr(Path, "rename", rename)
