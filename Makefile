@@ -48,11 +48,11 @@ lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and she
 
 reference: .venv/installed ## Write the command reference, runbooks/reference, from the commands' help
 	@echo "==> Writing runbooks/reference"
-	python -m tests.support.command_reference
+	python -m tests.support.documents.command_reference
 
 pictures: .venv/installed need-testing ## Make the README's pictures, runbooks/pictures, from real runs on 200 simulated agents
 	@echo "==> Making runbooks/pictures"
-	python -m tests.support.pictures
+	python -m tests.support.documents.pictures
 
 coverage: .venv/installed need-testing ## Which lines of hermesops tests run, their children's included; T chooses tests
 	@echo "==> Measuring which lines tests run"
@@ -64,7 +64,7 @@ coverage: .venv/installed need-testing ## Which lines of hermesops tests run, th
 
 mutants: .venv/installed need-testing ## Planted bugs, each of which a test has to notice; T='L12 R01' chooses among them
 	@echo "==> Testing the tests with planted bugs"
-	python -m tests.support.mutants $(T)
+	python -m tests.support.suite.mutants $(T)
 
 bench: .venv/installed need-machines ## How fast it is, with what it was compared to; T='start engine machines' chooses
 	@echo "==> Measuring"

@@ -1,6 +1,6 @@
 """What holds for every test: nothing real is touched, and what this computer lacks is said.
 
-A missing prerequisite skips a test on a laptop and fails it with ``CI`` set (``tests.support.prerequisites``).
+A missing prerequisite skips a test on a laptop and fails it with ``CI`` set (``tests.support.suite.prerequisites``).
 Three marks are exempt, because no package registry has what they need; the end of a run counts how many were skipped.
 """
 
@@ -15,11 +15,11 @@ import pytest
 from hypothesis import settings
 
 from hermesops.engine.choose import find_cli
-from tests.support.command import Command
-from tests.support.kept_world import kept_or_new_world
-from tests.support.left_worlds import lists_folder, sweep
-from tests.support.prerequisites import QEMU, has_kvm, require
-from tests.support.shard import shard
+from tests.support.real.command import Command
+from tests.support.suite.prerequisites import QEMU, has_kvm, require
+from tests.support.suite.shard import shard
+from tests.support.worlds.kept import kept_or_new_world
+from tests.support.worlds.left_worlds import lists_folder, sweep
 
 _OURS, _TESTS_OWN = "HERMESOPS_", "HERMESOPS_TEST_"
 _ALL = "HERMESOPS_TEST_ALL"

@@ -35,8 +35,8 @@ from tests.bench import (
     bench_workers,
 )
 from tests.bench.figures import Board, tell
-from tests.support.command import Command, local_world
-from tests.support.traces import traces
+from tests.support.real.command import Command, local_world
+from tests.support.worlds.traces import traces
 
 MACHINES = 10
 POOLED = 3

@@ -19,9 +19,9 @@ from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
 from hermesops.node.state import backup
 from tests.bench.figures import Board, seconds_of, tell
-from tests.support.counted_link import Link, counted_link
-from tests.support.node_home import PASSWORD, NodeHome, make
-from tests.support.object_store import served_store
+from tests.support.fakes.node_home import PASSWORD, NodeHome, make
+from tests.support.real.counted_link import Link, counted_link
+from tests.support.real.object_store import served_store
 
 MESSAGES = 350_000
 MESSAGE_BYTES = 2_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from hermesops import assets
 from tests.bench.figures import Board, tell
-from tests.support.command import Command
+from tests.support.real.command import Command
 
 USERS = ("ada", "grace")
 """Who has an agent afterwards."""

@@ -90,7 +90,7 @@ def cold(folder: Path, count: int) -> float:
 
 def in_world(kind: str, count: int, *, secret: bool = False, also_cold: bool = False) -> tuple[float, float]:
     """Measure in a fresh world."""
-    from tests.support.fake_justavps import FakeJustAvps, served  # noqa: PLC0415  its server is no part of the cold figure
+    from tests.support.vendor.fake_justavps import FakeJustAvps, served  # noqa: PLC0415  its server is no part of the cold figure
 
     with tempfile.TemporaryDirectory() as name, served(FakeJustAvps()) as vendor:
         folder = Path(name)

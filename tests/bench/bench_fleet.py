@@ -16,7 +16,7 @@ from hermesops.model.plan import Plan
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.bench.figures import Board, tell
-from tests.support.command import Command
+from tests.support.real.command import Command
 
 AT_ONCE = 100
 FLEETS = (100, 1_000, 10_000)

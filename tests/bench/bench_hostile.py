@@ -20,9 +20,9 @@ from rich.table import Table
 from hermesops.model.token import LONGEST_TOKEN_LIFE
 from hermesops.waiting import Pending, until
 from tests.bench.figures import Board, tell
-from tests.support.command import Ran
-from tests.support.hostile_fleet import QUICK, HostileFleet, hostile_fleet
-from tests.support.simulated_releases import built
+from tests.support.hostile.fleet import QUICK, HostileFleet, hostile_fleet
+from tests.support.real.command import Ran
+from tests.support.releases.simulated import built
 
 MOODS = ("drips_body", "bomb", "escapes", "huge_counts", "root: 1e400", "root: 20 MB", "root: slow")
 """One of each class."""

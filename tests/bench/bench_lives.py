@@ -21,7 +21,7 @@ from hermesops.model.instance import Instance
 from hermesops.settings import Environment
 from tests.bench import bench_backup
 from tests.bench.figures import Board, spread, tell
-from tests.support.command import Command
+from tests.support.real.command import Command
 
 USER = "elder"
 TURNS = 3

@@ -11,9 +11,9 @@ from pathlib import Path
 from hermesops.app import Container
 from hermesops.settings import Environment
 from tests.bench.figures import Board, seconds_of, spread
-from tests.support.fake_justavps import FakeJustAvps, served
-from tests.support.filled_registry import fill
-from tests.support.fleets import ordered
+from tests.support.fleets.filled_registry import fill
+from tests.support.fleets.in_memory import ordered
+from tests.support.vendor.fake_justavps import FakeJustAvps, served
 
 RUNS = 5
 MACHINES = 200

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from hermesops.waiting import pause_blocking
 from tests.bench.figures import Board, tell
-from tests.support import postgresql
-from tests.support.registries import registry_at
-from tests.support.worker_process import EFFECTS, KIND, FileWorld, Plan, start
+from tests.support.crash.worker_process import EFFECTS, KIND, FileWorld, Plan, start
+from tests.support.real import postgresql
+from tests.support.real.registries import registry_at
 
 OPERATIONS = 100
 CONCURRENCY = 8

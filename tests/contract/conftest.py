@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from hermesops.registry import Registry
-from tests.support import postgresql
-from tests.support.localcloud import LocalCloud, serving
-from tests.support.prerequisites import require
-from tests.support.pretend_driver import PretendDriver, pretended
-from tests.support.registries import TurnedClock, registry_at
+from tests.support.fakes.driver import PretendDriver, pretended
+from tests.support.real import postgresql
+from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.suite.prerequisites import require
+from tests.support.worlds.local_server import LocalCloud, serving
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hermesops import assets
 from hermesops.model.ids import CellName, MachineId
-from tests.support.registries import placed, registry_at
+from tests.support.real.registries import placed, registry_at
 
 PROGRAM = Path(sys.executable).with_name("ansible-inventory")
 

@@ -20,9 +20,9 @@ from hermesops.model.instance import Instance
 from hermesops.model.state import State
 from hermesops.node.state import tar_stream
 from hermesops.registry import Registry
-from tests.support.object_store import ServedStore, served_store
-from tests.support.prerequisites import require
-from tests.support.registries import placed, registry_at
+from tests.support.real.object_store import ServedStore, served_store
+from tests.support.real.registries import placed, registry_at
+from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(3)
 

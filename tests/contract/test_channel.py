@@ -19,10 +19,10 @@ from hermesops.channel import (
     ToolboxChannel,
 )
 from hermesops.justavps import Client
-from tests.support.localcloud import serving as serving_cloud
-from tests.support.machines import opened_driver
-from tests.support.prerequisites import require
-from tests.support.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
+from tests.support.real.machines import opened_driver
+from tests.support.suite.prerequisites import require
+from tests.support.vendor.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
+from tests.support.worlds.local_server import serving as serving_cloud
 
 NEVER_DIRECT = Pace(direct_s=0, answer_s=1, every_s=0.05)
 """Every command is detached, and long ones are asked for again and again."""

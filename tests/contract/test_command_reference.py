@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.cli.commands import SUMMARIES
-from tests.support import command_reference
+from tests.support.documents import command_reference
 
 
 def test_the_pages_are_what_the_help_says() -> None:

@@ -10,7 +10,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.state import State
 from hermesops.node.protocol import GB
 from hermesops.registry import Registry
-from tests.support.registries import placed
+from tests.support.real.registries import placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SIZES = {Plan.LIGHT: 40 * GB, Plan.HEAVY: 80 * GB}

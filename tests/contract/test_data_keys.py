@@ -12,7 +12,7 @@ from hermesops.model.spare import Purpose
 from hermesops.pki.service import DataKeys
 from hermesops.registry import Registry
 from hermesops.registry.schema import tables
-from tests.support.registries import placed
+from tests.support.real.registries import placed
 
 VOLUME, OTHER = (f"5c0e0000-0000-4000-8000-00000000000{n}" for n in (1, 2))
 HERE, THERE = MachineId("machine-1"), MachineId("machine-2")

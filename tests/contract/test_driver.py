@@ -24,9 +24,9 @@ from hermesops.localcloud.drivers.interface import Driver, MachinePower, Machine
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
-from tests.support.left_worlds import remember_folder, remember_world
-from tests.support.machines import TestMachine, new_driver, plan, started
-from tests.support.prerequisites import require
+from tests.support.real.machines import TestMachine, new_driver, plan, started
+from tests.support.suite.prerequisites import require
+from tests.support.worlds.left_worlds import remember_folder, remember_world
 
 KINDS = ["sim", pytest.param("nspawn", marks=pytest.mark.machines)]
 
@@ -286,7 +286,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.contract.test_driver import driver_of
 from tests.support.crash.death import kill_this_process
-from tests.support.machines import plan, started
+from tests.support.real.machines import plan, started
 
 async def main():
     driver = driver_of({kind!r}, Path({state!r}))

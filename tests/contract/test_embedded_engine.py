@@ -23,7 +23,7 @@ from hermesops.errors import (
 )
 from hermesops.model.stack import ChangeKind, StackRef
 from hermesops.waiting import Pending, until
-from tests.support.fake_stack import ROOT, STACK, FakeStack, machines, machines_in_order
+from tests.support.engine.fake_stack import ROOT, STACK, FakeStack, machines, machines_in_order
 
 if TYPE_CHECKING:
     from hermesops.engine.options import Progress
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.turns(3)
 DRIVER = """
 import asyncio, sys
 from pathlib import Path
-from tests.support.fake_stack import STACK, FakeStack, machines
+from tests.support.engine.fake_stack import STACK, FakeStack, machines
 stack = FakeStack(Path(sys.argv[1]))
 asyncio.run(stack.engine().up(STACK, machines(sys.argv[2].split(","), **eval(sys.argv[3]))))
 """
@@ -43,7 +43,7 @@ import asyncio, sys
 from pathlib import Path
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from tests.support.crash.death import Death, kill_this_process
-from tests.support.fake_stack import STACK, FakeStack, machines
+from tests.support.engine.fake_stack import STACK, FakeStack, machines
 FileBackend.write = Death.before(int(sys.argv[2]), kill=kill_this_process).around(FileBackend.write)
 asyncio.run(FakeStack(Path(sys.argv[1])).engine(parallel=1).up(STACK, machines(["a", "b"])))
 """

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 from hermesops.model.stack import ChangeKind, Import, StackRef
-from tests.support.fake_stack import STACK, FakeStack, machines, machines_in_order, urn_of
+from tests.support.engine.fake_stack import STACK, FakeStack, machines, machines_in_order, urn_of
 
 pytestmark = pytest.mark.turns(3)
 

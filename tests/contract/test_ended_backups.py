@@ -21,8 +21,8 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
 from hermesops.registry import Registry
-from tests.support.object_store import ServedStore, served_store
-from tests.support.registries import TurnedClock, placed, registry_at
+from tests.support.real.object_store import ServedStore, served_store
+from tests.support.real.registries import TurnedClock, placed, registry_at
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

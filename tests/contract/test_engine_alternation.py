@@ -15,10 +15,10 @@ from hermesops.engine.choose import read_passphrase
 from hermesops.engine.interface import Engine
 from hermesops.errors import RefusedError
 from hermesops.settings import Environment
-from tests.support.conformance import SCENARIOS, Reproduced
-from tests.support.fake_stack import STACK, FakeStack, machines
-from tests.support.recordings import Scenario
-from tests.support.scenario_walk import UNWALKED, Stop, is_walked, resources_of, walk
+from tests.support.engine.conformance import SCENARIOS, Reproduced
+from tests.support.engine.fake_stack import STACK, FakeStack, machines
+from tests.support.engine.recordings import Scenario
+from tests.support.engine.scenario_walk import UNWALKED, Stop, is_walked, resources_of, walk
 
 PAIRS = list(permutations(["cli", "embedded"]))
 WALKED = [name for name, place in SCENARIOS.items() if isinstance(place, Reproduced) and name not in UNWALKED]

@@ -24,8 +24,8 @@ from hermesops.engine.embedded.state.lock import held
 from hermesops.engine.interface import Engine
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
 from hermesops.model.stack import StackRef
-from tests.support.cli_events import line, step
-from tests.support.fake_stack import STACK, machines
+from tests.support.engine.cli_events import line, step
+from tests.support.engine.fake_stack import STACK, machines
 
 if TYPE_CHECKING:
     from hermesops.engine.options import Progress

@@ -15,9 +15,9 @@ from hermesops.engine.embedded.run.stack_run import Run
 from hermesops.engine.embedded.state.deployment import deployment_from_doc
 from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.engine.options import UnsupportedByEmbeddedError
-from tests.support.conformance import SCENARIOS, Elsewhere, Refused, raced, replayed_steps, steps_not_replayed
-from tests.support.recordings import FOLDER, PASSPHRASE, Scenario, canonical, pending_of, resources_of
-from tests.support.replayed import KEYS, Replayed, replayed
+from tests.support.engine.conformance import SCENARIOS, Elsewhere, Refused, raced, replayed_steps, steps_not_replayed
+from tests.support.engine.recordings import FOLDER, PASSPHRASE, Scenario, canonical, pending_of, resources_of
+from tests.support.engine.replay import KEYS, Replayed, replayed
 
 FOUND_CHANGES = 7
 NOT_OURS = {

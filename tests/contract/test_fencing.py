@@ -15,8 +15,8 @@ from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import LeaseLostError
 from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
-from tests.support.localcloud import serving
-from tests.support.registries import TurnedClock, registry_at
+from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.worlds.local_server import serving
 
 INSTANCE = InstanceId("11111111-2222-3333-4444-555555555555")
 SUBJECT = instance_subject(INSTANCE)

@@ -13,7 +13,7 @@ from hermesops.engine.embedded.engine import EmbeddedEngine
 from hermesops.engine.options import EngineConfig
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.stack import ChangeKind
-from tests.support.fake_stack import STACK, FakeStack, machines, urn_of
+from tests.support.engine.fake_stack import STACK, FakeStack, machines, urn_of
 
 MADE = {"name": "b", "inputs": {"name": "b", "size": "starter", "region": "fra"}}
 

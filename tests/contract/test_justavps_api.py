@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from hermesops.waiting import Pending, pause, until
-from tests.support.localcloud import LocalCloud
-from tests.support.loopback import Recorder, event_source, recorder
-from tests.support.pretend_driver import PretendDriver
+from tests.support.fakes.driver import PretendDriver
+from tests.support.fakes.loopback import Recorder, event_source, recorder
+from tests.support.worlds.local_server import LocalCloud
 
 MACHINE_FIELDS = {
     "id", "slug", "name", "status", "provisioning_stage", "provider", "image_id", "server_type", "region", "ip",

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hermesops.waiting import Pending, until
-from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver
+from tests.support.fakes.driver import PretendDriver
+from tests.support.worlds.local_server import LocalCloud, serving
 
 Json = dict[str, Any]
 

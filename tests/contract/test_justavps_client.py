@@ -21,7 +21,7 @@ from hermesops.justavps import (
 )
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.waiting import Pending, until
-from tests.support.localcloud import LocalCloud, serving
+from tests.support.worlds.local_server import LocalCloud, serving
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.localcloud import LocalCloud
-from tests.support.pretend_driver import PretendDriver
+from tests.support.fakes.driver import PretendDriver
+from tests.support.worlds.local_server import LocalCloud
 
 Taken = Callable[[LocalCloud, Any], Awaitable[str]]
 """Begins a copy of a machine and says where it is."""

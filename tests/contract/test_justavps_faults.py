@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from hermesops.waiting import Pending, until
-from tests.support.localcloud import LocalCloud
-from tests.support.pretend_driver import PretendDriver
+from tests.support.fakes.driver import PretendDriver
+from tests.support.worlds.local_server import LocalCloud
 
 Json = dict[str, Any]
 ORDER = {"server_type": "starter", "region": "hel1", "name": "edge"}

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from hermesops.localcloud.api.keys import new_key_pair
-from tests.support.localcloud import LocalCloud
-from tests.support.pretend_driver import PretendDriver
+from tests.support.fakes.driver import PretendDriver
+from tests.support.worlds.local_server import LocalCloud
 
 
 async def status_with(cloud: LocalCloud, key: str) -> int:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from schemathesis.schemas import BaseSchema
 
 from hermesops.localcloud.api.openapi.document import document
-from tests.support.openapi_cases import TOOLBOX, Case, Target, check, target_in
+from tests.support.vendor.openapi_cases import TOOLBOX, Case, Target, check, target_in
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import pretended
+from tests.support.fakes.driver import pretended
+from tests.support.worlds.local_server import LocalCloud, serving
 
 Toolbox = Callable[..., Coroutine[Any, Any, httpx.Response]]
 

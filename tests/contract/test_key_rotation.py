@@ -24,8 +24,8 @@ from hermesops.registry.repositories.base import insert_or_update
 from hermesops.registry.schema import tables
 from hermesops.waiting import pause_blocking
 from tests.support.crash.death import Death, KilledError
-from tests.support.fake_registry import FakeRegistry
-from tests.support.registries import placed, registry_at
+from tests.support.fakes.registry import FakeRegistry
+from tests.support.real.registries import placed, registry_at
 
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 MACHINE = MachineId("m-1")

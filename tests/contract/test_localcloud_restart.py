@@ -8,8 +8,8 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.localcloud.server.listener import listen
-from tests.support.localcloud import LocalCloud, serving
-from tests.support.pretend_driver import PretendDriver
+from tests.support.fakes.driver import PretendDriver
+from tests.support.worlds.local_server import LocalCloud, serving
 
 
 @pytest.fixture

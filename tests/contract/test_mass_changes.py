@@ -17,7 +17,7 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.operations.kinds import ApprovedList
 from hermesops.registry import Registry
 from hermesops.settings import Environment
-from tests.support.registries import TurnedClock, placed
+from tests.support.real.registries import TurnedClock, placed
 
 LIMIT = 2
 END, RESIZE, SCHEDULE_TERMINATION = OperationKind.TERMINATE, OperationKind.RESIZE, OperationKind.SCHEDULE_TERMINATION

@@ -22,7 +22,7 @@ from hermesops.localcloud.server.listener import Listener, listen
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
 from hermesops.waiting import Pending, pause, until
-from tests.support.localcloud import LocalCloud, serving
+from tests.support.worlds.local_server import LocalCloud, serving
 
 pytestmark = pytest.mark.turns(3)
 

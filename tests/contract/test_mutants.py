@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.mutants import LIST, TOP, Copy, Mutant, Outcome, Verdict, problems, read, run
-from tests.support.shard import shard
+from tests.support.suite.mutants import LIST, TOP, Copy, Mutant, Outcome, Verdict, problems, read, run
+from tests.support.suite.shard import shard
 
 EACH = 10
 """Mutants of a shard; all of them together would take longer than all other tests of their packages."""

@@ -15,8 +15,8 @@ from hermesops.backup.repository import Bucket
 from hermesops.backup.store.object_store import ObjectStore, read_key_file
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import InstanceId
-from tests.support.object_store import ServedStore, served_store
-from tests.support.served_world import served_world
+from tests.support.real.object_store import ServedStore, served_store
+from tests.support.worlds.served import served_world
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

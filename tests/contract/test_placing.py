@@ -16,7 +16,7 @@ from hermesops.model.ids import CellName
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.registry import Registry
-from tests.support.registries import registry_at
+from tests.support.real.registries import registry_at
 
 REGIONS = ("hel1", "nbg1")
 

@@ -31,9 +31,9 @@ from hermesops.pki.service import DataKeys, PlatformService
 from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
-from tests.support.credentials import authority_in, credential_of
-from tests.support.fake_registry import FakeRegistry
-from tests.support.registries import TurnedClock, registry_at
+from tests.support.fakes.credentials import authority_in, credential_of
+from tests.support.fakes.registry import FakeRegistry
+from tests.support.real.registries import TurnedClock, registry_at
 
 MACHINE = MachineId("m-1")
 LIFE = timedelta(days=7)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from hermesops.registry import Registry
 from tests.support.crash.death import Death, KilledError
-from tests.support.pool_world import Cloud, Computer, Site, come, fill, opened, problems, target
-from tests.support.registries import TurnedClock, registry_at
+from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.worlds.pool import Cloud, Computer, Site, come, fill, opened, problems, target
 
 _NUMBERS = count()
 

@@ -8,8 +8,8 @@ from hermesops.engine.embedded.state import storage as folder_storage
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
-from tests.support.power_cut import RecordingOs
-from tests.support.states import state_of
+from tests.support.crash.power_cut import RecordingOs
+from tests.support.engine.stack_states import state_of
 
 REF = StackRef("fleet", "cell1")
 STEPS = 4

@@ -11,9 +11,9 @@ from hermesops.health.prometheus import Prometheus
 from hermesops.health.promql import LABEL, Query
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital
-from tests.support import prometheus
-from tests.support.prerequisites import require
-from tests.support.prometheus import Series
+from tests.support.real import prometheus
+from tests.support.real.prometheus import Series
+from tests.support.suite.prerequisites import require
 
 BEGIN = datetime(2026, 1, 15, 8, tzinfo=UTC)
 EVERY_S = 30

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hermesops.localcloud.faults.kinds import FaultKind
-from tests.support.vendor_faults import CALLS, KINDS, Call, World, open_world
+from tests.support.vendor.faults import CALLS, KINDS, Call, World, open_world
 
 SAMPLE = [(kind, CALLS[(2 * index + index // len(CALLS)) % len(CALLS)]) for index, kind in enumerate(KINDS)]
 

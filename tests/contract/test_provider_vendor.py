@@ -15,7 +15,7 @@ from hermesops.provider.images import Images
 from hermesops.provider.machines import Machines
 from hermesops.provider.observation import ImageSpec, MachineSpec, ObservedMachine
 from hermesops.provider.vendor import JustAvps
-from tests.support.localcloud import LocalCloud, serving
+from tests.support.worlds.local_server import LocalCloud, serving
 
 NAME = "hermes-local-cell1-0123456789ab"
 ORDER = MachineSpec(NAME, "starter", "hel1", "")

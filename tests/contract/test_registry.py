@@ -36,9 +36,9 @@ from hermesops.registry.open import migrate_registry
 from hermesops.registry.repositories.credentials.model_tokens import FloorReader
 from hermesops.registry.schema import indexes, tables
 from hermesops.registry.schema.schema_version import MIGRATIONS, REVISIONS
-from tests.support import postgresql
-from tests.support.hostile_databases import of_no_text
-from tests.support.registries import CELL, KEYS, TurnedClock, placed, registry_at
+from tests.support.hostile.databases import of_no_text
+from tests.support.real import postgresql
+from tests.support.real.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -862,7 +862,7 @@ def test_a_change_that_fails_leaves_no_audit_entry(registry: Registry) -> None:
 def test_three_processes_provision_one_row(url: str) -> None:
     script = textwrap.dedent(
         f"""
-        from tests.support.registries import placed, registry_at
+        from tests.support.real.registries import placed, registry_at
         print(placed(registry_at({url!r})).id)
         """
     )

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from hermesops.errors import BrokenInvariantError
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.audit.anchor import Anchor
-from tests.support.registries import KEYS, TurnedClock, registry_at
+from tests.support.real.registries import KEYS, TurnedClock, registry_at
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
 from hermesops.registry import Registry
 from hermesops.registry.schema import tables
-from tests.support.registries import placed
+from tests.support.real.registries import placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 STATE = State({"messages": Part(4, "b" * 64)})

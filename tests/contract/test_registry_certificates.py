@@ -17,7 +17,7 @@ from hermesops.model.spare import Purpose, Spare
 from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR, OF_MACHINES
 from hermesops.registry.schema.tables import certificates
-from tests.support.registries import CELL, TurnedClock, placed
+from tests.support.real.registries import CELL, TurnedClock, placed
 
 MACHINE = MachineId("m-1")
 CLOCK = TurnedClock()

@@ -12,8 +12,8 @@ from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.registry import Registry
 from hermesops.registry.schema import tables
-from tests.support.fleets import recovered
-from tests.support.registries import CELL, TurnedClock, placed, registry_at
+from tests.support.fleets.in_memory import recovered
+from tests.support.real.registries import CELL, TurnedClock, placed, registry_at
 
 MACHINE = MachineId("m-1")
 SEEN = {"ada": "ready", "bob": "stopped", "dan": "ready"}

@@ -14,7 +14,7 @@ from hermesops.registry import Registry
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.maintenance.backup import Copies, Copy
 from hermesops.registry.maintenance.restore import Restored, restore
-from tests.support.registries import KEYS, registry_at
+from tests.support.real.registries import KEYS, registry_at
 
 _PAGE = 4096
 

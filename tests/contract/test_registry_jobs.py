@@ -12,7 +12,7 @@ from hermesops.model.operation import JobRun, LeaseLostError, OperationKind, Ope
 from hermesops.model.state import Part, State
 from hermesops.model.token import PLATFORM, ProxyToken, former_of, next_of
 from hermesops.registry import Registry
-from tests.support.registries import TurnedClock, placed
+from tests.support.real.registries import TurnedClock, placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MACHINE = MachineId("m-1")

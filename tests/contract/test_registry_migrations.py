@@ -25,9 +25,9 @@ from hermesops.registry.maintenance.restore import restore
 from hermesops.registry.open import migrate_registry
 from hermesops.registry.schema import indexes
 from hermesops.registry.schema.schema_version import REVISIONS
-from tests.support import postgresql
-from tests.support.later_revisions import BROKEN, CONTRACT, EXPAND, newer_hermesops
-from tests.support.registries import KEYS, TurnedClock, placed, registry_at
+from tests.support.real import postgresql
+from tests.support.real.later_revisions import BROKEN, CONTRACT, EXPAND, newer_hermesops
+from tests.support.real.registries import KEYS, TurnedClock, placed, registry_at
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW = REVISIONS[-1]

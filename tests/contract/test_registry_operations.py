@@ -11,7 +11,7 @@ from hermesops.registry import Registry
 from hermesops.registry.repositories import operations
 from hermesops.registry.repositories.base import insert_if_absent
 from hermesops.registry.schema import tables
-from tests.support.registries import TurnedClock
+from tests.support.real.registries import TurnedClock
 
 
 def test_every_step_is_kept_with_its_time_and_who_began_it(registry: Registry, clock: TurnedClock) -> None:

@@ -15,8 +15,8 @@ from hermesops.model.spare import Purpose
 from hermesops.model.state import State
 from hermesops.registry import Registry
 from hermesops.registry.transactions.purge import Fleet
-from tests.support.registries import CELL, placed
-from tests.support.rollouts import started
+from tests.support.real.registries import CELL, placed
+from tests.support.rollouts.rows import started
 
 WHY = "the local world was purged"
 NOTHING = Fleet(0, 0, 0, 0, 0, 0)

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from hermesops.registry import Registry
-from tests.support.registries import TurnedClock, placed
+from tests.support.real.registries import TurnedClock, placed
 
 
 def test_readings_come_back_in_their_order(registry: Registry) -> None:

@@ -8,7 +8,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.instance_policy import InstancePolicy, QuietHours
 from hermesops.model.release import ReleaseId
 from hermesops.registry import Registry
-from tests.support.registries import TurnedClock, placed
+from tests.support.real.registries import TurnedClock, placed
 
 OLD, NEW = ReleaseId("0.18.2-0123456789ab"), ReleaseId("0.19.0-ba9876543210")
 

@@ -19,8 +19,8 @@ from hermesops.model.rollout import (
 )
 from hermesops.model.rollout_spec import Action, FailureGate, Gates, HookGate, Spec
 from hermesops.registry import Registry
-from tests.support.registries import TurnedClock, placed
-from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, STARTED_ROW, started, target_of
+from tests.support.real.registries import TurnedClock, placed
+from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, STARTED_ROW, started, target_of
 
 HALTED = RolloutEvent(AT, "halt", {"why": "two failed"}, {"failures": 2, "touched": 3})
 

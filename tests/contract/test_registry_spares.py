@@ -14,7 +14,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
 from hermesops.registry import Registry
 from hermesops.registry.schema.tables import spare_machines
-from tests.support.registries import CELL, TurnedClock, placed, registry_at
+from tests.support.real.registries import CELL, TurnedClock, placed, registry_at
 
 pytestmark = pytest.mark.turns(3)
 

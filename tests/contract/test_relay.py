@@ -25,8 +25,8 @@ from hermesops.pki.server import Bounds
 from hermesops.pki.service import DataKeys, PlatformService
 from hermesops.relay.places import Most, Places
 from hermesops.waiting import Pending, until
-from tests.support.credentials import authority_in
-from tests.support.relay import LIFE, TOKEN, Caller, KindAgent, RelayWorld, Said, kind_agent, relaying
+from tests.support.fakes.credentials import authority_in
+from tests.support.real.relay import LIFE, TOKEN, Caller, KindAgent, RelayWorld, Said, kind_agent, relaying
 
 pytestmark = pytest.mark.turns(3)
 

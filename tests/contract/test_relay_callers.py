@@ -14,7 +14,7 @@ from hermesops.pki.callers import Admitted, Callers
 from hermesops.pki.certificates import Certificates
 from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR
-from tests.support.registries import TurnedClock
+from tests.support.real.registries import TurnedClock
 
 pytestmark = pytest.mark.turns(3)
 

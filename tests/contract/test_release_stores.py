@@ -13,10 +13,10 @@ import pytest
 from hermesops.errors import RefusedError
 from hermesops.node.release.documents.lock import Lock
 from hermesops.node.release.documents.signers import Kind
-from tests.support.bucket import new_bucket, s3_server, use_credentials
-from tests.support.object_store import ServedStore, served_store
-from tests.support.release_operator import Operator
-from tests.support.release_world import AT, Index, builder_of, order
+from tests.support.real.bucket import new_bucket, s3_server, use_credentials
+from tests.support.real.object_store import ServedStore, served_store
+from tests.support.releases.package_index import AT, Index, builder_of, order
+from tests.support.releases.signer import Operator
 
 pytestmark = pytest.mark.turns(3)
 

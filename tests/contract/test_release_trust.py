@@ -8,9 +8,9 @@ import pytest
 from hermesops.node import errors as node
 from hermesops.node.protocol import VERSION
 from hermesops.release.index import Documents
-from tests.support.release_operator import Operator
-from tests.support.release_world import AT
-from tests.support.trusting_machine import PYTHON, World
+from tests.support.releases.package_index import AT
+from tests.support.releases.signer import Operator
+from tests.support.releases.trusting_machine import PYTHON, World
 
 pytestmark = pytest.mark.turns(3)
 

@@ -18,8 +18,8 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import OperatorDecisions, Rollout
 from hermesops.rollout.ports import ApprovalState, Records
 from hermesops.settings import Environment
-from tests.support.instances import ADA
-from tests.support.rollouts import ROLLOUT, STARTED, target_of
+from tests.support.fakes.instances import ADA
+from tests.support.rollouts.rows import ROLLOUT, STARTED, target_of
 
 STAGES = 2
 BOB, EVE = (InstanceId(str(UUID(int=number))) for number in (1, 2))

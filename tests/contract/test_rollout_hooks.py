@@ -19,7 +19,7 @@ from hermesops.registry.repositories.rollouts import encoding
 from hermesops.rollout.gates import hooks
 from hermesops.rollout.gates.hooks import AllowedHooks, Hooks, parse_hook
 from hermesops.settings import Environment
-from tests.support.rollouts import ROLLOUT
+from tests.support.rollouts.rows import ROLLOUT
 
 
 async def asked(command: str, *, timeout_s: float = 60.0) -> tuple[GateResult, str]:

@@ -9,7 +9,7 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.rollout import ReleaseStatus
 from hermesops.operations.kinds import RelocateIntent
 from hermesops.registry import Registry
-from tests.support.registries import placed
+from tests.support.real.registries import placed
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.registry import Registry
 from hermesops.rollout.plan.backlog import requests_for
-from tests.support.registries import placed
-from tests.support.rollouts import NEW, STARTED_ROW, started
+from tests.support.real.registries import placed
+from tests.support.rollouts.rows import NEW, STARTED_ROW, started
 
 
 def test_only_running_instances_of_no_rollout_can_be_updated(registry: Registry) -> None:

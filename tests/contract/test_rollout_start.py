@@ -16,8 +16,8 @@ from hermesops.operations.runner import QUEUED, Operations
 from hermesops.registry import Registry
 from hermesops.rollout.plan.requests import RolloutRequest
 from hermesops.settings import Settings
-from tests.support.registries import placed
-from tests.support.rollouts import NEW, ROLLOUT, STARTED_ROW, target_of
+from tests.support.real.registries import placed
+from tests.support.rollouts.rows import NEW, ROLLOUT, STARTED_ROW, target_of
 
 REQUEST = RolloutRequest(NEW, "", all_running=True, spec=Spec(), action=Action.SLOT, reason="")
 

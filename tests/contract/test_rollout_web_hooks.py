@@ -14,7 +14,7 @@ from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate
 from hermesops.rollout.gates.hooks import AllowedHooks, Hooks
 from hermesops.rollout.webhooks import WebHook
-from tests.support.rollouts import ROLLOUT, STARTED
+from tests.support.rollouts.rows import ROLLOUT, STARTED
 
 
 class Service:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.state_kills import before, killed_and_repeated, points
+from tests.support.crash.state_kills import before, killed_and_repeated, points
 
 
 @pytest.mark.parametrize(("change", "share"), [("create", 0.4), ("update", 0.7)])

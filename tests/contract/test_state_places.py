@@ -17,8 +17,8 @@ from hermesops.engine.embedded.state.storage import Storage, open_storage
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.stack import StackRef
 from hermesops.waiting import pause_blocking
-from tests.support.bucket import new_bucket, s3_server, use_credentials
-from tests.support.fake_stack import STACK, FakeStack, machines
+from tests.support.engine.fake_stack import STACK, FakeStack, machines
+from tests.support.real.bucket import new_bucket, s3_server, use_credentials
 
 pytestmark = pytest.mark.turns(3)
 

@@ -10,8 +10,8 @@ import pytest
 
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.errors import HermesError, RefusedError, UsageError
-from tests.support.fake_stack import STACK, FakeStack, machines
-from tests.support.states import state_of
+from tests.support.engine.fake_stack import STACK, FakeStack, machines
+from tests.support.engine.stack_states import state_of
 
 Damage = Callable[[bytes], bytes]
 

@@ -10,8 +10,8 @@ import pytest
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.errors import HermesError, RefusedError, UsageError
-from tests.support.recordings import PASSPHRASE, STACK, Scenario, state_of
-from tests.support.replayed import KEYS, replayed
+from tests.support.engine.recordings import PASSPHRASE, STACK, Scenario, state_of
+from tests.support.engine.replay import KEYS, replayed
 
 EXPORT = 2
 """The recorded step whose export all imports start from."""

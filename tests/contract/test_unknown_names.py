@@ -10,7 +10,7 @@ from hermesops.errors import UsageError
 from hermesops.model.selector import Selector
 from hermesops.registry import Registry
 from hermesops.settings import Environment
-from tests.support.registries import CELL, placed
+from tests.support.real.registries import CELL, placed
 
 FIELDS = frozenset({"user", "cell", "plan"})
 

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
 from hermesops.registry import Registry
 from hermesops.waiting import pause, pause_blocking
-from tests.support import postgresql
 from tests.support.crash.death import Death
-from tests.support.prerequisites import require
-from tests.support.registries import registry_at
-from tests.support.worker_process import EFFECTS, FileWorld, Plan, leave, operations_over, start
+from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, operations_over, start
+from tests.support.real import postgresql
+from tests.support.real.registries import registry_at
+from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(3)
 

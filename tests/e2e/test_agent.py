@@ -7,8 +7,8 @@ import uuid
 import httpx
 import pytest
 
-from tests.support.command import Command, local_world
-from tests.support.traces import traces
+from tests.support.real.command import Command, local_world
+from tests.support.worlds.traces import traces
 
 pytestmark = pytest.mark.machines
 

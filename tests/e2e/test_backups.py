@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from tests.support.command import Command
+from tests.support.real.command import Command
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
 

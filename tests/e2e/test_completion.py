@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.support.command import HERMESOPS
+from tests.support.real.command import HERMESOPS
 
 
 @pytest.mark.parametrize(

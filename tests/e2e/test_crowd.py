@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crowd import Crowd, Size
-from tests.support.two_computers import two_computers
+from tests.support.fleets.concurrent_operators import Crowd, Size
+from tests.support.fleets.two_computers import two_computers
 
 pytestmark = pytest.mark.postgres
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.behind_its_back import delete_behind_its_back
-from tests.support.command import Command, local_world
+from tests.support.real.command import Command, local_world
+from tests.support.vendor.outside_changes import delete_behind_its_back
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNBOOKS = ROOT / "runbooks"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.behind_its_back import told, vendor_of
-from tests.support.command import Command
+from tests.support.real.command import Command
+from tests.support.vendor.outside_changes import told, vendor_of
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=5)]
 

@@ -9,8 +9,8 @@ import pytest
 from hermesops.node.errors import RefusedError
 from hermesops.node.protocol import Credential
 from hermesops.waiting import Pending, until
-from tests.support.command import Command, local_world
-from tests.support.identities import Machine, machine_of
+from tests.support.real.command import Command, local_world
+from tests.support.worlds.machine_identities import Machine, machine_of
 
 ASKED = ("--reason", "test")
 

@@ -12,7 +12,7 @@ from hermesops.app import Container
 from hermesops.registry.schema import tables
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
-from tests.support.command import Command, local_world
+from tests.support.real.command import Command, local_world
 
 PATIENCE_S = 120.0
 DAY_OLD = timedelta(hours=25)

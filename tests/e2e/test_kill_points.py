@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import kill_acts, kill_points
-from tests.support.command import local_world
-from tests.support.nursery import Nursed, raised
-from tests.support.shard import shard
+from tests.support.crash import kill_acts, kill_points
+from tests.support.real.command import local_world
+from tests.support.real.fork_server import Nursed, raised
+from tests.support.suite.shard import shard
 
 SHARDS = 40
 ON_CELLS = (kill_acts.STACK_UP, kill_acts.STACK_REPLACE, kill_acts.STACK_REFRESH, kill_acts.STACK_DESTROY)

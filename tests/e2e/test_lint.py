@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from hermesops import assets
-from tests.support.prerequisites import require
+from tests.support.suite.prerequisites import require
 
 TOP = assets.folder("roles").parent
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hermesops.waiting import Pending, until
-from tests.support.command import Command, local_world
-from tests.support.model_tokens import asked_with, copied, dies, world_pid
+from tests.support.real.command import Command, local_world
+from tests.support.worlds.model_tokens import asked_with, copied, dies, world_pid
 
 WHY = ("--reason", "test")
 KEPT = {"HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_LAST_BACKUP": "required"}

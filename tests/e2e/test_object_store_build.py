@@ -10,7 +10,7 @@ import pytest
 from hermesops.app.container_parts import local_world as local_world_server
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
-from tests.support.command import local_world
+from tests.support.real.command import local_world
 
 _GO = """#!/bin/sh
 if [ "$1" = env ]; then echo go1.99.0; exit; fi

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from tests.support.agent_memory import WrittenMemory
-from tests.support.command import local_world
-from tests.support.nursery import Nursed, raised
-from tests.support.random_kills import SEED_VARIABLE, RandomKills, Size, chosen
-from tests.support.shard import shard
+from tests.support.crash.random_kills import SEED_VARIABLE, RandomKills, Size, chosen
+from tests.support.real.command import local_world
+from tests.support.real.fork_server import Nursed, raised
+from tests.support.suite.shard import shard
+from tests.support.worlds.agent_memory import WrittenMemory
 
 LITTLE = Size(acts=6, users=2, minutes=0.4, pause_s=0.3)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.secrets.endpoint import local_endpoint
-from tests.support.command import HERMESOPS, Command, Ran
+from tests.support.real.command import HERMESOPS, Command, Ran
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.app import Container
 from hermesops.settings import Environment
-from tests.support.command import Command
+from tests.support.real.command import Command
 
 
 @pytest.fixture

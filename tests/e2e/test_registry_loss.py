@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.behind_its_back import vendor_of
-from tests.support.command import Command
+from tests.support.real.command import Command
+from tests.support.vendor.outside_changes import vendor_of
 
 USERS = ("ada", "bob", "cyd")
 

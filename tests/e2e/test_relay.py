@@ -13,7 +13,7 @@ import pytest
 
 from hermesops.model.token import PLATFORM
 from hermesops.node.system import openssl
-from tests.support.command import Command, local_world
+from tests.support.real.command import Command, local_world
 
 ASKED = ("--reason", "test")
 CHAT = {"model": "hermes-agent", "messages": [{"role": "user", "content": "canary-of-a-user"}]}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.identity.signatures import Signers, fresh_key
-from tests.support.command import Command
+from tests.support.real.command import Command
 
 AGENT = "0.19.0"
 

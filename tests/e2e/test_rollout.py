@@ -9,9 +9,9 @@ import pytest
 
 from hermesops.errors import INTERRUPTED
 from hermesops.waiting import Pending, until
-from tests.support.behind_its_back import vendor_of
-from tests.support.command import Command, local_world
-from tests.support.simulated_releases import built
+from tests.support.real.command import Command, local_world
+from tests.support.releases.simulated import built
+from tests.support.vendor.outside_changes import vendor_of
 
 USERS = 8
 QUICK = ("--soak", "1s", "--settle", "1s", "--vitals", "none", "--max-unavailable", "50%")

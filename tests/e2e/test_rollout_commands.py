@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hermesops.waiting import Pending, pause, until
-from tests.support.command import Command, local_world
-from tests.support.simulated_releases import built
+from tests.support.real.command import Command, local_world
+from tests.support.releases.simulated import built
 
 USERS = 16
 QUICK = ("--all", "--soak", "1s", "--settle", "1s", "--max-unavailable", "50%")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hermesops.waiting import Pending, until
-from tests.support import another_image
-from tests.support.behind_its_back import vendor_of
-from tests.support.command import Command, local_world
+from tests.support.images import another_image
+from tests.support.real.command import Command, local_world
+from tests.support.vendor.outside_changes import vendor_of
 
 USERS = 6
 NEXT = "hermes-next"

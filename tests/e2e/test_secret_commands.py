@@ -6,7 +6,7 @@ import pyrage
 import pytest
 
 from hermesops.private_file import make_secret
-from tests.support.command import Command
+from tests.support.real.command import Command
 
 CANARY = "canary-8842"
 

@@ -12,7 +12,7 @@ from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import PresentToken, issue_token
 from hermesops.registry import open_registry
-from tests.support.command import Command
+from tests.support.real.command import Command
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.behind_its_back import told, vendor_of
-from tests.support.command import Command, Ran, local_world
-from tests.support.simulated_releases import built
+from tests.support.real.command import Command, Ran, local_world
+from tests.support.releases.simulated import built
+from tests.support.vendor.outside_changes import told, vendor_of
 
 USER = "ada-lovelace"
 SLIP = "ada-lovelase"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.localcloud.faults.kinds import FaultKind
-from tests.support import faulty_lives
-from tests.support.faulty_lives import Act
-from tests.support.shard import shard
+from tests.support.suite.shard import shard
+from tests.support.vendor import faulty_lives
+from tests.support.vendor.faulty_lives import Act
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from hermesops.channel.agent import AgentApi
 from hermesops.errors import HermesError
 from hermesops.justavps import Client, Execution, Machine, Port, ProxyClient
-from tests.support.hostile_http import HostileService, hostile_service
-from tests.support.hostile_moods import MOODS
-from tests.support.hostile_tokens import NoTokens
+from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.http_service import HostileService, hostile_service
+from tests.support.hostile.tokens import NoTokens
 
 LIMIT_S = 0.5
 ENDS_S = 60.0

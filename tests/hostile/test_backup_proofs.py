@@ -31,10 +31,10 @@ from hermesops.model.state import State
 from hermesops.node.state import tar_stream
 from hermesops.node.state.unpack import Bounds
 from hermesops.waiting import pause_blocking
-from tests.support.hostile_databases import DATABASES, flipped
-from tests.support.node_home import furnish
-from tests.support.prerequisites import require
-from tests.support.proofs import NOW, QUICK, KnownKeys, Proofs, Rows, entry, tar
+from tests.support.fakes.node_home import furnish
+from tests.support.hostile.backup_proofs import NOW, QUICK, KnownKeys, Proofs, Rows, entry, tar
+from tests.support.hostile.databases import DATABASES, flipped
+from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(3)
 

@@ -15,11 +15,22 @@ from hermesops import child_environment
 from hermesops.converge.playbook import Access, Converger, _Run
 from hermesops.converge.results import EventFold
 from hermesops.engine.cli_command import CleanCommand
-from tests.support import canary_commands, postgresql
-from tests.support.canaries import ALLOWED, COMMAND, PLUGIN, SERVER, Canaries, Leak, in_files, in_output, watching
-from tests.support.canary_run import search
-from tests.support.command import Ran
-from tests.support.prerequisites import require
+from tests.support.hostile import canary_commands
+from tests.support.hostile.canaries import (
+    ALLOWED,
+    COMMAND,
+    PLUGIN,
+    SERVER,
+    Canaries,
+    Leak,
+    in_files,
+    in_output,
+    watching,
+)
+from tests.support.hostile.canary_run import search
+from tests.support.real import postgresql
+from tests.support.real.command import Ran
+from tests.support.suite.prerequisites import require
 
 
 async def test_no_command_of_a_shard_leaks_a_secret(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from hermesops.app import Container
 from hermesops.doctor import environment
 from hermesops.model.check import Check, Verdict
 from hermesops.settings import Environment
-from tests.support.hostile_http import hostile_service
-from tests.support.hostile_moods import MOODS
+from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.http_service import hostile_service
 
 LIMIT_S = 2.0
 MOST = 96 << 20

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hostile_fleet import hostile_fleet, see_everything_done
-from tests.support.shard import shard
+from tests.support.hostile.fleet import hostile_fleet, see_everything_done
+from tests.support.suite.shard import shard
 
 MOODS = ("drips_body", "answer_from_the_future", ("escapes", "root: 1e400", "root: escapes")[shard() % 3])
 """Of one of each class, each of an agent of its own; ``make soak`` takes all, ``make bench T=hostile`` measures."""

@@ -14,8 +14,8 @@ import pytest
 
 from hermesops.node.__main__ import run
 from hermesops.node.state import contents
-from tests.support.hostile_home import plant
-from tests.support.node_home import NodeHome, make
+from tests.support.fakes.node_home import NodeHome, make
+from tests.support.hostile.home import plant
 
 pytestmark = pytest.mark.turns(3)
 

@@ -19,7 +19,7 @@ from hermesops.justavps import Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError
 from hermesops.model.ids import MachineId
 from hermesops.waiting import pause
-from tests.support.build_world import World, builder_of, image_folder, recipe_of
+from tests.support.images.build_world import World, builder_of, image_folder, recipe_of
 
 ORDER = MachineOrder(name="hermes-local-build-0123456789ab", server_type="starter", region="hel1")
 LIMIT_S = 0.5

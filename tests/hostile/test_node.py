@@ -19,9 +19,9 @@ from hermesops.node.instance.agent.api import Answer, ask
 from hermesops.node.instance.personalise import personalise
 from hermesops.node.protocol import FencingToken
 from hermesops.node.system.files import locked
-from tests.support.hostile_http import run_mood
-from tests.support.hostile_moods import END, ESCAPES, MOODS, SHAPES
-from tests.support.node_home import KEY, NodeHome, make
+from tests.support.fakes.node_home import KEY, NodeHome, make
+from tests.support.hostile.hostile_moods import END, ESCAPES, MOODS, SHAPES
+from tests.support.hostile.http_service import run_mood
 
 LIMIT_S = 0.5
 ENDS_S = 30.0

@@ -17,8 +17,8 @@ from hermesops.backup.store.restic import Restic
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
-from tests.support.hostile_http import hostile_service
-from tests.support.hostile_moods import MOODS
+from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.http_service import hostile_service
 
 LIMIT_S = 1.0
 ENDS_S = 60.0

@@ -13,8 +13,8 @@ from hermesops.errors import UnavailableError
 from hermesops.health.samples import HealthSample
 from hermesops.model.slot import SlotsState
 from hermesops.node.untrusted import foreign_text, strict_json
-from tests.support.parsers import JSON, PARSERS, Outcomes
-from tests.support.shard import shard
+from tests.support.hostile.parsers import JSON, PARSERS, Outcomes
+from tests.support.suite.shard import shard
 
 CASES = 30
 """Documents for each parser of the table; ``tests/soak`` tries ten thousand."""

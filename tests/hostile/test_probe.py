@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from hermesops.verify.on_machine import probe
-from tests.support.hostile_http import run_mood
-from tests.support.hostile_moods import MOODS, SHAPES
+from tests.support.hostile.hostile_moods import MOODS, SHAPES
+from tests.support.hostile.http_service import run_mood
 
 LIMIT_S = 0.5
 ENDS_S = 30.0

@@ -10,8 +10,8 @@ from hermesops.errors import HermesError
 from hermesops.health import prometheus
 from hermesops.health.prometheus import Prometheus
 from hermesops.model.ids import InstanceId
-from tests.support.hostile_http import hostile_service
-from tests.support.hostile_moods import MOODS
+from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.http_service import hostile_service
 
 LIMIT_S = 1
 ENDS_S = 30.0

@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.command import Command
-from tests.support.taken_over import (
+from tests.support.hostile.taken_over import (
     LONGEST_S,
     TakenOver,
     check_text,
@@ -14,6 +13,7 @@ from tests.support.taken_over import (
     set_mood,
     taken_over,
 )
+from tests.support.real.command import Command
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=4)]
 

@@ -13,9 +13,9 @@ import pytest
 
 from hermesops.relay import routes
 from hermesops.waiting import pause
-from tests.support.hostile_http import hostile_service
-from tests.support.hostile_moods import MOODS, Write
-from tests.support.relay import TOKEN, Caller, RelayWorld, kind_agent, relaying
+from tests.support.hostile.hostile_moods import MOODS, Write
+from tests.support.hostile.http_service import hostile_service
+from tests.support.real.relay import TOKEN, Caller, RelayWorld, kind_agent, relaying
 
 LIMIT_S = 1.0
 LONG_S = 20.0

@@ -26,11 +26,11 @@ from hermesops.node.release.documents.signers import AllowedSigners, Kind
 from hermesops.node.system.https import download
 from hermesops.release.blobs import place
 from hermesops.release.trust import Chain
-from tests.support.bucket import use_credentials
-from tests.support.hostile_moods import MOODS
-from tests.support.mood_server import served_content, served_mood
-from tests.support.release_operator import Operator
-from tests.support.trusting_machine import World
+from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.mood_server import served_content, served_mood
+from tests.support.real.bucket import use_credentials
+from tests.support.releases.signer import Operator
+from tests.support.releases.trusting_machine import World
 
 pytestmark = pytest.mark.turns(3)
 

@@ -10,7 +10,7 @@ from hermesops.model.rollout_spec import HaltRollback
 from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
-from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
+from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
 
 HOSTILE = (3, 7, 11, 13, 17)
 """Five of twenty, none of them among the first stage's."""

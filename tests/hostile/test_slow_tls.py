@@ -22,8 +22,8 @@ from hermesops.node.errors import NotReadyError
 from hermesops.node.system import https, openssl
 from hermesops.node.system.https import download
 from hermesops.rollout.webhooks import ask_service
-from tests.support.credentials import authority_in, credential_of
-from tests.support.hostile_tokens import NoTokens
+from tests.support.fakes.credentials import authority_in, credential_of
+from tests.support.hostile.tokens import NoTokens
 
 LIMIT_S = 1.0
 ENDS_S = 20.0

@@ -14,7 +14,7 @@ from hermesops.node.errors import NotReadyError
 from hermesops.node.release import sandbox
 from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.files import Access, is_mounted
-from tests.support.prerequisites import require
+from tests.support.suite.prerequisites import require
 
 _AGENT = Access(0o600, 65533, 65533)
 _TRIES = 150

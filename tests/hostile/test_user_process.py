@@ -12,7 +12,7 @@ from hermesops.node.errors import NodeError, NotReadyError
 from hermesops.node.state import adapter, backup
 from hermesops.node.system.as_user import AgentHome, UserProcess, pump, run
 from hermesops.node.system.files import Access
-from tests.support.node_home import NodeHome, make
+from tests.support.fakes.node_home import NodeHome, make
 
 pytestmark = pytest.mark.turns(3)
 

@@ -12,8 +12,8 @@ import pytest
 from hermesops.drift.fleet_snapshot import Rented
 from hermesops.errors import HermesError
 from hermesops.justavps import Client, MachineOrder
-from tests.support.fleets import ordered
-from tests.support.vendor_answers import ANSWERS, OURS, THEIRS, machine
+from tests.support.fleets.in_memory import ordered
+from tests.support.hostile.vendor_answers import ANSWERS, OURS, THEIRS, machine
 
 API = "https://vendor.example/api/v1"
 KEY = "sk_canary"

@@ -12,9 +12,9 @@ import pytest
 from hermesops.localcloud.proxy import upgrade, vendor_proxy
 from hermesops.localcloud.server import listener
 from hermesops.waiting import Pending, pause, until
-from tests.support.hostile_http import hostile_service
-from tests.support.localcloud import Json, LocalCloud, serving
-from tests.support.pretend_driver import LOOPBACK, PretendDriver, pretended
+from tests.support.fakes.driver import LOOPBACK, PretendDriver, pretended
+from tests.support.hostile.http_service import hostile_service
+from tests.support.worlds.local_server import Json, LocalCloud, serving
 
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 ENDS_S = 15.0

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.agents import agents_world
-from tests.support.image_workshop import Made, Workshop, make
-from tests.support.prerequisites import require
+from tests.support.images.builds import Made, Workshop, make
+from tests.support.real.agents import agents_world
+from tests.support.suite.prerequisites import require
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hermesops.node.protocol import PROGRAM
-from tests.support.agents import Agent, living_agent
-from tests.support.image_workshop import Made
+from tests.support.images.builds import Made
+from tests.support.real.agents import Agent, living_agent
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
 

@@ -16,11 +16,11 @@ from hermesops import assets
 from hermesops.channel import ToolboxChannel
 from hermesops.justavps import Client
 from hermesops.model.ids import CellName, MachineId
-from tests.support.localcloud import LocalCloud
-from tests.support.localcloud import serving as serving_cloud
-from tests.support.machines import opened_driver
-from tests.support.prerequisites import require
-from tests.support.registries import placed, registry_at
+from tests.support.real.machines import opened_driver
+from tests.support.real.registries import placed, registry_at
+from tests.support.suite.prerequisites import require
+from tests.support.worlds.local_server import LocalCloud
+from tests.support.worlds.local_server import serving as serving_cloud
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=5)]
 

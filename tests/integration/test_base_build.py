@@ -13,7 +13,7 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.drivers.nspawn.disks.base_image import BaseDefinition, ensure_base
-from tests.support.prerequisites import require
+from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.machines
 

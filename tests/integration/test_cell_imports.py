@@ -17,7 +17,7 @@ from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.settings import Environment
 from tests.integration.test_cells import CELL1, computer, make, place
-from tests.support.fake_justavps import FakeJustAvps, served
+from tests.support.vendor.fake_justavps import FakeJustAvps, served
 
 
 @pytest.fixture

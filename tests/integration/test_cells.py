@@ -24,7 +24,7 @@ from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind
 from hermesops.settings import Environment
-from tests.support.fake_justavps import FakeJustAvps, served
+from tests.support.vendor.fake_justavps import FakeJustAvps, served
 
 CELL1 = CellName("cell1")
 NOTHING = Overrides()

@@ -11,7 +11,7 @@ from hermesops import assets
 from hermesops.converge import Access, Converged, Converger, Host
 from hermesops.errors import BrokenInvariantError, PartlyDoneError, UnknownOutcomeError, UsageError
 from hermesops.waiting import Pending, until
-from tests.support.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
+from tests.support.vendor.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
 
 pytestmark = pytest.mark.turns(3)
 

@@ -23,13 +23,12 @@ from hermesops.node.system import openssl
 from hermesops.node.system.data_volume import with_gb
 from hermesops.pki.authority import Authority, ServerCertificate
 from hermesops.waiting import Pending, until
-from tests.support import volume_deaths
-from tests.support.command import local_world
-from tests.support.crash import death
-from tests.support.credentials import authority_in, credential_of
-from tests.support.identities import Machine, machine_of
-from tests.support.qemu_guest import Guest, booted_guest
-from tests.support.role_files import rendered
+from tests.support.crash import death, volume_deaths
+from tests.support.fakes.credentials import authority_in, credential_of
+from tests.support.real.command import local_world
+from tests.support.real.qemu_guest import Guest, booted_guest
+from tests.support.releases.role_files import rendered
+from tests.support.worlds.machine_identities import Machine, machine_of
 
 pytestmark = pytest.mark.qemu
 

@@ -11,10 +11,10 @@ from hermesops.channel import AnswerLostError, CommandExpiredError, MachineUnrea
 from hermesops.channel import detached_scripts as scripts
 from hermesops.justavps import Client
 from hermesops.waiting import Pending, until
-from tests.support.localcloud import LocalCloud
-from tests.support.localcloud import serving as serving_cloud
-from tests.support.machines import opened_driver
-from tests.support.prerequisites import require
+from tests.support.real.machines import opened_driver
+from tests.support.suite.prerequisites import require
+from tests.support.worlds.local_server import LocalCloud
+from tests.support.worlds.local_server import serving as serving_cloud
 
 pytestmark = pytest.mark.machines
 

@@ -9,8 +9,8 @@ import pytest
 from hermesops.errors import HermesError
 from hermesops.localcloud.drivers.interface import DAEMON_PORT
 from hermesops.waiting import Pending, until
-from tests.support.agents import Agent, living_agent
-from tests.support.image_workshop import Made
+from tests.support.images.builds import Made
+from tests.support.real.agents import Agent, living_agent
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
 

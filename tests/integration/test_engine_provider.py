@@ -18,7 +18,7 @@ from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import ChangeKind, StackRef
 from hermesops.stacks.fleet import FleetProgram
 from hermesops.stacks.resources import Image, ImageArgs, Machine, MachineArgs
-from tests.support.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
+from tests.support.vendor.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
 CELL = CellName("cell1")
 NAMES = [MachineName(f"hermes-local-cell1-{number:012x}") for number in range(3)]

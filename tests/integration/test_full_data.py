@@ -13,8 +13,8 @@ import pytest
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.state import backup
 from hermesops.node.state.contents import OURS
-from tests.support.node_home import PASSWORD, NodeHome, make
-from tests.support.prerequisites import require
+from tests.support.fakes.node_home import PASSWORD, NodeHome, make
+from tests.support.suite.prerequisites import require
 
 _MIB = 1 << 20
 

@@ -13,9 +13,9 @@ from hermesops.errors import HaltedError
 from hermesops.image.definition import load
 from hermesops.image.machines import is_build_machine
 from hermesops.model.ids import MachineId
-from tests.support.agents import role_variables
-from tests.support.image_workshop import CANARY, Made, Workshop
-from tests.support.machines import base_python, tested_base
+from tests.support.images.builds import CANARY, Made, Workshop
+from tests.support.real.agents import role_variables
+from tests.support.real.machines import base_python, tested_base
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.left_worlds import sweep
-from tests.support.traces import traces
+from tests.support.worlds.left_worlds import sweep
+from tests.support.worlds.traces import traces
 
 _RUN = """
 import asyncio, sys
 from pathlib import Path
-from tests.support import left_worlds
-from tests.support.machines import new_driver, plan
+from tests.support.worlds import left_worlds
+from tests.support.real.machines import new_driver, plan
 
 left_worlds.lists_folder = lambda: Path(sys.argv[1])
 state = Path(sys.argv[2])

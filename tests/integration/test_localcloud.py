@@ -20,8 +20,8 @@ from websockets.asyncio.client import connect
 
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.waiting import Pending, until
-from tests.support.left_worlds import remember_folder, remember_world
-from tests.support.machines import cached_bases, cached_tools
+from tests.support.real.machines import cached_bases, cached_tools
+from tests.support.worlds.left_worlds import remember_folder, remember_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=5)]
 

@@ -15,9 +15,9 @@ from hermesops.verify.backend import ChannelBackend
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.verification import PROMISES
 from hermesops.waiting import Pending, until
-from tests.support import stand_in_gateway
-from tests.support.qemu_guest import Guest, booted_guest
-from tests.support.role_files import rendered, verbatim
+from tests.support.fakes import stand_in_gateway
+from tests.support.real.qemu_guest import Guest, booted_guest
+from tests.support.releases.role_files import rendered, verbatim
 
 pytestmark = pytest.mark.qemu
 

@@ -18,8 +18,8 @@ from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId
 from hermesops.waiting import Pending, until
-from tests.support.machines import TestMachine, opened_driver, plan, started
-from tests.support.prerequisites import require
+from tests.support.real.machines import TestMachine, opened_driver, plan, started
+from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.machines
 

@@ -14,8 +14,8 @@ from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.model.ids import ImageId
 from hermesops.node.protocol import GB
 from hermesops.node.system.data_volume import with_gb
-from tests.support.machines import TestMachine, opened_driver, plan, started
-from tests.support.prerequisites import require
+from tests.support.real.machines import TestMachine, opened_driver, plan, started
+from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.machines
 

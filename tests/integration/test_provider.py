@@ -21,7 +21,7 @@ from pulumi.runtime.proto import provider_pb2 as proto
 
 from hermesops.provider import values
 from hermesops.provider.resource_types import IMAGE, MACHINE
-from tests.support.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
+from tests.support.vendor.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
 pytestmark = pytest.mark.turns(3)
 

@@ -11,10 +11,10 @@ import pytest
 from hermesops.node.protocol import PROGRAM
 from hermesops.node.release.activation import History
 from hermesops.waiting import Pending, until
-from tests.support.agents import Agent, living_agent, role_variables
-from tests.support.image_workshop import Made
-from tests.support.machines import base_python
-from tests.support.real_releases import RealReleases
+from tests.support.images.builds import Made
+from tests.support.real.agents import Agent, living_agent, role_variables
+from tests.support.real.machines import base_python
+from tests.support.releases.real_agents import RealReleases
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
 

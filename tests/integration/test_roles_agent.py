@@ -14,9 +14,9 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
 from hermesops.node.instance.settings import Settings
 from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
-from tests.support.agents import ROLES, role_variables
-from tests.support.converged_world import ConvergedWorld
-from tests.support.image_workshop import Made, Workshop
+from tests.support.images.builds import Made, Workshop
+from tests.support.real.agents import ROLES, role_variables
+from tests.support.worlds.converged import ConvergedWorld
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=0)]
 

@@ -11,8 +11,8 @@ from hermesops.converge import HostResult
 from hermesops.errors import HermesError
 from hermesops.model.ids import MachineId
 from hermesops.waiting import Pending, until
-from tests.support.converged_world import ConvergedWorld, converged_world
-from tests.support.prerequisites import require
+from tests.support.suite.prerequisites import require
+from tests.support.worlds.converged import ConvergedWorld, converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
 

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.support.machines import TestMachine, booted_machine
-from tests.support.prerequisites import require
+from tests.support.real.machines import TestMachine, booted_machine
+from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.machines
 

@@ -10,8 +10,8 @@ from hermesops.verify.checks.promise import Expected
 from hermesops.verify.failure_catalog import Failure, Finding
 from hermesops.verify.verification import QUICK, Verification, verify, verify_one_by_one
 from hermesops.waiting import Pending, until
-from tests.support.agents import Agent, living_agent
-from tests.support.image_workshop import Made
+from tests.support.images.builds import Made
+from tests.support.real.agents import Agent, living_agent
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
 

@@ -13,8 +13,8 @@ from hermesops.model.route import issue_token
 from hermesops.node.instance.settings import Settings
 from hermesops.node.layout import Layout
 from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
-from tests.support.agents import Agent
-from tests.support.image_workshop import Made
+from tests.support.images.builds import Made
+from tests.support.real.agents import Agent
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
 

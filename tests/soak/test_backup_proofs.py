@@ -10,9 +10,9 @@ import pytest
 
 from hermesops.model.state import State
 from hermesops.node.state import tar_stream
-from tests.support.hostile_databases import flipped
-from tests.support.node_home import furnish
-from tests.support.proofs import QUICK, Proofs
+from tests.support.fakes.node_home import furnish
+from tests.support.hostile.backup_proofs import QUICK, Proofs
+from tests.support.hostile.databases import flipped
 
 _HEADER = "import tarfile\nh = tarfile.TarInfo('a')\n"
 _LARGE = replace(QUICK, least_s=1800, most_s=1800, processor_s=900, memory_bytes=1536 << 20, members=1_000_000)

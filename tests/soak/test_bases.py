@@ -15,8 +15,8 @@ from rich.table import Table
 from hermesops import assets
 from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
 from hermesops.settings import FIELDS
-from tests.support.command import Command, local_world
-from tests.support.prerequisites import require
+from tests.support.real.command import Command, local_world
+from tests.support.suite.prerequisites import require
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(3600)]
 

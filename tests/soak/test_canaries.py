@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import canary_commands, postgresql
-from tests.support.canaries import COMMAND, PLUGIN, SERVER
-from tests.support.canary_run import search
-from tests.support.prerequisites import require
+from tests.support.hostile import canary_commands
+from tests.support.hostile.canaries import COMMAND, PLUGIN, SERVER
+from tests.support.hostile.canary_run import search
+from tests.support.real import postgresql
+from tests.support.suite.prerequisites import require
 
 
 @pytest.mark.timeout(3600)

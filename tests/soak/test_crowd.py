@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support.crowd import Crowd, Size
-from tests.support.two_computers import two_computers
+from tests.support.fleets.concurrent_operators import Crowd, Size
+from tests.support.fleets.two_computers import two_computers
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(7200)]
 

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.node.protocol import PROGRAM
-from tests.support.agents import Agent, agents_world, living_agent, role_variables
-from tests.support.converged_world import ConvergedWorld
-from tests.support.dead_man import BLOWS, Survived, moments, suffer
-from tests.support.image_workshop import Workshop, make
-from tests.support.machines import base_python
-from tests.support.real_releases import RealReleases
+from tests.support.crash.unconfirmed_release import BLOWS, Survived, moments, suffer
+from tests.support.images.builds import Workshop, make
+from tests.support.real.agents import Agent, agents_world, living_agent, role_variables
+from tests.support.real.machines import base_python
+from tests.support.releases.real_agents import RealReleases
+from tests.support.worlds.converged import ConvergedWorld
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(4 * 3600)]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_registry_loss import lose
-from tests.support.command import Command
-from tests.support.kept_world import kept_or_new_world
+from tests.support.real.command import Command
+from tests.support.worlds.kept import kept_or_new_world
 
 pytestmark = pytest.mark.machines
 

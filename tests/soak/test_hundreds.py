@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support.command import local_world
-from tests.support.hundreds import Scale, Told, trial
+from tests.support.fleets.large_fleet import Scale, Told, trial
+from tests.support.real.command import local_world
 
 pytestmark = pytest.mark.timeout(7200)
 

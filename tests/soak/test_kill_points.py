@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support import kill_acts, kill_points
-from tests.support.command import local_world
-from tests.support.nursery import Nursed, raised
+from tests.support.crash import kill_acts, kill_points
+from tests.support.real.command import local_world
+from tests.support.real.fork_server import Nursed, raised
 
 pytestmark = pytest.mark.timeout(7200)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.mutants import LIST, read, run_and_show
+from tests.support.suite.mutants import LIST, read, run_and_show
 
 pytestmark = pytest.mark.timeout(4 * 3600)
 

@@ -5,7 +5,7 @@ import random
 import pytest
 from rich.console import Console
 
-from tests.support.parsers import PARSERS, fuzz_all
+from tests.support.hostile.parsers import PARSERS, fuzz_all
 
 CASES = 10_000
 

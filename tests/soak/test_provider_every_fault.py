@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.localcloud.faults.kinds import FaultKind
-from tests.support.vendor_faults import CALLS, KINDS, Call, World, open_world
+from tests.support.vendor.faults import CALLS, KINDS, Call, World, open_world
 
 SEEN: dict[str, Counter[str]] = {}
 

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support.fake_justavps import served
-from tests.support.many_machines import delete, make, names
-from tests.support.moody_justavps import MoodyJustAvps
-from tests.support.plugin import plugin_of
+from tests.support.vendor.fake_justavps import served
+from tests.support.vendor.faulty_justavps import MoodyJustAvps
+from tests.support.vendor.many_machines import delete, make, names
+from tests.support.vendor.plugin_process import plugin_of
 
 MACHINES, SEEDS = 200, range(10)
 

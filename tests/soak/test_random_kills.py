@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agent_memory import AgentMemory, ToldMemory, WrittenMemory
-from tests.support.command import Command, local_world
-from tests.support.kept_world import kept_or_new_world
-from tests.support.nursery import Nursed, raised
-from tests.support.random_kills import (
+from tests.support.crash.random_kills import (
     ACTS_VARIABLE,
     MINUTES_VARIABLE,
     SEED_VARIABLE,
@@ -22,6 +18,10 @@ from tests.support.random_kills import (
     chosen,
     logged,
 )
+from tests.support.real.command import Command, local_world
+from tests.support.real.fork_server import Nursed, raised
+from tests.support.worlds.agent_memory import AgentMemory, ToldMemory, WrittenMemory
+from tests.support.worlds.kept import kept_or_new_world
 
 pytestmark = pytest.mark.timeout(4 * 3600)
 

@@ -13,10 +13,10 @@ from rich.table import Table
 
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.waiting import pause_blocking
-from tests.support import postgresql
-from tests.support.prerequisites import require
-from tests.support.registries import registry_at
-from tests.support.registry_hammer import contradictions
+from tests.support.crash.registry_hammer import contradictions
+from tests.support.real import postgresql
+from tests.support.real.registries import registry_at
+from tests.support.suite.prerequisites import require
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(1800)]
 
@@ -26,7 +26,7 @@ RESTARTS = 3
 CHANGES = 15
 """Audited changes between two deaths of a computer, at least."""
 SEED = 20260101
-_HAMMER = ("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tests.support.registry_hammer")
+_HAMMER = ("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tests.support.crash.registry_hammer")
 
 
 @dataclass

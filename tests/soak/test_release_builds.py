@@ -4,8 +4,8 @@ import shutil
 from pathlib import Path
 
 from hermesops.node.release.documents.lock import Lock
-from tests.support.command import Command
-from tests.support.newer_agent import newer_agent
+from tests.support.real.command import Command
+from tests.support.releases.newer_agent import newer_agent
 
 AGENTS = ("0.18.2", "0.19.0")
 WHEEL = "hermes_agent-0.19.0-py3-none-any.whl"

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops import waiting
-from tests.support import postgresql
-from tests.support.command import Command, local_world
-from tests.support.prerequisites import require
-from tests.support.simulated_releases import built
+from tests.support.real import postgresql
+from tests.support.real.command import Command, local_world
+from tests.support.releases.simulated import built
+from tests.support.suite.prerequisites import require
 
 pytestmark = [pytest.mark.timeout(3600), pytest.mark.postgres]
 

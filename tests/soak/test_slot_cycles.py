@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support.slot_cycles import cycle
+from tests.support.releases.slot_cycles import cycle
 
 pytestmark = pytest.mark.timeout(7200)
 

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support.deadly_disk import CHANGES
-from tests.support.state_kills import before, killed_and_repeated, points
+from tests.support.crash.dying_stack_change import CHANGES
+from tests.support.crash.state_kills import before, killed_and_repeated, points
 
 
 @pytest.fixture(scope="module")

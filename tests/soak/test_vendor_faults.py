@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.localcloud.faults.kinds import FaultKind
-from tests.support.faulty_lives import ACTS, AGENTS_ACTS, KINDS, KINDS_OF_AGENTS, Act, Trial, tried_side_by_side
+from tests.support.vendor.faulty_lives import ACTS, AGENTS_ACTS, KINDS, KINDS_OF_AGENTS, Act, Trial, tried_side_by_side
 
 pytestmark = pytest.mark.timeout(7200)
 

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.model.operation import Operation, OperationStatus
-from tests.support import postgresql
-from tests.support.prerequisites import require
-from tests.support.registries import registry_at
-from tests.support.worker_process import EFFECTS, FileWorld, Plan, leave, start
+from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, start
+from tests.support.real import postgresql
+from tests.support.real.registries import registry_at
+from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.timeout(3600)
 

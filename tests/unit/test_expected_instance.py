@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.expected_instance import Act, ExpectedInstance, Phase, acts_of
+from tests.support.crash.expected_instance import Act, ExpectedInstance, Phase, acts_of
 
 RUNNING = ExpectedInstance("ada", Phase.RUNNING, has_machine=True, memory=("sails",))
 

@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.fan_out import Limits, fan_out, problems
-from tests.support.virtual_time import VirtualClock
+from tests.support.fakes.virtual_time import VirtualClock
 
 LIMITS = Limits(at_once=2, slow_after_s=10, within_s=100)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.architecture_picture import ROOT, architecture, layers
-from tests.support.pictures import PICTURES, drawn
+from tests.support.documents.architecture_picture import ROOT, architecture, layers
+from tests.support.documents.pictures import PICTURES, drawn
 
 SHOWN = re.findall(r"\]\((runbooks/pictures/[\w-]+\.svg)\)", (ROOT / "README.md").read_text())
 

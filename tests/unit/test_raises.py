@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.raises import unread_errors
+from tests.support.suite.expected_errors import unread_errors
 
 TESTS = Path(__file__).parents[1]
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.command import Ran
-from tests.support.expected_instance import Act, ExpectedInstance, Phase
-from tests.support.random_kills import Done, _is_repeated, _wrong_end
+from tests.support.crash.expected_instance import Act, ExpectedInstance, Phase
+from tests.support.crash.random_kills import Done, _is_repeated, _wrong_end
+from tests.support.real.command import Ran
 
 MOVE = Act("move", ("instance", "move", "ada"), ExpectedInstance("ada", Phase.RUNNING), finished="already")
 REFUSED = replace(MOVE, refusal="is suspended", finished="")

@@ -11,7 +11,7 @@ from hermesops.app.container_parts.world_adapters import SimulatedAdapters, adap
 from hermesops.localcloud.world.files import SIMULATED, WorldFiles
 from hermesops.model.operation import OperationKind
 from hermesops.settings import Environment
-from tests.support.parts import part
+from tests.support.fakes.parts import part
 
 VENDOR = {
     "API_URL": "https://api.example.org/api/v1",

@@ -11,8 +11,8 @@ from hermesops.backup.nightly import Nightly
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
-from tests.support.fake_registry import FakeRegistry
-from tests.support.instances import ADA
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.registry import FakeRegistry
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
 AT_ONCE = 4

@@ -15,8 +15,8 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError
 from hermesops.model.state import State
-from tests.support.fake_registry import FakeRegistry
-from tests.support.instances import ADA
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.registry import FakeRegistry
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BOB = replace(ADA, id=InstanceId("bob"), user_alias="bob")

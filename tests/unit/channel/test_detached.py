@@ -12,7 +12,7 @@ from hermesops.channel.detached import CommandStatus, told_by
 from hermesops.channel.toolbox import ToolboxChannel
 from hermesops.errors import RefusedError
 from hermesops.justavps import Client
-from tests.support.answers import Answer, Answers, json
+from tests.support.vendor.listed_answers import Answer, Answers, json
 
 CUT = json(524, {"message": "a timeout occurred"})
 LOST = httpx.RemoteProtocolError("hung up")

@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.channel import AnswerLostError, MachineUnreachableError, ToolboxChannel
 from hermesops.justavps import Client
-from tests.support.answers import Answer, Answers, json
+from tests.support.vendor.listed_answers import Answer, Answers, json
 
 DONE = json(200, {"exit_code": 0, "stdout": "", "stderr": ""})
 

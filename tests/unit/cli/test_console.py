@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.cli import console, context
 from hermesops.errors import RefusedError
-from tests.support.hostile_moods import ESCAPES
+from tests.support.hostile.hostile_moods import ESCAPES
 
 
 def test_nothing_that_a_terminal_obeys_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

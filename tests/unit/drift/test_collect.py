@@ -4,7 +4,7 @@ from hermesops.drift.collect import listing
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.fleet import MachineObservation
 from hermesops.model.ids import MachineId
-from tests.support.fleets import machine_for, ordered
+from tests.support.fleets.in_memory import machine_for, ordered
 
 
 def test_machines_that_instances_are_on_and_that_are_not_listed_are_missing() -> None:

@@ -18,7 +18,7 @@ from hermesops.model.image import snapshot_name
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
 from hermesops.model.spare import SpareStatus, pool_subject
-from tests.support.fleets import AT, Fleet, machine_for, machine_of_spare, ordered, pooled, stacks_of, told
+from tests.support.fleets.in_memory import AT, Fleet, machine_for, machine_of_spare, ordered, pooled, stacks_of, told
 
 CELL = CellName("cell1")
 STRAY = "hermes-local-cell1-ffffffffffff"

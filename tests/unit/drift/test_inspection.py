@@ -9,8 +9,8 @@ from hermesops.drift.inspection import Asked, RolesReport, inspect, waiting_line
 from hermesops.model.check import Check
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
-from tests.support.fleets import machine_for, ordered
-from tests.support.virtual_time import VirtualClock
+from tests.support.fakes.virtual_time import VirtualClock
+from tests.support.fleets.in_memory import machine_for, ordered
 
 SILENT = "hermes-node says nothing"
 

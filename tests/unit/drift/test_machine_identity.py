@@ -15,7 +15,7 @@ from hermesops.model.instance import InstanceSecrets, InstanceSettings
 from hermesops.model.recovery import Recovered
 from hermesops.model.route import issue_token, read_token
 from hermesops.node.protocol import Credential, Payload
-from tests.support.fleets import machine_for, ordered
+from tests.support.fleets.in_memory import machine_for, ordered
 
 ROUTER_KEY = bytes(range(32))
 ROW = ordered(0)

@@ -12,7 +12,7 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.recovery import Recovered
-from tests.support.fleets import machine_for, ordered, recovered
+from tests.support.fleets.in_memory import machine_for, ordered, recovered
 
 NAME = MachineName("hermes-local-cell1-ffffffffffff")
 NOBODYS = Forgotten(MachineId("m-x"), NAME, "it reports no instance", is_nobodys=True)

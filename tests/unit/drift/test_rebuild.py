@@ -5,7 +5,7 @@ from dataclasses import replace
 from hermesops.drift.machine_identity import Forgotten
 from hermesops.drift.rebuild import plan_rebuild
 from hermesops.model.ids import CellName, MachineId, MachineName, user_id_from_alias
-from tests.support.fleets import recovered
+from tests.support.fleets.in_memory import recovered
 
 GONE = MachineName("hermes-local-cell1-ffffffffffff")
 

@@ -11,7 +11,7 @@ from hermesops.errors import (
     UnknownOutcomeError,
 )
 from hermesops.model.stack import ChangeKind, Preview, StackRef
-from tests.support.cli_events import DEFAULT, MACHINE, line, step
+from tests.support.engine.cli_events import DEFAULT, MACHINE, line, step
 
 REF = StackRef("rec", "dev")
 

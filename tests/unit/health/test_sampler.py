@@ -14,7 +14,7 @@ from hermesops.health.schedule import Question
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
 from hermesops.waiting import pause
-from tests.support.probes import WELL
+from tests.support.fakes.probes import WELL
 
 NOW = datetime(2027, 1, 15, 8, tzinfo=UTC)
 ADA, BOB = InstanceId("ada"), InstanceId("bob")

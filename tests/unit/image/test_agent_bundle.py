@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.errors import UsageError
 from hermesops.image.agent_bundle import bundle
-from tests.support.build_world import StandInDownloads, image_folder
+from tests.support.images.build_world import StandInDownloads, image_folder
 
 
 def _quiet(_: str) -> None: ...

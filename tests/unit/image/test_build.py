@@ -6,8 +6,8 @@ from hermesops.errors import HaltedError, UnavailableError
 from hermesops.image.machines import names_of
 from hermesops.image.manifest import find
 from hermesops.justavps import Image, ImageStatus, Machine, MachineStatus
-from tests.support.build_world import World, builder_of, image_folder, recipe_of
 from tests.support.crash.death import Death, KilledError
+from tests.support.images.build_world import World, builder_of, image_folder, recipe_of
 
 CHANGES = ["order", "converge", "clean.sh", "save", "delete machine", "order", "delete machine"]
 

@@ -6,7 +6,7 @@ import pytest
 from hermesops import assets
 from hermesops.errors import UsageError
 from hermesops.image.definition import digest_of, inputs_of, load
-from tests.support.build_world import image_folder
+from tests.support.images.build_world import image_folder
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from hermesops.image.machines import is_build_machine, is_build_under_way, names_of
-from tests.support.fleets import AT, machine_for, ordered
+from tests.support.fleets.in_memory import AT, machine_for, ordered
 
 
 def test_names_follow_from_the_inputs_alone() -> None:

@@ -6,7 +6,7 @@ from hermesops.image.machines import borrowed, remove
 from hermesops.justavps import Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError, NotFoundError
 from hermesops.model.ids import MachineId
-from tests.support.build_world import World
+from tests.support.images.build_world import World
 
 ORDER = MachineOrder(name="hermes-local-build-0123456789ab", server_type="starter", region="hel1")
 

@@ -11,7 +11,7 @@ from hermesops.model.ids import OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.operations.kinds import KINDS, STOPS_GATEWAY, InstanceIntent, RelocateIntent
-from tests.support.instances import ADA
+from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 Kind = OperationKind

@@ -9,8 +9,8 @@ from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
-from tests.support.instances import ADA
-from tests.support.small_world import AT, SmallWorld
+from tests.support.fakes.instances import ADA
+from tests.support.worlds.one_user import AT, SmallWorld
 
 DAY = timedelta(days=1)
 FORMER = Spare(

@@ -10,7 +10,7 @@ import pytest
 from hermesops.errors import UnavailableError
 from hermesops.jobs.runner import AFTER_DEATH, RETRY, Job, JobScheduler, Report, do_now, may_begin_at
 from hermesops.model.operation import JobRun, Lease, LeaseHeldError
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

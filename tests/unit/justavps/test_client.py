@@ -5,7 +5,7 @@ import pytest
 
 from hermesops.justavps import Client, MachineOrder, MachineStatus, errors
 from hermesops.justavps.wire import StatusEvent
-from tests.support.answers import Answer, Answers, json
+from tests.support.vendor.listed_answers import Answer, Answers, json
 
 URL = "https://vendor.invalid/api/v1/"
 

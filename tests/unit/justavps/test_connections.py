@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.justavps.connections import http_client
 from hermesops.localcloud.proxy import broker
-from tests.support.answers import Answers, json
+from tests.support.vendor.listed_answers import Answers, json
 
 
 async def test_no_address_is_logged(caplog: pytest.LogCaptureFixture) -> None:

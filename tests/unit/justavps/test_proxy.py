@@ -2,7 +2,7 @@ import httpx
 import pytest
 
 from hermesops.justavps import Machine, Port, ProxyClient, errors
-from tests.support.answers import Answer, Answers, json
+from tests.support.vendor.listed_answers import Answer, Answers, json
 
 API = "http://127.0.0.1:4100/api/v1"
 

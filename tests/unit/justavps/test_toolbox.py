@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from hermesops.justavps import Client, Execution, ExitEvent, OutputEvent, errors
-from tests.support.answers import Answer, Answers, json
+from tests.support.vendor.listed_answers import Answer, Answers, json
 
 
 def _client(*answers: Answer) -> tuple[Client, Answers]:

@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.justavps import Client, MachineOrder, errors
-from tests.support.answers import Answer, Answers, json
+from tests.support.vendor.listed_answers import Answer, Answers, json
 
 URL = "https://vendor.invalid/api/v1"
 KEY = "sk_live_CANARYAPIKEY"

@@ -10,7 +10,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.operations.runner import abandon, abandon_note
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROW = Operation(

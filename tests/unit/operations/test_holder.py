@@ -11,7 +11,7 @@ import pytest
 from hermesops import processes, waiting
 from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.operations.lease import SETTLE_S, LeaseKeeper, is_gone, this_process
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 PROGRAM = "from hermesops.operations.lease import this_process; print(this_process(), flush=True); input()"

@@ -22,7 +22,7 @@ from hermesops.model.operation import (
 from hermesops.operations import lease as lease_module
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.reconcile import MOST_REPEATS, StoppedError, drive
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OPERATION = Operation(

@@ -19,7 +19,7 @@ from hermesops.model.operation import (
 from hermesops.operations.dispatch import Task, TaskState
 from hermesops.operations.runner import Operations
 from hermesops.operations.worker import WORKER, Worker
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.pki.authority import SKEW, Authority, fresh_key, make_root, read_key
-from tests.support.credentials import Roots, authority_in
+from tests.support.fakes.credentials import Roots, authority_in
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LIFE = timedelta(days=7)

@@ -25,7 +25,7 @@ from hermesops.pool.decide import (
     describe,
     ready_for,
 )
-from tests.support.fleets import IMAGE, pooled
+from tests.support.fleets.in_memory import IMAGE, pooled
 
 CELL = CellName("cell1")
 LIGHT = Target(Plan.LIGHT, 2, "starter", IMAGE)

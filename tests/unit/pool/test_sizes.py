@@ -10,7 +10,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, SpareStatus, pool_subject
 from hermesops.pool.decide import Target
 from hermesops.pool.sizes import PoolSizes
-from tests.support.fleets import AT, IMAGE, pooled
+from tests.support.fleets.in_memory import AT, IMAGE, pooled
 
 TYPES = {Plan.LIGHT: "starter", Plan.HEAVY: "pro"}
 SIZES = PoolSizes({Plan.LIGHT: 1, Plan.HEAVY: 0}, TYPES, IMAGE, cell_size=40)

@@ -14,8 +14,8 @@ from hermesops.model.operation import Lease
 from hermesops.model.spare import SpareStatus
 from hermesops.pool import workflow
 from hermesops.registry import Registry
-from tests.support.pool_world import CELL, Cloud, Computer, Node, Site, fill, opened, target
-from tests.support.registries import registry_at
+from tests.support.real.registries import registry_at
+from tests.support.worlds.pool import CELL, Cloud, Computer, Node, Site, fill, opened, target
 
 SIZE = 4
 

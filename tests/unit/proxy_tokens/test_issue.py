@@ -9,7 +9,7 @@ from hermesops.justavps.wire import ProxyToken as IssuedToken
 from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
 from hermesops.proxy_tokens.issue import ProxyTokens
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 MACHINE = MachineId("m-1")
 START = datetime(2026, 1, 1, tzinfo=UTC)

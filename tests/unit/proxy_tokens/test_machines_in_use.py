@@ -3,7 +3,7 @@
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.spare import Purpose
 from hermesops.proxy_tokens.renewal import machines_in_use
-from tests.support.fleets import ordered, pooled
+from tests.support.fleets.in_memory import ordered, pooled
 
 
 def test_machines_of_running_agents_and_all_that_are_wanted_are_in_use() -> None:

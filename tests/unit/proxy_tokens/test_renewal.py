@@ -13,7 +13,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
 from hermesops.proxy_tokens.renewal import TokenRenewal, due_of, renew_each
 from tests.support.crash.death import Death, KilledError
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 if TYPE_CHECKING:
     from hermesops.justavps.client import Client

@@ -10,9 +10,9 @@ from hermesops.node.release.documents.signers import AllowedSigners
 from hermesops.release import Releases
 from hermesops.release.blobs import place
 from hermesops.release.trust import Chain, StaleStoreError, Trust
-from tests.support.release_operator import Remembered
-from tests.support.release_world import AT, MemoryStore, check_name, releases_in
-from tests.support.signer_lines import lines_of, names_in
+from tests.support.releases.package_index import AT, MemoryStore, check_name, releases_in
+from tests.support.releases.signer import Remembered
+from tests.support.releases.signer_lines import lines_of, names_in
 from tests.unit.node.release.documents.test_lock import LOCK
 
 OTHER = replace(LOCK, config_schema=34)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.role_files import verbatim
+from tests.support.releases.role_files import verbatim
 
 ROLE = "hermes_gateway"
 TIMEOUT_S = 20

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.rollout_deaths import SCENES, die_and_come_back_late, die_and_go_on, points
-from tests.support.shard import shard
+from tests.support.crash.rollout_deaths import SCENES, die_and_come_back_late, die_and_go_on, points
+from tests.support.suite.shard import shard
 
 PARTS = 32
 

@@ -1,8 +1,8 @@
-"""Whole rollouts, told in text. After a change, ``python -m tests.support.rollout_tales`` rewrites them."""
+"""Whole rollouts, told in text. After a change, ``python -m tests.support.rollouts.transcripts`` rewrites them."""
 
 import pytest
 
-from tests.support.rollout_tales import FOLDER, TALES, tell
+from tests.support.rollouts.transcripts import FOLDER, TALES, tell
 
 
 @pytest.mark.parametrize("name", TALES)

@@ -14,8 +14,8 @@ from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.events import StateChanged
 from hermesops.rollout.ports import HealthObservation
-from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
-from tests.support.virtual_time import BEGAN
+from tests.support.fakes.virtual_time import BEGAN
+from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
 
 
 def said(world: World, why: str = "looked at it") -> OperatorCommand:

@@ -19,8 +19,8 @@ from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.events import Notified, Recorded, StateChanged, TargetsUpdated, WaitBegun
 from hermesops.rollout.ports import ApprovalState
 from tests.support.crash.death import KilledError
-from tests.support.rollout_world import NEW, OLD, QUICK, World, fleet
-from tests.support.virtual_time import BEGAN
+from tests.support.fakes.virtual_time import BEGAN
+from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
 
 
 def said(world: World, who: str = "bob") -> OperatorCommand:

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ModelToken, PresentToken, read_token
 from hermesops.secrets.instance_keys import InstanceKeys
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 ROUTER_KEY = b"r" * 32
 ADA = InstanceId("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001")

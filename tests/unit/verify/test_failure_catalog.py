@@ -5,7 +5,7 @@ import pytest
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.failure_catalog import Failure, diagnose
 from hermesops.verify.observations import Observations
-from tests.support.promising_machine import HEALTHY_LOOK, INSTANCE, KEY_DIGEST
+from tests.support.fakes.healthy_machine import HEALTHY_LOOK, INSTANCE, KEY_DIGEST
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST)
 

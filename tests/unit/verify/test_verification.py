@@ -11,7 +11,7 @@ from hermesops.verify.backend import answers_of, command_of, commands_of
 from hermesops.verify.checks.promise import Expected, Promise, broken_unless
 from hermesops.verify.failure_catalog import Failure, Finding
 from hermesops.verify.verification import PROMISES, QUICK, WITHOUT_USER, Verification, verify, verify_one_by_one
-from tests.support.promising_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
+from tests.support.fakes.healthy_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST, "session-1")
 

@@ -9,9 +9,9 @@ from hermesops.channel import Completed
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.vitals import Vital
-from tests.support.fake_registry import FakeRegistry
-from tests.support.instances import ADA
-from tests.support.probes import WELL
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.probes import WELL
+from tests.support.fakes.registry import FakeRegistry
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from hermesops.app.services.backups import BackupStore
 from hermesops.errors import UsageError
 from hermesops.settings import Environment
-from tests.support.parts import part
+from tests.support.fakes.parts import part
 
 WHERE = {"region": "r", "endpoint": "http://store", "iam_endpoint": "http://iam", "key_file": "/keys/store"}
 

@@ -15,8 +15,8 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.stack import UpResult
 from hermesops.operations.runner import QUEUED
 from hermesops.settings import Environment
-from tests.support.fleets import AT
-from tests.support.parts import part
+from tests.support.fakes.parts import part
+from tests.support.fleets.in_memory import AT
 
 CELL = CellName("cell1")
 DONE = UpResult(stack_of(CELL), changes=(), outputs={})

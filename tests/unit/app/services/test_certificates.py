@@ -13,9 +13,9 @@ from hermesops.app.services.certificates import (
 from hermesops.errors import RefusedError
 from hermesops.model.ids import instance_subject
 from hermesops.model.spare import spare_subject
-from tests.support.fleets import ordered, pooled
-from tests.support.instances import ADA
-from tests.support.parts import Leases, part
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.parts import Leases, part
+from tests.support.fleets.in_memory import ordered, pooled
 
 HOMELESS = ordered(1, machine_id=None).instance
 POOLED = pooled(2)

@@ -12,8 +12,8 @@ from hermesops.app.services.costs import costs_of
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.wire import ServerType
 from hermesops.settings import Environment
-from tests.support.fleets import ordered, pooled
-from tests.support.parts import part
+from tests.support.fakes.parts import part
+from tests.support.fleets.in_memory import ordered, pooled
 
 
 def registry() -> Any:  # noqa: ANN401 - stands for a registry

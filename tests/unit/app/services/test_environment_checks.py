@@ -11,7 +11,7 @@ from hermesops.model.check import Verdict
 from hermesops.secrets.catalog import API_KEY, CATALOG, RELEASE_KEY
 from hermesops.secrets.store import SecretState
 from hermesops.settings import Environment
-from tests.support.parts import part
+from tests.support.fakes.parts import part
 
 
 def refuses(error: Exception) -> Any:  # noqa: ANN401 - stands for any part that does not open

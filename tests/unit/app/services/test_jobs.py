@@ -9,8 +9,8 @@ from hermesops.app.services.jobs import Jobs
 from hermesops.errors import UsageError
 from hermesops.model.ids import CellName
 from hermesops.settings import Settings
-from tests.support.instances import ADA
-from tests.support.parts import part
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.parts import part
 
 
 def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service

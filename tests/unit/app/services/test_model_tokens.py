@@ -9,8 +9,8 @@ import pytest
 from hermesops.app.services.tokens import ModelTokens, revoke_model_tokens
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.instance import Instance, InstanceStatus
-from tests.support.instances import ADA, READY
-from tests.support.parts import Leases, part
+from tests.support.fakes.instances import ADA, READY
+from tests.support.fakes.parts import Leases, part
 
 SUSPENDED = replace(ADA, status=InstanceStatus.SUSPENDED)
 

@@ -12,8 +12,8 @@ from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Spare, SpareStatus, pool_subject
 from hermesops.settings import Settings
-from tests.support.fleets import machine_of_spare, pooled
-from tests.support.parts import part
+from tests.support.fakes.parts import part
+from tests.support.fleets.in_memory import machine_of_spare, pooled
 
 CELL = CellName("cell1")
 

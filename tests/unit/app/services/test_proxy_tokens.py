@@ -9,9 +9,9 @@ from hermesops.app.services.tokens import ProxyTokens
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.ids import MachineId
 from hermesops.model.token import PLATFORM, KeptToken
-from tests.support.fleets import ordered
-from tests.support.instances import ADA, MACHINE
-from tests.support.parts import part
+from tests.support.fakes.instances import ADA, MACHINE
+from tests.support.fakes.parts import part
+from tests.support.fleets.in_memory import ordered
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOMELESS = ordered(1, machine_id=None).instance

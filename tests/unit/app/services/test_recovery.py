@@ -12,8 +12,8 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.justavps.wire import Machine
 from hermesops.model.ids import MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
-from tests.support.fleets import machine_for, ordered, recovered
-from tests.support.parts import Leases, part
+from tests.support.fakes.parts import Leases, part
+from tests.support.fleets.in_memory import machine_for, ordered, recovered
 
 ORPHAN = machine_for(ordered(0))
 TWIN = machine_for(ordered(0), id="m-9")

@@ -8,7 +8,7 @@ import pytest
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.errors import RefusedError
 from hermesops.settings import Environment
-from tests.support.parts import part
+from tests.support.fakes.parts import part
 
 
 def key(home: Path, name: str = "staging", secret: str | None = None, **variables: str) -> ReleaseKey:

@@ -10,8 +10,8 @@ from hermesops.errors import UnknownOutcomeError, UsageError
 from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.ids import MachineId, OperationId, instance_subject
 from hermesops.model.image import snapshot_name
-from tests.support.instances import ADA
-from tests.support.parts import Leases, part
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.parts import Leases, part
 
 
 def image(number: int, name: str = "") -> Image:

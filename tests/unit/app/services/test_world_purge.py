@@ -8,7 +8,7 @@ import pytest
 from hermesops.app.services.world_purge import Losses, WorldPurge
 from hermesops.errors import BrokenInvariantError, PartlyDoneError, RefusedError
 from hermesops.settings import Environment
-from tests.support.parts import part
+from tests.support.fakes.parts import part
 
 
 class Registry:

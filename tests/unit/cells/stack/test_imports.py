@@ -9,7 +9,7 @@ from hermesops.cells.stack.state_repair import parse_imports, refuse_unfit
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import CellName, MachineId
-from tests.support.fleets import machine_for, ordered
+from tests.support.fleets.in_memory import machine_for, ordered
 
 CELL = CellName("cell1")
 NAME = "hermes-local-cell1-aaaaaaaaaaaa"

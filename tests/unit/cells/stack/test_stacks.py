@@ -15,7 +15,7 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from hermesops.cells.stack.state_repair import CellStates
 from hermesops.errors import RefusedError
 from hermesops.model.ids import CellName
 from hermesops.model.stack import StackRef, StateVersion
-from tests.support.fake_registry import FakeRegistry
+from tests.support.fakes.registry import FakeRegistry
 
 CELL = CellName("cell1")
 COPY = StateVersion("17", datetime(2026, 1, 2, tzinfo=UTC), "update succeeded", 3, current=False)

@@ -8,7 +8,7 @@ from hermesops.jobs.runner import Job, Report
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import JobRun
 from hermesops.model.token import KeptToken
-from tests.support.instances import ADA
+from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

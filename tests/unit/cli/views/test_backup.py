@@ -9,7 +9,7 @@ from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import Part, State
-from tests.support.instances import ADA
+from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 COPIED = State({"memory": Part(1, "a" * 64)})

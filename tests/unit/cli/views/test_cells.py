@@ -11,7 +11,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
-from tests.support.fleets import pooled
+from tests.support.fleets.in_memory import pooled
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CELL = Cell(CellName("cell1"), "hel1", None, 41, AT)

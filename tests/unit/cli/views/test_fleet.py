@@ -17,7 +17,7 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, SpareStatus
 from hermesops.model.stack import StackHistoryEntry
-from tests.support.fleets import recovered
+from tests.support.fleets.in_memory import recovered
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CELL = CellName("cell1")

@@ -15,7 +15,7 @@ from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Refused
 from hermesops.node.protocol import PROGRAM, Credential
-from tests.support.instances import ADA, MACHINE, READY
+from tests.support.fakes.instances import ADA, MACHINE, READY
 
 NAMES = MachineNames("local", MACHINE, ADA.cell, ADA.id)
 NODE = NodeState(ADA.id, ADA.epoch, "digest", "0.19.0")

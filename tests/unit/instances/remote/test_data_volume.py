@@ -13,8 +13,8 @@ from hermesops.instances.remote import data_volume
 from hermesops.instances.remote.data_volume import DataRoom, refuse_without_room
 from hermesops.model.backup import Backup
 from hermesops.node.protocol import GB, PROGRAM
-from tests.support.instances import ADA
-from tests.support.small_world import MEMORY
+from tests.support.fakes.instances import ADA
+from tests.support.worlds.one_user import MEMORY
 
 TAKES_30_GB = Backup("ab" * 32, ADA.id, datetime(2026, 1, 1, tzinfo=UTC), "daily", 30 * GB, 0, MEMORY)
 

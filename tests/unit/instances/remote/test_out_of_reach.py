@@ -12,8 +12,8 @@ from hermesops.instances.workflows import backup, configure, restart, restore
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
-from tests.support.instances import ADA
-from tests.support.small_world import MEMORY
+from tests.support.fakes.instances import ADA
+from tests.support.worlds.one_user import MEMORY
 
 SOURCE = Backup("snapshot0", ADA.id, datetime(2026, 1, 1, tzinfo=UTC), "daily", 1, 1, MEMORY)
 DECIDED: dict[str, Callable[[Observation], object]] = {

@@ -15,8 +15,8 @@ from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.operations.kinds import TerminateIntent
-from tests.support.fake_registry import FakeRegistry
-from tests.support.instances import ADA, MACHINE
+from tests.support.fakes.instances import ADA, MACHINE
+from tests.support.fakes.registry import FakeRegistry
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

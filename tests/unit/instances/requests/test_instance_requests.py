@@ -26,8 +26,8 @@ from hermesops.model.spare import Purpose
 from hermesops.node.protocol import GB
 from hermesops.operations.kinds import Keep
 from hermesops.registry import Registry
-from tests.support.registries import placed, registry_at
-from tests.support.small_world import AT, MEMORY, SIZES
+from tests.support.real.registries import placed, registry_at
+from tests.support.worlds.one_user import AT, MEMORY, SIZES
 
 WHY = "asked"
 

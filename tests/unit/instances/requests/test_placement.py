@@ -13,8 +13,8 @@ from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.image import Image
 from hermesops.model.plan import Plan
-from tests.support.fake_registry import FakeRegistry
-from tests.support.instances import ADA
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.registry import FakeRegistry
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ from hermesops.instances.observation import NodeState, Observation
 from hermesops.instances.steps.start_verified import Release, next_step
 from hermesops.model.operation import Refused
 from hermesops.model.state import State
-from tests.support.instances import ADA, MACHINE, READY
-from tests.support.small_world import MEMORY, NOTHING
+from tests.support.fakes.instances import ADA, MACHINE, READY
+from tests.support.worlds.one_user import MEMORY, NOTHING
 
 AT_REST = Observation(ADA, READY, NodeState(ADA.id, 1, "digest", "0.19.0", fenced=True))
 

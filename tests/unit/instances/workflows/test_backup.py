@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hermesops.instances.workflows.backup import BackUp
 from hermesops.model.instance import InstanceStatus
-from tests.support.small_world import SmallWorld
-from tests.support.walks import walk
+from tests.support.crash.workflow_walk import walk
+from tests.support.worlds.one_user import SmallWorld
 
 
 def back_up(world: SmallWorld) -> BackUp:

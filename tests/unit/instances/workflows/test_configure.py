@@ -20,8 +20,8 @@ from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Done, Operation, OperationKind, OperationStatus, Refused
 from tests.support.crash.death import Death, KilledError
-from tests.support.fake_registry import FakeRegistry
-from tests.support.instances import ADA, MACHINE, READY
+from tests.support.fakes.instances import ADA, MACHINE, READY
+from tests.support.fakes.registry import FakeRegistry
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 OURS = NodeState(ADA.id, 1, "digest", "0.19.0")

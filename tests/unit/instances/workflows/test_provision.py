@@ -23,8 +23,8 @@ from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from tests.support.crash.death import Death, KilledError
-from tests.support.fake_registry import FakeRegistry
-from tests.support.instances import ADA, MACHINE, READY
+from tests.support.fakes.instances import ADA, MACHINE, READY
+from tests.support.fakes.registry import FakeRegistry
 
 RECORDED = replace(ADA, status=InstanceStatus.PROVISIONING)
 ROW = replace(RECORDED, machine_id=None)

@@ -17,10 +17,10 @@ from hermesops.model.ids import CellName, MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.operations.kinds import Keep, RelocateIntent
-from tests.support.fleets import pooled
-from tests.support.instances import ADA, READY
-from tests.support.small_world import AT, MEMORY, NOTHING, SmallReleases, SmallWorld
-from tests.support.walks import walk
+from tests.support.crash.workflow_walk import walk
+from tests.support.fakes.instances import ADA, READY
+from tests.support.fleets.in_memory import pooled
+from tests.support.worlds.one_user import AT, MEMORY, NOTHING, SmallReleases, SmallWorld
 
 NEXT = MachineId("next")
 OURS = NodeState(ADA.id, 1, "digest", "image", fenced=True)

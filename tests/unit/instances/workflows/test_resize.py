@@ -9,8 +9,8 @@ from hermesops.instances.ports import Cells
 from hermesops.instances.workflows.resize import Resize, Size
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.plan import Plan
-from tests.support.small_world import MEMORY, SIZES, SmallWorld
-from tests.support.walks import walk
+from tests.support.crash.workflow_walk import walk
+from tests.support.worlds.one_user import MEMORY, SIZES, SmallWorld
 
 LIGHT, HEAVY = Size(Plan.LIGHT, SIZES[Plan.LIGHT], 40), Size(Plan.HEAVY, SIZES[Plan.HEAVY], 80)
 

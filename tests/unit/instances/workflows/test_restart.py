@@ -11,7 +11,7 @@ from hermesops.instances.workflows.restart import RestartGateway, RestartState, 
 from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
-from tests.support.instances import ADA, MACHINE, READY
+from tests.support.fakes.instances import ADA, MACHINE, READY
 
 WELL = Observation(ADA, READY, NodeState(ADA.id, 1, "digest", "0.19.0"), GatewayHealth.OK)
 ILL = replace(WELL, gateway=GatewayHealth.REFUSED)

@@ -13,8 +13,8 @@ from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
 from hermesops.operations.kinds import RestoreIntent
-from tests.support.small_world import AT, MEMORY, SmallWorld
-from tests.support.walks import walk
+from tests.support.crash.workflow_walk import walk
+from tests.support.worlds.one_user import AT, MEMORY, SmallWorld
 
 LATER = State({"messages": Part(9, "9" * 64)})
 OLD = Backup("snapshot-of-old", SmallWorld().instance.id, AT, "daily", 1, 1, MEMORY)

@@ -26,9 +26,9 @@ from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus
 from hermesops.operations.kinds import DrillIntent
 from tests.support.crash.death import Death, KilledError
-from tests.support.fake_registry import FakeRegistry
-from tests.support.instances import ADA
-from tests.support.small_world import AT, MEMORY
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.registry import FakeRegistry
+from tests.support.worlds.one_user import AT, MEMORY
 
 NAME = MachineName("hermes-local-cell1-lent")
 MACHINE = MachineId("m-9")

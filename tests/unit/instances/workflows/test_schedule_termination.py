@@ -11,8 +11,8 @@ from hermesops.instances.workflows.suspend import Suspend
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.instance import InstanceStatus
 from hermesops.operations.kinds import Keep
-from tests.support.small_world import SmallWorld
-from tests.support.walks import walk
+from tests.support.crash.workflow_walk import walk
+from tests.support.worlds.one_user import SmallWorld
 
 UNTIL = datetime(2026, 1, 8, tzinfo=UTC)
 WHOLE = ["Fence", "BackUp", "ProveBackup", "StopMachine", "StartGracePeriod"]

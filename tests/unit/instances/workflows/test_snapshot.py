@@ -8,8 +8,8 @@ from hermesops.instances.workflows.snapshot import Snapshot
 from hermesops.justavps.wire import Image, ImageStatus, MachineStatus
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import InstanceStatus
-from tests.support.small_world import SmallWorld
-from tests.support.walks import walk
+from tests.support.crash.workflow_walk import walk
+from tests.support.worlds.one_user import SmallWorld
 
 NAME = "hermes-local-snapshot-1"
 WHOLE = ["Fence", "Save", "AwaitImage", "Release", "AwaitGateway"]

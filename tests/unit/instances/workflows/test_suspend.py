@@ -14,8 +14,8 @@ from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
 from hermesops.operations.kinds import Keep
-from tests.support.small_world import MEMORY, SmallWorld
-from tests.support.walks import walk
+from tests.support.crash.workflow_walk import walk
+from tests.support.worlds.one_user import MEMORY, SmallWorld
 
 WHY = "before suspend 1"
 

@@ -18,9 +18,9 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done
 from hermesops.operations.kinds import Keep
-from tests.support.instances import ADA, MACHINE, READY
-from tests.support.small_world import MEMORY, NOTHING, SmallWorld
-from tests.support.walks import walk
+from tests.support.crash.workflow_walk import walk
+from tests.support.fakes.instances import ADA, MACHINE, READY
+from tests.support.worlds.one_user import MEMORY, NOTHING, SmallWorld
 
 THERE = Observation(ADA, READY)
 GONE = Observation(ADA, None)

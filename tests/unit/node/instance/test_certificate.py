@@ -19,8 +19,8 @@ from hermesops.node.protocol import Credential, FencingToken
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import openssl
 from hermesops.pki.authority import Authority
-from tests.support.credentials import LIFE, NAMES, authority_in, credential_of
-from tests.support.node_home import FakeSystem
+from tests.support.fakes.credentials import LIFE, NAMES, authority_in, credential_of
+from tests.support.fakes.node_home import FakeSystem
 
 BORN = datetime.fromtimestamp(1_800_000_000, UTC)
 """Where the machine's clock begins."""

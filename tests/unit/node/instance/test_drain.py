@@ -13,7 +13,7 @@ from hermesops.node.instance import drain, fencing, status
 from hermesops.node.instance.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
 from tests.support.crash.death import KilledError
-from tests.support.node_home import NodeHome, make
+from tests.support.fakes.node_home import NodeHome, make
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import files, openssl
 from hermesops.node.system.files import Access
 from tests.support.crash.death import Death, KilledError, Mortal
-from tests.support.credentials import authority_in, credential_of
+from tests.support.fakes.credentials import authority_in, credential_of
 
 if TYPE_CHECKING:
     from hermesops.node.ports import Files

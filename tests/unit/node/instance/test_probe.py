@@ -13,7 +13,7 @@ from hermesops.node import __main__ as node
 from hermesops.node.instance.agent import readiness
 from hermesops.node.instance.agent.api import Answer
 from hermesops.node.instance.personalise import personalise
-from tests.support.node_home import NodeHome, make
+from tests.support.fakes.node_home import NodeHome, make
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.state import backup
 from hermesops.node.system.data_volume import VolumeState, wanted_gb, with_gb
 from tests.support.crash.death import KilledError
-from tests.support.node_home import FakeSystem, NodeHome, make
+from tests.support.fakes.node_home import FakeSystem, NodeHome, make
 
 VOLUME = "5c0e0000-0000-4000-8000-000000000001"
 PEM = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"

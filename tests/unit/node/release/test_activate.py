@@ -29,8 +29,8 @@ from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.fetch import fetch
 from hermesops.node.system import files
 from tests.support.crash.death import Death, KilledError
-from tests.support.release_home import OLD, ReleaseHome, lock_of, make
-from tests.support.shard import shard
+from tests.support.releases.machine_home import OLD, ReleaseHome, lock_of, make
+from tests.support.suite.shard import shard
 
 PARTS = 4
 """Of the effects that hermes-node may die at, so many times fewer are tried with each commit."""

@@ -16,7 +16,7 @@ from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.documents.signers import Kind
 from hermesops.node.release.fetch import fetch
 from tests.support.crash.death import KilledError
-from tests.support.release_home import OLD, ReleaseHome, content, lock_of, make, signed_by, signers_by
+from tests.support.releases.machine_home import OLD, ReleaseHome, content, lock_of, make, signed_by, signers_by
 
 LOCK = lock_of("0.20.0")
 

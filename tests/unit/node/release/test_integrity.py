@@ -18,7 +18,7 @@ from hermesops.node.machine import Machine
 from hermesops.node.release import integrity
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import files
-from tests.support.node_home import FakeSystem
+from tests.support.fakes.node_home import FakeSystem
 
 RELEASE = "9.1.0-0123456789ab"
 UNIT = "hermes-gateway.service"

@@ -19,8 +19,8 @@ from hermesops.node.state import adapter, backup, swap, tar_stream
 from hermesops.node.state.unpack import unpack
 from hermesops.node.system import as_user
 from tests.support.crash.death import Death, KilledError
-from tests.support.node_home import PASSWORD, NodeHome, make
-from tests.support.prerequisites import require
+from tests.support.fakes.node_home import PASSWORD, NodeHome, make
+from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(3)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.node.state import databases
-from tests.support.hostile_databases import of_no_text
+from tests.support.hostile.databases import of_no_text
 
 
 @pytest.mark.parametrize(

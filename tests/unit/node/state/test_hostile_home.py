@@ -14,7 +14,7 @@ from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.state import contents, databases, digest, swap, tar_stream
 from hermesops.node.state.digest import Digest
 from hermesops.node.state.unpack import unpack
-from tests.support.node_home import furnish
+from tests.support.fakes.node_home import furnish
 
 _SECRET = b"of-somebody-else"
 _NAMES = (b"new\nline", b"--checkpoint-action=exec=x", b"\xff\xfe\xf0", b" ", b"*", b"$(id)", b"a" * 255)

@@ -14,7 +14,7 @@ from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
 from hermesops.node.state import snapshots
 from hermesops.node.state.swap import forget
 from tests.support.crash.death import Death, KilledError
-from tests.support.node_home import furnish
+from tests.support.fakes.node_home import furnish
 
 NAME = "1795000000-0.20.0-000000000000"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.node.system.https import download
-from tests.support.mood_server import served_content, served_mood
+from tests.support.hostile.mood_server import served_content, served_mood
 
 CONTENT = b"wheel" * 1000
 

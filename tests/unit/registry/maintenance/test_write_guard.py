@@ -14,7 +14,7 @@ from hermesops.registry.audit.log import no_warning
 from hermesops.registry.database import Database
 from hermesops.registry.maintenance.backup import Copies, Copy, copy_database
 from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss, refuse_older
-from tests.support.registries import registry_at
+from tests.support.real.registries import registry_at
 
 OTHER = "f" * 64
 

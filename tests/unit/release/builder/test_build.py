@@ -10,7 +10,7 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.node.release.documents.lock import Lock, Managed
 from hermesops.release.blobs import place
 from hermesops.release.builder.build import BuildRequest, Built, Rebuilder
-from tests.support.release_world import (
+from tests.support.releases.package_index import (
     AT,
     Index,
     MemoryStore,
@@ -21,7 +21,7 @@ from tests.support.release_world import (
     parts,
     releases_in,
 )
-from tests.support.signer_lines import lines_of
+from tests.support.releases.signer_lines import lines_of
 
 
 class Workshop:

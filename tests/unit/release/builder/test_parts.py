@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.release.builder.parts import Agent, read_agent
-from tests.support.release_world import agent_wheel
+from tests.support.releases.package_index import agent_wheel
 
 
 def test_a_wheel_says_what_it_is() -> None:

@@ -12,8 +12,8 @@ from hermesops.model.rollout_spec import FailureGate, Spec
 from hermesops.rollout.gates.failure import Bounds, Tally, halts, weigh
 from hermesops.rollout.gates.power import odds, seen_with, worst_failed
 from hermesops.rollout.plan.batches import shape
-from tests.support.rollout_statistics import Share, run_gate
-from tests.support.shard import shard
+from tests.support.rollouts.gate_statistics import Share, run_gate
+from tests.support.suite.shard import shard
 
 GATE = FailureGate()
 

@@ -11,8 +11,8 @@ from hermesops.model.rollout import GateResult
 from hermesops.model.vitals import Vital
 from hermesops.rollout.gates.health import chance_of, compare, worse_than_controls
 from hermesops.rollout.ports import Comparison
-from tests.support.rollout_statistics import run_health
-from tests.support.shard import shard
+from tests.support.rollouts.gate_statistics import run_health
+from tests.support.suite.shard import shard
 
 
 def figures(*pairs: tuple[float, float]) -> dict[InstanceId, tuple[float, float]]:

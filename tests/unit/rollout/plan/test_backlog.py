@@ -16,8 +16,8 @@ from hermesops.rollout.plan.backlog import (
     updatable,
 )
 from hermesops.rollout.plan.requests import Fleet
-from tests.support.rollout_fleet import instance
-from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, target_of
+from tests.support.rollouts.instances import instance
+from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, target_of
 
 LATER = AT + timedelta(hours=1)
 

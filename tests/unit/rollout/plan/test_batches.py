@@ -15,7 +15,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Target
 from hermesops.model.rollout_spec import Spec
 from hermesops.rollout.plan.batches import batches_of, shape, shape_of
-from tests.support.rollout_world import NEW, fleet
+from tests.support.rollouts.world import NEW, fleet
 
 
 def drawn(size: int, seed: int) -> list[Target]:

@@ -12,7 +12,7 @@ from hermesops.rollout.plan.batches import batches_of
 from hermesops.rollout.plan.preview import preview
 from hermesops.rollout.ports import Comparison
 from hermesops.rollout.reports.replay import replay
-from tests.support.rollout_world import NEW, QUICK, World, fleet
+from tests.support.rollouts.world import NEW, QUICK, World, fleet
 
 
 def test_a_preview_shows_the_course_that_will_run_and_what_its_gates_see() -> None:

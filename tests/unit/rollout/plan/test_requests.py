@@ -9,8 +9,8 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import RolloutId
 from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
 from hermesops.rollout.plan.requests import Fleet, RolloutRequest, find_overlapping, find_same, running_targets
-from tests.support.rollout_fleet import instance
-from tests.support.rollouts import NEW, OLD, ROLLOUT
+from tests.support.rollouts.instances import instance
+from tests.support.rollouts.rows import NEW, OLD, ROLLOUT
 
 ALL = RolloutRequest(NEW, "", all_running=True, spec=Spec(), action=Action.SLOT, reason="")
 RUNNING = running_targets(Fleet((instance("ada"), instance("bob"))))

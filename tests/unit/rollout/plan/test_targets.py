@@ -11,8 +11,8 @@ from hermesops.model.plan import Plan
 from hermesops.model.rollout_spec import Action
 from hermesops.model.selector import Selector
 from hermesops.rollout.plan.requests import SELECTABLE, Fleet, running_targets, select
-from tests.support.rollout_fleet import instance
-from tests.support.rollouts import NEW, OLD
+from tests.support.rollouts.instances import instance
+from tests.support.rollouts.rows import NEW, OLD
 
 QUIET = QuietHours(time(22), time(6))
 ADA, BOB = InstanceId("ada"), InstanceId("bob")

@@ -20,7 +20,7 @@ from hermesops.rollout.events import Recorded, StateChanged
 from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.progress import change_lines, names, narrate, progress_line
-from tests.support.rollouts import AT, NEW, ROLLOUT, target_of
+from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
 
 
 def target(user: str, state: TargetState = TargetState.WAITING, *, stage: int = 0, batch: int = 0) -> RolloutTarget:

@@ -14,8 +14,8 @@ from hermesops.rollout.target.decision import (
     TargetStep,
     decide_target,
 )
-from tests.support.rollout_world import NEW, OLD, fleet
-from tests.support.virtual_time import BEGAN
+from tests.support.fakes.virtual_time import BEGAN
+from tests.support.rollouts.world import NEW, OLD, fleet
 
 NEVER = RolloutTarget(fleet(1)[0], 0, 0, 0)
 TOLD = replace(

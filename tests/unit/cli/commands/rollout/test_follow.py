@@ -10,7 +10,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.progress import progress_of
-from tests.support.rollouts import AT, ROLLOUT, target_of
+from tests.support.rollouts.rows import AT, ROLLOUT, target_of
 
 
 def targets(*states: TargetState) -> tuple[RolloutTarget, ...]:

@@ -15,7 +15,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.events import BatchBegun, Recorded
 from hermesops.rollout.ports import Records
-from tests.support.rollouts import AT, NEW, ROLLOUT, target_of
+from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
 
 LATER = AT + timedelta(minutes=2)
 HEALTH = "turn_latency 1.02 times (1.25 times allowed); memory 1.00 times (1.25 times allowed); restarts +0.00 (+0.50)"

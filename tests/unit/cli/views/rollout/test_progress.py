@@ -17,7 +17,7 @@ from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.explain import explain
 from hermesops.rollout.reports.progress import progress_of
 from hermesops.rollout.reports.replay import Replayed, Verdict
-from tests.support.rollouts import AT, NEW, OLD, ROLLOUT, target_of
+from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, target_of
 
 ADA, BOB, EVE = (InstanceId(f"0000000{number}-0000-0000-0000-000000000000") for number in range(3))
 LATER = AT + timedelta(minutes=2)

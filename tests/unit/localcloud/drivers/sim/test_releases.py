@@ -16,7 +16,7 @@ from hermesops.node.protocol import Identity, Payload, Secrets
 from hermesops.node.release.documents.handout import Handout, Signed
 from hermesops.node.release.documents.lock import Lock
 from hermesops.node.release.documents.revocations import Revocations
-from tests.support.signed_releases import SignedReleases
+from tests.support.releases.signed import SignedReleases
 
 BASE = "0.19.0-simulated"
 HANDOUT = "/run/hermes-node/handout.json"

@@ -8,7 +8,7 @@ import pytest
 from hermesops.node.errors import NotReadyError
 from hermesops.node.instance.agent import readiness
 from hermesops.node.instance.agent.api import Answer
-from tests.support.node_home import FakeSystem
+from tests.support.fakes.node_home import FakeSystem
 
 
 class Api(FakeSystem):

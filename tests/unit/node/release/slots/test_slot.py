@@ -11,7 +11,7 @@ from hermesops.node.machine import Machine
 from hermesops.node.release.documents.lock import Managed
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.release.slots.slot import base_of, record_of_lock
-from tests.support.node_home import FakeSystem
+from tests.support.fakes.node_home import FakeSystem
 from tests.unit.node.release.documents.test_lock import LOCK
 
 BASE = {

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.support.slot_cycles import cycle
+from tests.support.releases.slot_cycles import cycle
 
 
 def test_what_was_accepted_is_there_once_whichever_release_it_was_said_to(tmp_path: Path) -> None:

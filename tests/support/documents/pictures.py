@@ -1,0 +1,96 @@
+"""Makes the pictures of the README from real runs: ``make pictures`` writes them into runbooks/pictures."""
+
+import asyncio
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import tempfile
+import termios
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from tests.support.documents.architecture_picture import ROOT, architecture
+from tests.support.real.command import Command, local_world
+from tests.support.releases.simulated import built
+
+PICTURES = ROOT / "runbooks" / "pictures"
+
+_COLUMNS, _LINES = 110, 60
+_FROM_ELSEWHERE = re.compile(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", re.DOTALL)
+"""Rich's template loads fonts; a picture of ours asks nobody for anything."""
+
+
+async def on_terminal(command: Command, *words: str) -> str:
+    """What a command leaves on a terminal of its own: of what it drew anew, the last picture."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, _COLUMNS, 0, 0))
+    process = await asyncio.create_subprocess_exec(
+        *command.program,
+        *words,
+        env={**command.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    read = asyncio.to_thread(_all_of, ours)
+    told, _ = await asyncio.gather(read, process.wait())
+    return re.split(r"(?:\x1b\[\d*A|\x1b\[2K|\r)+(?!\n)", told.replace("\r\n", "\n"))[-1]
+
+
+def _all_of(terminal: int) -> str:
+    found = bytearray()
+    try:
+        while part := os.read(terminal, 65536):
+            found += part
+    except OSError:  # the other end was closed: all is read
+        pass
+    finally:
+        os.close(terminal)
+    return found.decode(errors="replace")
+
+
+def drawn(told: str, title: str) -> str:
+    """A terminal that shows that text, as SVG."""
+    console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
+    console.print(Text.from_ansi(f"$ {title}\n{told.strip()}"))
+    return _FROM_ELSEWHERE.sub("", console.export_svg(title=title, unique_id="terminal")) + "\n"
+
+
+async def fleet_status(world: Command) -> str:
+    """The fleet as JustAVPS and the registry have it."""
+    return drawn(await on_terminal(world, "fleet", "status", "--live"), "hermesops fleet status --live")
+
+
+async def halted_rollout(world: Command) -> str:
+    """A release whose agents crash in their second turn, halted by its gate."""
+    release = await built(world, "broken", "turn:1.0")
+    stages = ("--stages", "2%,25%,100%", "--soak", "1s", "--settle", "0s", "--vitals", "none", "--drill", "no")
+    return drawn(
+        await on_terminal(world, "rollout", "start", release, "--all", *stages), "hermesops rollout start RELEASE --all"
+    )
+
+
+async def _main(agents: int) -> None:
+    PICTURES.mkdir(exist_ok=True)
+    (PICTURES / "architecture.svg").write_text(architecture())
+    with tempfile.TemporaryDirectory(prefix="hermesops-pictures") as home:
+        async with local_world(Path(home), driver="sim") as world:
+            users = Path(home) / "users.csv"
+            names = "".join(f"user-{number},{'heavy' if number % 7 == 0 else 'light'},\n" for number in range(agents))
+            users.write_text(f"user,plan,region\n{names}")
+            await world.ok("provision", "--from", str(users))
+            for number in (3, 64, 65, 130, 171):
+                await world.ok("instance", "suspend", f"user-{number}", "--reason", "unpaid")
+            (PICTURES / "fleet-status.svg").write_text(await fleet_status(world))
+            (PICTURES / "halted-rollout.svg").write_text(await halted_rollout(world))
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(agents=200))

@@ -1,0 +1,73 @@
+"""Does one recorded step with the embedded engine, on the state that the CLI left before it."""
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+
+from hermesops.engine.embedded.engine import EmbeddedEngine
+from hermesops.engine.embedded.protocol.values import Message
+from hermesops.engine.embedded.run import program as program_module
+from hermesops.engine.embedded.run.events import EventLog
+from hermesops.engine.embedded.run.program import Monitor
+from hermesops.engine.embedded.run.stack_run import Run
+from hermesops.engine.options import EngineConfig, RunKind, RunOptions
+from tests.support.engine.recordings import PASSPHRASE, STACK, Replay, Scenario, state_of
+
+KINDS: dict[str, RunKind] = {"destroy": "destroy", "refresh": "refresh", "cli": "import"}
+"""What recorded steps do that run no program."""
+
+KEYS: dict[str, bytes] = {}
+"""Keys of the recorded states' secrets; each takes a second to derive."""
+
+
+@dataclass
+class Replayed:
+    run: Run
+    replay: Replay
+    latest: dict[str, Any]
+    answers: dict[str, Any]
+
+
+async def replayed(
+    scenario: Scenario,
+    number: int,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    at_change: Callable[[], object] | None = None,
+) -> Replayed:
+    step = scenario.steps[number]
+    answers: dict[str, Any] = {}
+
+    class Heard(Monitor):
+        def RegisterResource(self, request: Message) -> Message:  # noqa: N802
+            response = super().RegisterResource(request)
+            answers[f"{request.type} {request.name}"] = MessageToDict(response, preserving_proto_field_name=True)
+            return response
+
+    monkeypatch.setattr(program_module, "Monitor", Heard)
+    with state_of(scenario, number, folder) as file:
+        replay = Replay(step, file, looks_up=scenario.killed_in_a_create(number))
+        replay.at_change = at_change
+        engine = EmbeddedEngine(EngineConfig(folder, lambda: PASSPHRASE, environment={}, parallel=1))
+        engine.plugins.host = lambda: replay
+        engine._keys = KEYS
+        is_preview = step["do"] == "preview" or "--preview-only" in step["args"]
+        kind = KINDS.get(step["do"], "up")
+        options = RunOptions(
+            program=scenario.program(number) if kind == "up" else lambda: None,
+            imports=[scenario.imported(number)] if kind == "import" else [],
+            targets=scenario.targets(number),
+            config=scenario.config_at(number),
+        )
+        async with nullcontext() if is_preview else engine._locked(STACK) as lock:
+            run = await engine._run(STACK, kind, options, EventLog(), lock=lock)
+            if not is_preview:
+                engine._save(run, kind)
+        return Replayed(run, replay, json.loads(file.read_text())["checkpoint"]["latest"], answers)

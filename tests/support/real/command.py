@@ -1,0 +1,150 @@
+"""The installed ``hermesops`` command in an environment of its own, run as a user would."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support.worlds.left_worlds import remember_world
+from tests.support.worlds.traces import traces
+
+HERMESOPS = Path(sys.executable).with_name("hermesops")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that ended."""
+
+    arguments: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - JSON has no narrower type
+        return json.loads(self.stdout)
+
+    def __str__(self) -> str:
+        return f"hermesops {' '.join(self.arguments)} -> {self.exit_code}\n{self.stdout}\n{self.stderr}"
+
+
+@dataclass(frozen=True)
+class Command:
+    """Runs commands with one home.
+
+    Attributes:
+        home: What ``HERMESOPS_HOME`` says.
+        variables: Added to the environment.
+        program: What is run with a command's arguments: what is installed, or something that runs it or is like it.
+        said: Everything any command printed, for searches.
+    """
+
+    home: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = (str(HERMESOPS),)
+    said: list[Ran] = field(default_factory=list)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        ours = {key: value for key, value in os.environ.items() if not key.startswith("HERMESOPS_")}  # noqa: TID251
+        cache = Path(tempfile.gettempdir()) / "hermesops-test-cache"
+        # Most agents of tests know nothing that anybody would miss; tests of lives and backups say otherwise.
+        hasty = {"HERMESOPS_GRACE_DAYS": "0", "HERMESOPS_LAST_BACKUP": "none", "HERMESOPS_FORMER_DAYS": "0"}
+        return {**ours, "HERMESOPS_HOME": str(self.home), "HERMESOPS_CACHE": str(cache), **hasty, **self.variables}
+
+    def with_variables(self, **variables: str) -> Self:
+        return replace(self, variables={**self.variables, **variables})
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self.program,
+            *arguments,
+            env=self.environ,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    async def run(self, *arguments: str, timeout_s: float = 600, typed: str = "") -> Ran:
+        started = time.monotonic()
+        process = await self.start(*arguments)
+        try:
+            async with asyncio.timeout(timeout_s):
+                stdout, stderr = await process.communicate(typed.encode())
+        finally:
+            if process.returncode is None:
+                process.kill()
+        assert process.returncode is not None
+        ran = Ran(arguments, process.returncode, stdout.decode(), stderr.decode(), time.monotonic() - started)
+        self.said.append(ran)
+        return ran
+
+    async def ok(self, *arguments: str) -> Ran:
+        ran = await self.run(*arguments)
+        assert ran.exit_code == 0, str(ran)
+        return ran
+
+    async def machines(self) -> list[dict[str, Any]]:
+        return list((await self.ok("local", "status", "--json")).json["machines"])
+
+    async def killed_at(self, line: str, *arguments: str, by: signal.Signals = signal.SIGKILL, nth: int = 1) -> int:
+        """Run a command, send it a signal when it narrates ``line`` the ``nth`` time; return what it ended with."""
+        process = await self.start(*arguments)
+        assert process.stderr is not None
+        async for said in process.stderr:
+            nth -= line in said.decode()
+            if not nth:
+                break
+        if process.returncode is None:
+            process.send_signal(by)
+        await process.communicate()
+        assert process.returncode is not None
+        return process.returncode
+
+    async def killed_after(self, seconds: float, *arguments: str, by: signal.Signals = signal.SIGKILL) -> int:
+        """Run a command, send it a signal after so many seconds unless it has ended, and return what it ended with."""
+        process = await self.start(*arguments)
+        ending = asyncio.create_task(process.communicate())
+        await asyncio.wait({ending}, timeout=seconds)
+        if process.returncode is None:
+            process.send_signal(by)
+        await ending
+        assert process.returncode is not None
+        return process.returncode
+
+
+@asynccontextmanager
+async def local_world(
+    home: Path, *, image: bool = True, base: str = "", driver: str = "", variables: Mapping[str, str] | None = None
+) -> AsyncIterator[Command]:
+    """A running local world with an image in it; nothing of it is left afterwards.
+
+    Args:
+        home: What ``HERMESOPS_HOME`` says.
+        image: Whether to build the image.
+        base: What its machines boot from; the default unless given.
+        driver: What runs them; the default unless given.
+        variables: What else is set.
+    """
+    chosen = {"HERMESOPS_LOCAL_BASE": base, "HERMESOPS_LOCAL_DRIVER": driver, **(variables or {})}
+    command = Command(home, {name: value for name, value in chosen.items() if value})
+    remember_world(home / "local" / "world")
+    try:
+        await command.ok("local", "up")
+        if image:
+            await command.ok("image", "build")
+        yield command
+    finally:
+        await command.run("local", "down", "--purge", "--yes")
+    left = traces(home / "local" / "world")
+    assert not left, left

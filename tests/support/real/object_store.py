@@ -1,0 +1,64 @@
+"""An object store as a local world has one, with a bucket that keeps versions; built once, served for a whole run."""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import boto3
+import httpx
+
+from hermesops.assets import folder
+from hermesops.backup.repository import Bucket
+from hermesops.backup.store.aws_client import client_options
+from hermesops.backup.store.object_store import ObjectStore
+from hermesops.localcloud.world.go_tools import GoTools
+from hermesops.model.backup import Credential
+from tests.support.worlds.served import served_world
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
+_PATIENCE_S = 150.0
+
+
+def versitygw() -> Path:
+    """The program, from the cache that test runs share."""
+    cache = Path(tempfile.gettempdir()) / "hermesops-test-cache"
+    environ = dict(os.environ)  # noqa: TID251 - a build needs HOME, PATH and proxies, as the command passes them
+    return asyncio.run(GoTools(folder("images") / "tools", cache, environ, lambda _: None).build(VERSITYGW))
+
+
+@dataclass(frozen=True)
+class ServedStore:
+    """A running object store."""
+
+    bucket: Bucket
+    key_file: Path
+
+    @property
+    def platform(self) -> ObjectStore:
+        return ObjectStore(self.bucket, self.key_file, is_local=True)
+
+    def s3(self, credential: Credential) -> "S3Client":
+        session = boto3.Session(credential.access_key, credential.secret_key, region_name=self.bucket.region)
+        return session.client("s3", endpoint_url=self.bucket.endpoint, **client_options(is_local=True))
+
+
+@contextlib.contextmanager
+def served_store(world: Path) -> Iterator[ServedStore]:
+    """Serve one until the block ends."""
+    with served_world(world, object_store_program=versitygw()) as up:
+        url = f"{up.api_url}/local/object-store"
+        answer = httpx.post(url, headers=up.headers, timeout=_PATIENCE_S, trust_env=False)
+        assert answer.is_success, answer.text
+        where = answer.json()
+        bucket = Bucket("backups", where["region"], where["endpoint"], where["iam_endpoint"])
+        store = ServedStore(bucket, Path(where["key_file"]))
+        store.platform.prepare()
+        yield store

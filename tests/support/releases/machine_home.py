@@ -1,0 +1,329 @@
+"""A machine in a folder with two releases, whose hermes-node may be killed at any of its effects."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hermesops.node.errors import RefusedError
+from hermesops.node.instance.agent.api import Answer
+from hermesops.node.layout import UNIT, Layout
+from hermesops.node.machine import Machine
+from hermesops.node.ports import Trial, TrialResult
+from hermesops.node.protocol import Check
+from hermesops.node.release import config_migration
+from hermesops.node.release.documents.handout import Handout, Signed
+from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.node.release.documents.signers import AllowedSigners, Kind
+from hermesops.node.release.slots.disk import DiskSlots
+from hermesops.node.release.slots.slot import schema_of
+from hermesops.node.state.snapshots import RestoreResult
+from hermesops.node.system import files as real_files
+from hermesops.node.system.as_user import AgentHome
+from tests.support.crash.death import Death, Mortal
+from tests.support.fakes import node_home
+from tests.support.fakes.node_home import KEY, FakeSystem, NodeHome
+from tests.support.releases.signer_lines import lines_of, names_in
+
+OLD = "0.19.0-000000000000"
+WATCH = "hermes-release.service"
+
+
+@dataclass
+class GatewaySystem(FakeSystem):
+    """A gateway that runs whatever slot is current when it starts, and says so.
+
+    Attributes:
+        sick: Releases whose gateway does not come up.
+        key: Bearer of its API.
+        ran: The releases that were started, in order.
+        watched: Whether hermes-release.service was started.
+    """
+
+    layout: Layout = field(default_factory=Layout)
+    sick: set[str] = field(default_factory=set)
+    key: str = KEY
+    ran: list[str] = field(default_factory=list)
+    watched: bool = False
+    runs: str = ""
+
+    def systemctl(self, *words: str, check: bool = True) -> str:
+        match words:
+            case ("start", *_, name):
+                if name == WATCH:
+                    self.watched = True
+                elif not self.running and not self.layout.restoring.exists():
+                    self.running, self.runs = True, self.layout.current.readlink().name
+                    self.ran.append(self.runs)
+            case ("stop", config_migration.SERVICE):
+                pass
+            case ("stop" | "kill", *_):
+                self.stopped += 1
+                self.running = False
+            case ("show", *_):
+                return f"ActiveState={'active' if self.running else 'inactive'}\n"
+        del check
+        return ""
+
+    def ask(
+        self,
+        port: int,
+        path: str,
+        *,
+        key: str = "",
+        body: Mapping[str, Any] | None = None,
+        method: str = "",
+        timeout_s: float = 5.0,
+    ) -> Answer:
+        del port, method, timeout_s
+        if not self.running or self.runs in self.sick:
+            return Answer(0, "refused")
+        if path == "/health":
+            return Answer(200, {})
+        assert key == self.key
+        if path == "/v1/runs" and body:
+            return Answer(202, {"run_id": "r1"})
+        bodies: dict[str, Any] = {
+            "/health/detailed": {"status": "ok", "active_agents": node_home._next(self.work)},
+            "/api/jobs": {"jobs": self.jobs},
+            "/api/sessions?limit=1": {"data": []},
+            "/v1/toolsets": {"data": [{"enabled": True, "tools": ["terminal"]}]},
+            "/v1/runs/r1": {"status": "completed", "output": "pong"},
+        }
+        return Answer(200, bodies.get(path, {}))
+
+
+class FolderSlots(DiskSlots):
+    """Slots in a folder; nothing is installed in them, and who signs is written in the signature."""
+
+    def __init__(self, layout: Layout, system: GatewaySystem) -> None:
+        super().__init__(layout)
+        self._system = system
+        self.tried = TrialResult((Check("health", ok=True),))
+        self.trials: list[Trial] = []
+
+    def python(self) -> str:
+        return "3.11"
+
+    def verify(self, data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
+        who, _, what = signature.partition(":")
+        if who not in names_in(signers) or what != f"{kind}:{len(data)}":
+            raise RefusedError("the signature does not hold")
+        return who
+
+    def install(self, lock: Lock, record: bytes, /) -> None:
+        slot = self.layout.releases / lock.id
+        slot.mkdir(exist_ok=True)
+        (slot / UNIT).write_text(f"[Service]\n# of {lock.id}\n")
+        (slot / "release.json").write_bytes(record)
+
+    def point(self, link: str, target: str, /) -> None:
+        assert link != "current" or not self._system.running, "never under a gateway that runs"
+        super().point(link, target)
+
+    def rename(self, source: Path, target: Path, /) -> bool:
+        assert target.name != "current" or not self._system.running, "never under a gateway that runs"
+        return super().rename(source, target)
+
+    def run_trial(self, trial: Trial, /) -> TrialResult:
+        self.trials.append(trial)
+        return self.tried
+
+    def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None:
+        assert unit
+        assert not self._system.running, "never under a gateway that runs"
+        schema = schema_of(json.loads((slot / "release.json").read_text()))
+        (home.path / "config.yaml").write_text(f"_config_version: {schema}\n")
+
+    def update_node(self, program: Blob, /) -> str:
+        del program
+        return ""
+
+
+@dataclass
+class TextState:
+    """The agent's state as one file of text, of which the old release reads only what it wrote.
+
+    Attributes:
+        text: Where it is.
+    """
+
+    text: Path
+    system: GatewaySystem
+
+    def keep(self, home: AgentHome, name: str) -> None:
+        del home
+        assert not self.system.running
+        shutil.copyfile(self.text, self.text.with_name(f"kept-{name}"))
+
+    def preview(self, home: AgentHome, name: str) -> RestoreResult:
+        del home, name
+        return RestoreResult(1, self.text.read_text().count("strange"))
+
+    def restore(self, home: AgentHome, name: str) -> RestoreResult:
+        del home
+        kept = self.text.with_name(f"kept-{name}")
+        if kept.exists():
+            assert not self.system.running, "never under a gateway that runs"
+            self.text.rename(self.text.with_name(f"newer-{name}"))
+            kept.rename(self.text)
+        return (
+            RestoreResult(1, 0, f"newer-{name}") if self.text.with_name(f"newer-{name}").exists() else RestoreResult()
+        )
+
+    def prune(self, home: AgentHome, *, older_than_s: float) -> int:
+        del home, older_than_s
+        return 0
+
+
+@dataclass
+class Gate:
+    """Whether the port is closed."""
+
+    closed: bool = False
+
+    def close(self, port: int) -> None:
+        assert port
+        self.closed = True
+
+    def open(self) -> None:
+        self.closed = False
+
+
+@dataclass
+class ReleaseHome:
+    """See the module."""
+
+    home: NodeHome
+    system: GatewaySystem
+    slots: FolderSlots
+    state: TextState
+    gate: Gate
+
+    @property
+    def layout(self) -> Layout:
+        return self.home.layout
+
+    @property
+    def node(self) -> Machine:
+        return self.mortal(Death())
+
+    def mortal(self, death: Death) -> Machine:
+        """The machine for a hermes-node that dies."""
+        changing = {
+            "write",
+            "write_if_changed",
+            "remove",
+            "start",
+            "point",
+            "rename",
+            "keep",
+            "migrate",
+            "restore",
+            "close",
+            "open",
+        }
+        ways = (real_files, self.system, self.state, self.slots, self.gate)
+        files, system, state, slots, gate = (
+            Mortal(way, death, changing | {"systemctl"} if way is self.system else changing) for way in ways
+        )
+        return Machine(self.layout, files, system, state, slots=slots, gate=gate)
+
+    def boot(self) -> None:
+        """The machine was off for a moment: what is on a tmpfs is gone, and systemd starts the gateway."""
+        shutil.rmtree(self.layout.root / "run")
+        (self.layout.root / "run").mkdir()
+        self.gate.closed = self.system.running = False
+        self.system.systemctl("start", UNIT)
+
+    def offer(
+        self,
+        lock: Lock,
+        *,
+        said: Signed | None = None,
+        signers: tuple[Signed, ...] | None = None,
+        revocations: Signed | None = None,
+    ) -> Path:
+        """Hand a release in, or in its place what somebody said of one."""
+        text = lock.to_json().decode()
+        chain = (signers_by("ada", 1, "ada"),) if signers is None else signers
+        handout = Handout(said or signed_by("ada", text), chain, revocations)
+        path = self.layout.root / "run/handout.json"
+        path.touch(0o600)
+        path.write_bytes(handout.to_json())
+        return path
+
+    def upload(self, lock: Lock) -> None:
+        """Put every file of a release where it is uploaded to."""
+        incoming = self.layout.blobs / "incoming"
+        incoming.mkdir(parents=True, exist_ok=True)
+        for blob in lock.blobs("3.11"):
+            (incoming / blob.sha256).write_bytes(content(blob.name))
+
+    def seen(self) -> dict[str, Any]:
+        """What differs with the release that runs."""
+        return {
+            "current": self.layout.current.readlink().name,
+            "config": json.loads((self.layout.managed / "config.yaml").read_text()).get("gateway"),
+            "unit": self.layout.unit(UNIT).read_text(),
+            "runs": self.system.runs if self.system.running else None,
+            "closed": self.gate.closed,
+            "activation": self.layout.activation.exists(),
+            "held": self.layout.restoring.exists(),
+            "drains": (self.home.home / ".drain_request.json").exists(),
+            "said": self.state.text.read_text(),
+        }
+
+
+def signed_by(who: str, text: str, kind: Kind = Kind.LOCK) -> Signed:
+    """A text of a kind with somebody's signature, as ``FolderSlots`` believes it."""
+    return Signed(text, f"{who}:{kind}:{len(text.encode())}")
+
+
+def signers_by(who: str, number: int, *names: str) -> Signed:
+    """A file of allowed signers, signed by somebody."""
+    return signed_by(who, AllowedSigners(number, lines_of(*names)).to_json().decode(), Kind.SIGNERS)
+
+
+def content(name: str) -> bytes:
+    """What a file of a release holds."""
+    return f"content of {name}".encode()
+
+
+def lock_of(version: str, *, protocol: int = 1) -> Lock:
+    """A release of files that are only names."""
+
+    def blob(name: str) -> Blob:
+        return Blob(name, hashlib.sha256(content(name)).hexdigest(), len(content(name)))
+
+    wheel = blob(f"hermes_agent-{version}-py3-none-any.whl")
+    return Lock(
+        agent_version=version,
+        origin="index",
+        config_schema=33,
+        pythons={"3.11": Wheels(blob("requirements.txt"), (wheel,))},
+        uv=blob("uv"),
+        skills=blob("skills.tar.gz"),
+        site=(),
+        unit=blob(UNIT),
+        managed=Managed({"gateway": {"of": version}}, {}),
+        node=Node(protocol, blob("hermes-node")),
+    )
+
+
+def make(root: Path) -> ReleaseHome:
+    """A machine whose gateway runs a slot that came with the roles."""
+    home = node_home.make(root, runs_processes=False)
+    system = GatewaySystem(layout=home.layout)
+    home.system = system
+    (home.layout.releases / OLD).mkdir(parents=True)
+    (home.layout.releases / OLD / "release.json").write_text(json.dumps({"id": OLD, "origin": "role"}))
+    home.layout.current.symlink_to(f"releases/{OLD}")
+    home.layout.unit(UNIT).parent.mkdir(parents=True)
+    home.layout.unit(UNIT).write_text("[Service]\n# of the role\n")
+    text = root / "var/said"
+    text.write_text("old")
+    return ReleaseHome(home, system, FolderSlots(home.layout, system), TextState(text, system), Gate())
