@@ -136,8 +136,11 @@ def _named(users: Sequence[str], kind: str) -> tuple[str, ...]:
 
 
 async def run(fleet: HostileFleet, *words: str, ends: set[int], names: bool = True) -> Ran:
-    """Run a command that has to end so; where it did not do everything it names every bad one."""
-    ran = await fleet.world.run(*words)
+    """Run a command that has to end so; where it did not do everything it names every bad one.
+
+    A root that lies about one step of a rollout is given that step again for ``Spec.attempt_s``, ten minutes.
+    """
+    ran = await fleet.world.run(*words, timeout_s=1500)
     check_text(ran)
     assert ran.exit_code in ends, str(ran)
     if ran.exit_code and names:
