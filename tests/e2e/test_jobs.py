@@ -99,6 +99,8 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
 
 @pytest.mark.turns(6, at=0)
 async def test_a_chore_is_done_by_hand_and_can_be_left_out(world: Command) -> None:
+    for user in ("ada", "eve"):
+        await world.ok("provision", user, "--plan", "light")
     grow_old(world)
     without = world.with_variables(HERMESOPS_WITHOUT_JOBS="backups, drill")
     shown = await jobs(without)
@@ -114,6 +116,9 @@ async def test_a_chore_is_done_by_hand_and_can_be_left_out(world: Command) -> No
 
 @pytest.mark.turns(6, at=5)
 async def test_a_drill_takes_a_machine_of_the_pool_and_returns_none(world: Command) -> None:
+    await world.ok("provision", "ada", "--plan", "light")
+    await world.ok("backup", "create", "ada")
+    await world.ok("pool", "refill")
     [pooled] = (await world.ok("pool", "list", "--json")).json["machines"]
     ran = await world.ok("drill", "restore", "ada", "--json")
     assert ran.json["proved"]["proved"]

@@ -13,5 +13,5 @@ MOODS = ("drips_body", "answer_from_the_future", ("escapes", "root: 1e400", "roo
 
 @pytest.mark.turns(6, at=0)
 async def test_everything_is_done_for_the_others(tmp_path: Path) -> None:
-    async with hostile_fleet(tmp_path, good=5, bad=len(MOODS)) as fleet:
+    async with hostile_fleet(tmp_path, good=8, bad=len(MOODS)) as fleet:
         await see_everything_done(fleet, *MOODS)

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hermesops.cells.coalescing import StillWanted
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.plan import Plan
 
 if TYPE_CHECKING:
+    from hermesops.cells.coalescing import StillWanted
     from hermesops.cells.stack.stacks import CellStacks
     from hermesops.model.cell import CellSpec
     from hermesops.model.stack import StackRef
@@ -28,7 +28,7 @@ class LazyCells:
         """A cell's state as Pulumi exports it; empty before its first run."""
         return await self.load().state(cell)
 
-    async def apply(self, cell: CellName, *, still_wanted: StillWanted) -> object:
+    async def apply(self, cell: CellName, *, still_wanted: "StillWanted") -> object:
         """Run the cell's stack for the rows as they are, unless that has become needless."""
         return await self.load().apply(cell, still_wanted=still_wanted)
 
