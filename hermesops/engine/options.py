@@ -42,7 +42,7 @@ class EngineConfig:
     backend: str | Path
     passphrase: Callable[[], str]
     environment: Mapping[str, str]
-    plugin_folders: Sequence[Path] = (Path(sys.executable).parent,)
+    plugin_folders: Sequence[Path] = field(default_factory=lambda: (Path(sys.executable).parent,))
     parallel: int = 16
     token_of: Callable[[StackRef], Token | None] = lambda _: None
 
