@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.ports import Cells
+from hermesops.instances.steps import return_machine
+from hermesops.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import OperationKind
@@ -105,6 +107,5 @@ class Upkeep:
 
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"
-        self.registry.spares.retire(spare.name, why=why)
-        await self.cells.apply(spare.cell, still_wanted=lambda: self.cells.holds(spare.cell, spare.name))
-        self.registry.spares.forget(spare.name, why=why)
+        for step in (Retire(spare.name), ShrinkCell(spare.name), Forget(spare.name)):
+            await return_machine.do(step, spare, registry=self.registry, cells=self.cells, why=why)

@@ -14,7 +14,7 @@ from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Backups, Cells, Releases
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.steps import new_machine, start_verified, stop_and_backup
+from hermesops.instances.steps import new_machine, return_machine, start_verified, stop_and_backup
 from hermesops.instances.steps.new_machine import (
     AwaitNext,
     DeployRelease,
@@ -24,11 +24,12 @@ from hermesops.instances.steps.new_machine import (
     RecordNext,
     StartNext,
 )
+from hermesops.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement
-from hermesops.model.ids import InstanceId, MachineId, MachineName
+from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.release import ReleaseId
@@ -71,38 +72,8 @@ class CutOver:
     """Write that the instance is on the new machine, and that the old one is its former."""
 
 
-@dataclass(frozen=True)
-class RetireFormer:
-    """Give the former machine up."""
-
-    name: MachineName
-
-
-@dataclass(frozen=True)
-class ShrinkCell:
-    """Run the stack of the former machine's cell without it."""
-
-    name: MachineName
-
-
-@dataclass(frozen=True)
-class ForgetFormer:
-    """Remove the row of the former machine, which is gone."""
-
-    name: MachineName
-
-
 NextStep = MarkForDeletion | new_machine.Step | Prepare | RestoreBackup
-Step = (
-    NextStep
-    | stop_and_backup.Step
-    | StopMachine
-    | CutOver
-    | start_verified.Step
-    | RetireFormer
-    | ShrinkCell
-    | ForgetFormer
-)
+Step = NextStep | stop_and_backup.Step | StopMachine | CutOver | start_verified.Step | return_machine.Step
 
 
 @dataclass(frozen=True)
@@ -182,10 +153,8 @@ def _after(seen: RelocationState, intent: RelocateIntent, payload_digest: str) -
     if step is not None:
         return step
     former = seen.former
-    if former is not None and former.wanted and not intent.keeps_former:
-        return RetireFormer(former.name)
-    if former is not None and not former.wanted:
-        return ShrinkCell(former.name) if seen.former_in_stack else ForgetFormer(former.name)
+    if former is not None and not (former.wanted and intent.keeps_former):
+        return return_machine.next_step(former, exists=seen.former_in_stack)
     kept = f"; {intent.origin} is kept for a while, its gateway stopped" if former is not None else ""
     return Done(f"the agent of {instance.title} is on {instance.machine_name} with {was}{kept}")
 
@@ -204,9 +173,9 @@ _WORDS: Mapping[type, str] = {
     Prepare: "handing machine {next} to {user}",
     RestoreBackup: "putting the backup on machine {next}",
     CutOver: "changing {user} over to {next}",
-    RetireFormer: "giving the former machine back",
+    Retire: "giving the former machine back",
     ShrinkCell: "destroying the former machine",
-    ForgetFormer: "forgetting the former machine",
+    Forget: "forgetting the former machine",
 }
 
 
@@ -293,12 +262,9 @@ class Relocate:
                 self._order_next(instance)
             case StopMachine(machine_id=machine_id):
                 await self.client.stop_machine(instance, machine_id)
-            case RetireFormer(name=name):
-                self.registry.spares.retire(name, why=self.why)
-            case ShrinkCell(name=name):
-                await self._shrink(name, seen.former)
-            case ForgetFormer(name=name):
-                self.registry.spares.forget(name, why=self.why)
+            case Retire() | ShrinkCell() | Forget():
+                former = _former_of(seen)
+                await return_machine.do(step, former, registry=self.registry, cells=self.cells, why=self.why)
             case Prepare() | RestoreBackup() | CutOver():
                 await self._hand_over(step, seen)
             case GrowCell() | RecordNext() | StartNext() | AwaitNext() | DeployRelease():
@@ -350,12 +316,14 @@ class Relocate:
             why=self.why,
         )
 
-    async def _shrink(self, name: MachineName, former: Spare | None) -> None:
-        if former is not None:
-            await self.cells.apply(former.cell, still_wanted=lambda: self.cells.holds(former.cell, name))
-
     async def _lacks(self, spare: Spare) -> bool:
         return not await self.cells.holds(spare.cell, spare.name)
+
+
+def _former_of(seen: RelocationState) -> Spare:
+    if seen.former is None:
+        raise ValueError("asked when there is no former machine")
+    return seen.former
 
 
 def _next_of(seen: RelocationState) -> tuple[Spare, Instance]:

@@ -13,7 +13,9 @@ from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableErro
 from hermesops.instances.observation import MachineState, NodeState
 from hermesops.instances.ports import Backups, Cells
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import return_machine
 from hermesops.instances.steps.new_machine import GrowCell
+from hermesops.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.instances.steps.stop_and_backup import Fence
 from hermesops.instances.workflows.provision import RecordMachine
 from hermesops.justavps.wire import MachineStatus
@@ -46,28 +48,7 @@ class Prove:
     machine_id: MachineId
 
 
-@dataclass(frozen=True)
-class MarkForDeletion:
-    """Give the machine up."""
-
-    name: MachineName
-
-
-@dataclass(frozen=True)
-class ShrinkCell:
-    """Run the stack of the machine's cell without it."""
-
-    name: MachineName
-
-
-@dataclass(frozen=True)
-class Forget:
-    """Remove the row of the machine, which is gone."""
-
-    name: MachineName
-
-
-Step = TakeMachine | GrowCell | RecordMachine | AwaitMachine | Fence | Prove | MarkForDeletion | ShrinkCell | Forget
+Step = TakeMachine | GrowCell | RecordMachine | AwaitMachine | Fence | Prove | return_machine.Step
 
 
 @dataclass(frozen=True)
@@ -97,20 +78,13 @@ def decide(seen: DrillState) -> Step | Done | Refused:
     spare = seen.spare
     has_ended = seen.instance.status is InstanceStatus.TERMINATED
     if spare is not None and (seen.is_over or has_ended or seen.backup is None or not spare.wanted):
-        return _end(seen, spare)
+        is_there = seen.machine is not None and seen.machine.status is not MachineStatus.DELETED
+        return return_machine.next_step(spare, exists=seen.in_stack or is_there)
     if seen.backup is None or has_ended:
         return Refused(RefusedError(f"the backup of {seen.instance.title} that was to be restored is kept no more"))
     if seen.is_over:
         return _outcome(seen.instance, seen.backup, seen.seconds or 0.0)
     return TakeMachine() if spare is None else _on_machine(seen, spare)
-
-
-def _end(seen: DrillState, spare: Spare) -> Step:
-    if spare.wanted:
-        return MarkForDeletion(spare.name)
-    if seen.in_stack or (seen.machine is not None and seen.machine.status is not MachineStatus.DELETED):
-        return ShrinkCell(spare.name)
-    return Forget(spare.name)
 
 
 def _on_machine(seen: DrillState, spare: Spare) -> Step | Refused:
@@ -121,7 +95,7 @@ def _on_machine(seen: DrillState, spare: Spare) -> Step | Refused:
     if spare.machine_id != machine.id:
         return RecordMachine(machine.id)
     if machine.status is MachineStatus.ERROR:
-        return MarkForDeletion(spare.name)  # another one is taken then
+        return Retire(spare.name)  # another one is taken then
     if machine.status is not MachineStatus.READY or node is None:
         return AwaitMachine(machine.id, stopped=machine.status is MachineStatus.STOPPED)
     if node.instance_id is not None:
@@ -156,7 +130,7 @@ _WORDS: Mapping[type, str] = {
     AwaitMachine: "waiting for machine {machine}",
     Fence: "stopping the gateway of machine {machine}",
     Prove: "restoring backup {backup} onto machine {machine}, to compare",
-    MarkForDeletion: "giving machine {machine} up",
+    Retire: "giving machine {machine} up",
     ShrinkCell: "destroying machine {machine}",
     Forget: "forgetting machine {machine}",
 }
@@ -218,33 +192,30 @@ class Drill:
 
     async def do(self, step: Step, seen: DrillState) -> None:
         """Do one step; harmless when it was done before."""
+        if isinstance(step, TakeMachine):
+            await self.take(seen.instance)
+            return
+        if (spare := seen.spare) is None:
+            raise ValueError(f"{step} without a machine")
         match step:
-            case TakeMachine():
-                await self.take(seen.instance)
-            case MarkForDeletion(name=name):
-                self.registry.spares.retire(name, why=self._why)
-            case ShrinkCell() | GrowCell():
-                await self._apply_cell(seen)
-            case Forget(name=name):
-                self.registry.spares.forget(name, why=self._why)
+            case GrowCell():
+                await self._grow_cell(spare)
+            case Retire() | ShrinkCell() | Forget():
+                await return_machine.do(step, spare, registry=self.registry, cells=self.cells, why=self._why)
             case RecordMachine() | AwaitMachine() | Fence() | Prove():
-                await self._on_machine(step, seen)
+                await self._on_machine(step, seen, spare)
             case _ as never:
                 assert_never(never)
 
-    async def _apply_cell(self, seen: DrillState) -> None:
-        """Run the cell's stack, as long as its state and the machine's row differ."""
-        if (spare := seen.spare) is None:
-            return
+    async def _grow_cell(self, spare: Spare) -> None:
+        async def lacks() -> bool:
+            return not await self.cells.holds(spare.cell, spare.name)
 
-        async def differs() -> bool:
-            return await self.cells.holds(spare.cell, spare.name) != spare.wanted
+        await self.cells.apply(spare.cell, still_wanted=lacks)
 
-        await self.cells.apply(spare.cell, still_wanted=differs)
-
-    async def _on_machine(self, step: RecordMachine | AwaitMachine | Fence | Prove, seen: DrillState) -> None:
-        if (spare := seen.spare) is None:
-            raise ValueError(f"{step} without a machine")
+    async def _on_machine(
+        self, step: RecordMachine | AwaitMachine | Fence | Prove, seen: DrillState, spare: Spare
+    ) -> None:
         match step:
             case RecordMachine(machine_id=machine_id):
                 self.registry.spares.set_machine(spare.name, machine_id, why=self._why)

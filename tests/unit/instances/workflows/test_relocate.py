@@ -44,9 +44,9 @@ WHOLE = [
     "RestoreBackup",
     "CutOver",
     "Release",
-    "RetireFormer",
+    "Retire",
     "ShrinkCell",
-    "ForgetFormer",
+    "Forget",
 ]
 
 
