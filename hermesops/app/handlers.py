@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from hermesops.app.adapters.release_transfer import ReleaseTransfer
 from hermesops.app.container_parts.cells import LazyCells
-from hermesops.app.operation_rows import instance_of
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.cells import StackUps
 from hermesops.app.services.mass_changes import MassChanges
@@ -34,6 +33,7 @@ from hermesops.operations.kinds import (
     ScheduleTerminationIntent,
     SuspendIntent,
     TerminateIntent,
+    instance_of,
 )
 from hermesops.operations.runner import Handler
 from hermesops.registry import Registry

@@ -11,9 +11,10 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import ClassVar
 
+from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import OperationKind
+from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import RolloutId
@@ -73,6 +74,17 @@ class InstanceIntent(Intent):
     statuses: ClassVar[frozenset[InstanceStatus]] = frozenset({_RUNNING})
 
     user: str
+
+
+def instance_of(operation: Operation) -> InstanceId:
+    """The instance of an operation of one instance.
+
+    Raises:
+        BrokenInvariantError: Its row names none.
+    """
+    if operation.instance_id is None:
+        raise BrokenInvariantError(f"operation {operation.id} of kind {operation.kind} names no instance")
+    return operation.instance_id
 
 
 _MAY_BE_STOPPED = AbandonNote(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from hermesops import child_environment
 from hermesops.app.container_parts.world_adapters import WorldAdapters
-from hermesops.app.operation_rows import instance_of
 from hermesops.backup.copies import Copies, Nodes
 from hermesops.backup.nightly import Nightly
 from hermesops.backup.pruning import EndedBackups, Pruning
@@ -30,7 +29,7 @@ from hermesops.instances.workflows.restore import Restore
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation
-from hermesops.operations.kinds import BackupIntent, RestoreIntent
+from hermesops.operations.kinds import BackupIntent, RestoreIntent, instance_of
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
 from hermesops.secrets.catalog import BACKUP_KEY

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hermesops import waiting
-from hermesops.app.operation_rows import instance_of
 from hermesops.errors import UnavailableError, UnknownOutcomeError
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.requests.opening import OperationOpener
@@ -16,7 +15,7 @@ from hermesops.model.image import owner_of, snapshot_name
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation
 from hermesops.model.unknown_name import find_by_id
-from hermesops.operations.kinds import SnapshotIntent
+from hermesops.operations.kinds import SnapshotIntent, instance_of
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
 

@@ -13,7 +13,7 @@ from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Cells
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.steps import personalise
+from hermesops.instances.steps import personalise, start_verified
 from hermesops.instances.steps.new_machine import GrowCell
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.model.ids import InstanceId, MachineId
@@ -94,14 +94,8 @@ class Provision:
                 return f"making machine {instance.machine_name} in {instance.cell}"
             case RecordMachine(machine_id=machine_id):
                 return f"recording machine {machine_id}"
-            case StartMachine() | AwaitMachine():
-                return machine_table.describe(step, instance)
-            case Personalise():
-                return f"handing the machine to {instance.title}"
-            case AwaitGateway():
-                return "waiting for the gateway"
-            case MarkRunning():
-                return "the agent is running"
+            case _:
+                return start_verified.describe(step, instance)
 
     async def do(self, step: Step, seen: Observation) -> None:
         """Do one step; harmless when it was done before."""
