@@ -2,17 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hermesops.app.adapters.release_transfer import ReleaseTransfer
 from hermesops.app.container_parts.cells import LazyCells
-from hermesops.app.services.backups import Backups
-from hermesops.app.services.cells import StackUps
 from hermesops.app.services.mass_changes import MassChanges
-from hermesops.app.services.pools import Pools
-from hermesops.app.services.restore_drills import Drills
-from hermesops.app.services.rollouts import Rollouts
-from hermesops.app.services.snapshots import Snapshots
-from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.workflows.configure import Configure
 from hermesops.instances.workflows.provision import Provision
 from hermesops.instances.workflows.relocate import Relocate
@@ -38,23 +31,46 @@ from hermesops.operations.kinds import (
 from hermesops.operations.runner import Handler
 from hermesops.registry import Registry
 
+if TYPE_CHECKING:
+    from hermesops.app.adapters.release_transfer import ReleaseTransfer
+    from hermesops.app.services.backups import Backups
+    from hermesops.app.services.cells import StackUps
+    from hermesops.app.services.pools import Pools
+    from hermesops.app.services.restore_drills import Drills
+    from hermesops.app.services.rollouts import Rollouts
+    from hermesops.app.services.snapshots import Snapshots
+    from hermesops.cells.workflow import StackUp
+    from hermesops.instances.remote.power_control import PowerControl
+    from hermesops.instances.workflows.backup import BackUp
+    from hermesops.instances.workflows.restore import Restore
+    from hermesops.instances.workflows.restore_drill import Drill
+    from hermesops.instances.workflows.snapshot import Snapshot
+    from hermesops.pool.workflow import PoolFill
+    from hermesops.rollout.runner import Runner
+
 
 @dataclass(frozen=True)
 class OperationHandlers:
-    """Builds workflows."""
+    """Builds workflows.
+
+    Attributes:
+        client: Reaches machines, hermes-node and gateways under a lease.
+        backups, snapshots, drills, stack_ups, pools, rollouts: Make services, which commands of other kinds never load.
+        transfer: Brings releases onto machines under a lease.
+    """
 
     registry: Registry
-    instance_client: PowerControl
+    client: Callable[[Lease], "PowerControl"]
     cells: LazyCells
-    backups: Backups
-    snapshots: Snapshots
-    drills: Drills
-    stack_ups: StackUps
-    pools: Pools
-    rollouts: Rollouts
+    backups: Callable[[], "Backups"]
+    snapshots: Callable[[], "Snapshots"]
+    drills: Callable[[], "Drills"]
+    stack_ups: Callable[[], "StackUps"]
+    pools: Callable[[], "Pools"]
+    rollouts: Callable[[], "Rollouts"]
     mass_changes: MassChanges
     data_gb: Mapping[Plan, int]
-    transfer: Callable[[Lease], ReleaseTransfer]
+    transfer: Callable[[Lease], "ReleaseTransfer"]
 
     def handlers(self) -> dict[OperationKind, Handler]:
         """The handler of each kind of operation."""
@@ -68,38 +84,37 @@ class OperationHandlers:
             OperationKind.TERMINATE: self._terminate,
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
-            OperationKind.BACKUP: self.backups.backup_of,
-            OperationKind.RESTORE: self.backups.restore_of,
-            OperationKind.SNAPSHOT: self.snapshots.work_of,
-            OperationKind.DRILL: self.drills.work_of,
-            OperationKind.STACK_UP: self.stack_ups.work_of,
-            OperationKind.POOL_FILL: self.pools.work_of,
-            OperationKind.ROLLOUT: self.rollouts.work_of,
+            OperationKind.BACKUP: self._backup,
+            OperationKind.RESTORE: self._restore,
+            OperationKind.SNAPSHOT: self._snapshot,
+            OperationKind.DRILL: self._drill,
+            OperationKind.STACK_UP: self._stack_up,
+            OperationKind.POOL_FILL: self._pool_fill,
+            OperationKind.ROLLOUT: self._rollout,
         }
 
     def _provision(self, operation: Operation, lease: Lease) -> Provision:
-        client = self.instance_client.with_lease(lease)
-        return Provision(instance_of(operation), self.registry, client, self.cells)
+        return Provision(instance_of(operation), self.registry, self.client(lease), self.cells)
 
     def _suspend(self, operation: Operation, lease: Lease) -> Suspend:
-        client = self.instance_client.with_lease(lease)
+        client = self.client(lease)
         return Suspend(
             instance_of(operation),
             why=_why(operation),
             keep=SuspendIntent.of(operation).keep,
             registry=self.registry,
             client=client,
-            backups=self.backups.copies(client),
+            backups=self.backups().copies(client),
             cells=self.cells,
         )
 
     def _resume(self, operation: Operation, lease: Lease) -> Resume:
-        client = self.instance_client.with_lease(lease)
-        return Resume(instance_of(operation), self.registry, client, self.backups.copies(client))
+        client = self.client(lease)
+        return Resume(instance_of(operation), self.registry, client, self.backups().copies(client))
 
     def _resize(self, operation: Operation, lease: Lease) -> Resize:
         self.mass_changes.refuse_unapproved(operation)
-        client, intent = self.instance_client.with_lease(lease), ResizeIntent.of(operation)
+        client, intent = self.client(lease), ResizeIntent.of(operation)
         return Resize(
             instance_of(operation),
             why=_why(operation),
@@ -107,7 +122,7 @@ class OperationHandlers:
             size=self._size(intent.after),
             registry=self.registry,
             client=client,
-            backups=self.backups.copies(client),
+            backups=self.backups().copies(client),
             cells=self.cells,
         )
 
@@ -118,50 +133,70 @@ class OperationHandlers:
         intent = RelocateIntent.of(operation)
         if intent.changes_plan:
             self.mass_changes.refuse_unapproved(operation)
-        client = self.instance_client.with_lease(lease)
+        client = self.client(lease)
         return Relocate(
             instance_of(operation),
             intent,
             why=_why(operation),
             registry=self.registry,
             client=client,
-            backups=self.backups.copies(client),
+            backups=self.backups().copies(client),
             cells=self.cells,
             releases=self.transfer(lease),
         )
 
     def _schedule_termination(self, operation: Operation, lease: Lease) -> ScheduleTermination:
         self.mass_changes.refuse_unapproved(operation)
-        client = self.instance_client.with_lease(lease)
+        client = self.client(lease)
         return ScheduleTermination(
             instance_of(operation),
             why=_why(operation),
             until=ScheduleTerminationIntent.of(operation).until,
             registry=self.registry,
             client=client,
-            backups=self.backups.copies(client),
+            backups=self.backups().copies(client),
         )
 
     def _terminate(self, operation: Operation, lease: Lease) -> Terminate:
         self.mass_changes.refuse_unapproved(operation)
-        client = self.instance_client.with_lease(lease)
+        client = self.client(lease)
         return Terminate(
             instance_of(operation),
             why=_why(operation),
             keeps_backup=TerminateIntent.of(operation).keeps_backup,
             registry=self.registry,
             client=client,
-            backups=self.backups.copies(client),
-            snapshots=self.snapshots,
+            backups=self.backups().copies(client),
+            snapshots=self.snapshots(),
             cells=self.cells,
         )
 
     def _restart(self, operation: Operation, lease: Lease) -> Restart:
-        client = self.instance_client.with_lease(lease)
-        return Restart(instance_of(operation), RestartIntent.of(operation).before, client)
+        return Restart(instance_of(operation), RestartIntent.of(operation).before, self.client(lease))
 
     def _configure(self, operation: Operation, lease: Lease) -> Configure:
-        return Configure(instance_of(operation), self.instance_client.with_lease(lease))
+        return Configure(instance_of(operation), self.client(lease))
+
+    def _backup(self, operation: Operation, lease: Lease) -> "BackUp":
+        return self.backups().backup_of(operation, lease)
+
+    def _restore(self, operation: Operation, lease: Lease) -> "Restore":
+        return self.backups().restore_of(operation, lease)
+
+    def _snapshot(self, operation: Operation, lease: Lease) -> "Snapshot":
+        return self.snapshots().work_of(operation, lease)
+
+    def _drill(self, operation: Operation, lease: Lease) -> "Drill":
+        return self.drills().work_of(operation, lease)
+
+    def _stack_up(self, operation: Operation, lease: Lease) -> "StackUp":
+        return self.stack_ups().work_of(operation, lease)
+
+    def _pool_fill(self, operation: Operation, lease: Lease) -> "PoolFill":
+        return self.pools().work_of(operation, lease)
+
+    def _rollout(self, operation: Operation, lease: Lease) -> "Runner":
+        return self.rollouts().work_of(operation, lease)
 
 
 def _why(operation: Operation) -> str:

@@ -5,12 +5,15 @@ It must not know how machines are reached.
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.node.protocol import Credential
-from hermesops.pki.authority import Authority
 from hermesops.registry import Registry
+
+if TYPE_CHECKING:  # commands that issue no certificate load no cryptography
+    from hermesops.pki.authority import Authority
 
 
 class Certificates:
@@ -18,17 +21,17 @@ class Certificates:
 
     Args:
         authority: Signs; called when it is first needed.
-        url: Where machines reach the platform's service.
+        url: Where machines reach the platform's service; empty where there is none.
         life: Of a certificate.
     """
 
     def __init__(
-        self, registry: Registry, authority: Callable[[], Authority], *, environment: str, url: str, life: timedelta
+        self, registry: Registry, authority: Callable[[], "Authority"], *, environment: str, url: str, life: timedelta
     ) -> None:
         self._registry = registry
         self._authority = authority
         self._environment = environment
-        self._url = url
+        self.url = url
         self._life = life
 
     def issue(
@@ -80,7 +83,7 @@ class Certificates:
         return Credential(
             issued.pem,
             "".join(self._registry.certificates.list_authorities()),
-            self._url,
+            self.url,
             issued.serial,
             int(issued.not_before.timestamp()),
             int(issued.not_after.timestamp()),

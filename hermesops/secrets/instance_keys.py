@@ -1,6 +1,8 @@
 """The secrets of one instance's machine: its API key, and its token for the model router."""
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 from hermesops.errors import RefusedError
@@ -38,13 +40,13 @@ class InstanceKeys:
     """Makes an instance's secrets. The token is computed each time and stored nowhere.
 
     Args:
-        router_key: Shared with the model router.
+        router_key: Reads what is shared with the model router; called once, when a token is first made.
         life: Of a token for the model router.
     """
 
-    def __init__(self, registry: Registry, router_key: bytes, *, life: timedelta) -> None:
+    def __init__(self, registry: Registry, router_key: Callable[[], bytes], *, life: timedelta) -> None:
         self._registry = registry
-        self._router_key = router_key
+        self.router_key = cache(router_key)
         self._life = life
 
     def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
@@ -56,7 +58,7 @@ class InstanceKeys:
         expires_at = int(row.expires_at.timestamp()) if row.expires_at else 0
         return InstanceSecrets(
             api_server_key=self._registry.instance_secrets.api_server_key(instance_id),
-            model_token=issue_token(self._router_key, instance_id, row.generation, expires_at),
+            model_token=issue_token(self.router_key(), instance_id, row.generation, expires_at),
         )
 
     def renew(self, instance_id: InstanceId) -> PresentToken:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hermesops.operations.runner import Handler, Operations
     from hermesops.operations.worker import Worker
     from hermesops.rollout.ports import Machines
+    from hermesops.secrets.instance_keys import InstanceKeys
     from hermesops.verify.verification import Verification
 
 
@@ -74,6 +75,7 @@ class Runtime:
     def _preflight(self) -> "ProvisionPreflight":
         from hermesops.instances.requests.provision import ProvisionPreflight
 
+        self._keys.router_key()  # where it is missing, nothing is rented
         return ProvisionPreflight(self.app.registry, self.instance_client, self.app.guards, self._policy)
 
     @property
@@ -94,13 +96,12 @@ class Runtime:
     def instance_client(self) -> "PowerControl":
         """Reaches machines, hermes-node and gateways."""
         from hermesops.instances.remote.power_control import PowerControl
-        from hermesops.secrets.instance_keys import InstanceKeys
 
         endpoint = self.app.endpoint
         return PowerControl(
             registry=self.app.registry,
             vendor=self.client,
-            keys=InstanceKeys(self.app.registry, self.app.router_key, life=self.app.model_token_life),
+            keys=self._keys,
             agents=self.agents,
             router_url=endpoint.router_url,
             gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
@@ -108,12 +109,19 @@ class Runtime:
             certifying=self._certifying,
         )
 
+    @cached_property
+    def _keys(self) -> "InstanceKeys":
+        from hermesops.secrets.instance_keys import InstanceKeys
+
+        app = self.app
+        return InstanceKeys(app.registry, lambda: app.router_key, life=app.model_token_life)
+
     @property
     def _certifying(self) -> "Certifying | None":
         from hermesops.instances.remote.certificates import Certifying
 
-        certificates = self.app.authority.certificates(self.app.endpoint.platform_url)
-        return Certifying(certificates) if certificates else None
+        certificates = self.app.certificates
+        return Certifying(certificates) if certificates.url else None
 
     @cached_property
     def certificate_renewal(self) -> "CertificateRenewal":
@@ -268,19 +276,23 @@ class Runtime:
         app = self.app
         operations = OperationHandlers(
             registry=app.registry,
-            instance_client=self.instance_client,
+            client=self._client_of,
             cells=app.cells,
-            backups=self.backups,
-            snapshots=self.snapshots,
-            drills=self.drills,
-            stack_ups=app.stack_ups,
-            pools=self.pools,
-            rollouts=self.rollouts,
+            backups=lambda: self.backups,
+            snapshots=lambda: self.snapshots,
+            drills=lambda: self.drills,
+            stack_ups=lambda: app.stack_ups,
+            pools=lambda: self.pools,
+            rollouts=lambda: self.rollouts,
             mass_changes=app.mass_changes,
             data_gb=app.env.settings.data_gb,
             transfer=self._release_transfer,
         )
         return operations.handlers()
+
+    def _client_of(self, lease: "Lease") -> "PowerControl":
+        self._keys.router_key()  # where it is missing, the operation changes nothing
+        return self.instance_client.with_lease(lease)
 
     def _release_transfer(self, lease: "Lease") -> "ReleaseTransfer":
         from hermesops.app.adapters.release_transfer import ReleaseTransfer

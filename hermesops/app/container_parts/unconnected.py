@@ -4,7 +4,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from hermesops.operations.kinds import ApprovedList
     from hermesops.operations.lease import LeaseKeeper
     from hermesops.operations.runner import Handler, Operations
+    from hermesops.pki.authority import Authority
+    from hermesops.pki.certificates import Certificates
     from hermesops.registry import Registry
     from hermesops.release import Releases
     from hermesops.secrets.endpoint import Endpoint
@@ -121,7 +123,27 @@ class Unconnected:
         """Signs certificates of machines and services."""
         from hermesops.app.services.certificates import CertificateAuthority
 
-        return CertificateAuthority(self.env, self.registry, self.secrets)
+        return CertificateAuthority(self.env, self.registry, self.secrets, self._certificate_life)
+
+    @cached_property
+    def certificates(self) -> "Certificates":
+        """Issues machines' certificates; reads the authority's key when it first does."""
+        from hermesops.pki.certificates import Certificates
+
+        return Certificates(
+            self.registry,
+            cache(self._load_authority),
+            environment=self.env.name,
+            url=self.endpoint.platform_url,
+            life=self._certificate_life,
+        )
+
+    def _load_authority(self) -> "Authority":
+        return self.authority.load()
+
+    @property
+    def _certificate_life(self) -> timedelta:
+        return timedelta(days=self.env.settings.certificate_days)
 
     @cached_property
     def adapters(self) -> "WorldAdapters":

@@ -4,7 +4,6 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,16 +33,16 @@ _RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
 
 @dataclass(frozen=True)
 class CertificateAuthority:
-    """The authority of one environment."""
+    """The authority of one environment.
+
+    Attributes:
+        life: How long a certificate is valid.
+    """
 
     env: Environment
     registry: Registry
     secrets: Secrets
-
-    @property
-    def life(self) -> timedelta:
-        """How long a certificate is valid."""
-        return timedelta(days=self.env.settings.certificate_days)
+    life: timedelta
 
     def load(self) -> Authority:
         """Read its key, which is made on first use, and never once machines trust another.
@@ -55,16 +54,6 @@ class CertificateAuthority:
         text = self.secrets.made(AUTHORITY_KEY, fresh_key()) if is_first else self.secrets.read(AUTHORITY_KEY)
         source = self.secrets.held(AUTHORITY_KEY).where
         return Authority.load(text, self.registry, environment=self.env.name, source=source)
-
-    def certificates(self, url: str) -> Certificates | None:
-        """Issues machines' certificates; ``None`` if no service takes them.
-
-        Args:
-            url: Of the service that machines prove themselves to; empty for none.
-        """
-        if not url:
-            return None
-        return Certificates(self.registry, cache(self.load), environment=self.env.name, url=url, life=self.life)
 
     async def service_certificate(self, hosts: Sequence[str]) -> OwnCertificate:
         """The certificate of a service that machines or other services connect to.
@@ -83,16 +72,15 @@ class CertificateAuthority:
         await own.context()
         return own
 
-    async def serve(self, listener: socket.socket, url: str) -> None:
+    async def serve(self, listener: socket.socket, certificates: Certificates) -> None:
         """Answer machines until cancelled; no controller and no vendor is needed for it.
 
         Raises:
             UsageError: Machines would not know where to find it.
         """
-        certificates = self.certificates(url)
-        if certificates is None:
+        if not certificates.url:
             raise UsageError(NO_URL, hint="HERMESOPS_PLATFORM_URL=https://HOST:PORT")
-        own = await self.service_certificate([urlsplit(url).hostname or ""])
+        own = await self.service_certificate([urlsplit(certificates.url).hostname or ""])
         service = PlatformService(self.registry, certificates, DataKeys(self.registry), environment=self.env.name)
         await MutualTlsServer(service.answer, own.context).serve(listener)
 

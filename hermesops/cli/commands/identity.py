@@ -108,8 +108,5 @@ def serve(
     """
     composed = context.compose(logs_all=True)
     server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, example="hermesops identity serve")
-    context.run(
-        serve_until_signal(
-            server, composed.authority.serve(server, composed.endpoint.platform_url), "answering machines"
-        )
-    )
+    serving = composed.authority.serve(server, composed.certificates)
+    context.run(serve_until_signal(server, serving, "answering machines"))

@@ -8,6 +8,7 @@ import pytest
 
 from hermesops.app import Container, Runtime
 from hermesops.app.container_parts.world_adapters import SimulatedAdapters, adapters_of
+from hermesops.errors import UsageError
 from hermesops.localcloud.world.files import SIMULATED, WorldFiles
 from hermesops.model.operation import OperationKind
 from hermesops.settings import Environment
@@ -59,6 +60,19 @@ def test_every_part_of_a_session_is_made_of_others(app: Container, name: str) ->
 def test_each_kind_of_operation_has_a_workflow(app: Container) -> None:
     client: Any = part()
     assert set(Runtime(app, client, part()).handlers()) == set(OperationKind)
+
+
+def test_a_worker_starts_without_the_key_of_the_model_router(tmp_path: Path) -> None:
+    """Operations on machines need it, and each says so itself."""
+    app = container(tmp_path, "staging", **{key: VENDOR[key] for key in VENDOR if key != "SECRET_ROUTER_KEY"})
+    vars(app)["registry"] = part()
+    client: Any = part()
+    session = Runtime(app, client, part())
+    assert session.make_worker(concurrency=1, grace_s=1.0)
+    assert session.jobs.scheduler(grace_s=1.0)
+    configure: Any = part(kind=OperationKind.CONFIGURE, instance_id="i-1", id="o-1")
+    with pytest.raises(UsageError, match=r"router\.key"):
+        session.operations.handlers[OperationKind.CONFIGURE](configure, part())
 
 
 def test_a_world_is_asked_once_what_its_machines_are(tmp_path: Path) -> None:

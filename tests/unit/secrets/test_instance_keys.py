@@ -33,7 +33,7 @@ class Rows(FakeRegistry):
 
 def test_the_model_token_is_that_of_the_rows_and_stays_the_same() -> None:
     rows = Rows()
-    keys = InstanceKeys(rows, ROUTER_KEY, life=WEEK)
+    keys = InstanceKeys(rows, lambda: ROUTER_KEY, life=WEEK)
     token = keys.renew(ADA)
     keys.note_handed(ADA, token)
     assert (rows.asked, rows.handed) == (WEEK, token)
@@ -44,11 +44,11 @@ def test_the_model_token_is_that_of_the_rows_and_stays_the_same() -> None:
 
 
 def test_a_token_that_was_revoked_and_not_renewed_is_one_that_has_run_out() -> None:
-    made = InstanceKeys(Rows(), ROUTER_KEY, life=WEEK).secrets_of(ADA)
+    made = InstanceKeys(Rows(), lambda: ROUTER_KEY, life=WEEK).secrets_of(ADA)
     assert read_token(ROUTER_KEY, made.model_token) == ModelToken(ADA, 1, 0)
 
 
 def test_secrets_show_themselves_in_no_repr() -> None:
-    made = InstanceKeys(Rows(), ROUTER_KEY, life=WEEK).secrets_of(ADA)
+    made = InstanceKeys(Rows(), lambda: ROUTER_KEY, life=WEEK).secrets_of(ADA)
     assert made.model_token not in repr(made)
     assert made.api_server_key not in repr(made)
