@@ -12,6 +12,9 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import ReleaseStatus, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
 
+BEFORE_A_CHANGE = "before anything was changed"
+"""How each reason begins that leaves a target as it was."""
+
 BUSY_AGAIN_S = 300.0
 """Seconds after which a busy target is asked again."""
 
@@ -93,7 +96,11 @@ def _in_silence(observation: TargetObservation, spec: Spec) -> TargetDecision:
         return Settle(TargetState.SILENT, f"{words} since it was told to change")
     if observation.silent_s < spec.patience_s:  # another operation works on it for too long
         words = f"not begun after {observation.tried_s:.0f} s"
-    return Settle(TargetState.UNREACHABLE, words)
+    return _unreachable(words)
+
+
+def _unreachable(why: str) -> Settle:
+    return Settle(TargetState.UNREACHABLE, f"{BEFORE_A_CHANGE}, {why}")
 
 
 def _untouched(observation: TargetObservation, status: ReleaseStatus, release: ReleaseId, spec: Spec) -> TargetDecision:
@@ -104,7 +111,7 @@ def _untouched(observation: TargetObservation, status: ReleaseStatus, release: R
     if status.current == release and not status.activation:
         return Settle(TargetState.HEALTHY, "ran it already")
     if observation.tried_s >= spec.attempt_s:
-        return Settle(TargetState.UNREACHABLE, f"not begun after {observation.tried_s:.0f} s")
+        return _unreachable(f"not begun after {observation.tried_s:.0f} s")
     if status.activation:
         return TargetStep.AWAIT
     if status.busy and not spec.emergency and not is_overdue(observation.target, observation.now, spec):
@@ -113,7 +120,7 @@ def _untouched(observation: TargetObservation, status: ReleaseStatus, release: R
     if observation.unwell is None and not spec.emergency:
         return TargetStep.OBSERVE_AGENT
     if observation.unwell and not spec.emergency:
-        return Settle(TargetState.UNREACHABLE, f"before anything was changed, {observation.unwell}")
+        return _unreachable(observation.unwell)
     return TargetStep.ACTIVATE if observation.fetched else TargetStep.FETCH
 
 

@@ -7,7 +7,7 @@ from hermesops.rollout.gates.health import worse_than_controls
 from hermesops.rollout.gates.judgement import soaked_at
 from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.plan.windows import quiet_until
-from hermesops.rollout.target.decision import deferral
+from hermesops.rollout.target.decision import BEFORE_A_CHANGE, deferral
 
 
 def changed_by_health(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
@@ -64,7 +64,7 @@ def out_of_contact(observation: RolloutObservation, pending: tuple[RolloutTarget
     """Targets of the next stage that gave no proper answer; their machines are left as they were."""
     unwell = observation.answers.unwell
     return tuple(
-        observation.marked(target, TargetState.UNREACHABLE, f"before anything was changed, {unwell[target.id]}")
+        observation.marked(target, TargetState.UNREACHABLE, f"{BEFORE_A_CHANGE}, {unwell[target.id]}")
         for target in pending
         if target.id in unwell and target.stage <= pending[0].stage
     )

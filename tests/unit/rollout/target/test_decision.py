@@ -60,8 +60,14 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
         (observation(NEVER, READY), TargetStep.AWAIT),
         (observation(NEVER, FAILED), TargetStep.FETCH),
         (observation(NEVER, None, silent_s=44.0), TargetStep.AWAIT),
-        (observation(NEVER, None, silent_s=45.0), Settle(TargetState.UNREACHABLE, "no answer for 45 s")),
-        (observation(NEVER, STILL, tried_s=600.0), Settle(TargetState.UNREACHABLE, "not begun after 600 s")),
+        (
+            observation(NEVER, None, silent_s=45.0),
+            Settle(TargetState.UNREACHABLE, "before anything was changed, no answer for 45 s"),
+        ),
+        (
+            observation(NEVER, STILL, tried_s=600.0),
+            Settle(TargetState.UNREACHABLE, "before anything was changed, not begun after 600 s"),
+        ),
         (observation(NEVER, STILL, unwell=None), TargetStep.OBSERVE_AGENT),
         (
             observation(NEVER, STILL, unwell="silent"),
