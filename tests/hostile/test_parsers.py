@@ -33,6 +33,11 @@ FOUND = {
     "settings_file of 200 kB": b"region = '" + b"x" * 200_000 + b"'",
     "instance_settings_file": b'{"personality": "' + b"x " * 150_000 + b'"}',
     "pulumi_state": b'{"version":3,"checkpoint":{"latest":{"secrets_providers":{"type":[]}}}}',
+    "pulumi_state whose list is a number": b'{"version":3,"checkpoint":{"latest":{"resources":0.0}}}',
+    "pulumi_state with a name of no name": (
+        b'{"version":3,"checkpoint":{"latest":{"pending_operations":[{"type":"creating","resource":'
+        b'{"urn":"urn:pulumi:local-cell1::hermes-cells::","type":""}}]}}}'
+    ),
 }
 
 

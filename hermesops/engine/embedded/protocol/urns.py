@@ -35,13 +35,23 @@ def default_provider_urn(ref: StackRef, package: str) -> str:
 
 
 def type_of(urn: str) -> str:
-    """The resource's own type, without its parents'."""
-    return urn.split("::", 3)[2].rsplit("$", 1)[-1]
+    """The resource's own type, without its parents'.
+
+    Raises:
+        ValueError: It is no URN.
+    """
+    _, _, types, _ = urn.split("::", 3)
+    return types.rsplit("$", 1)[-1]
 
 
 def name_of(urn: str) -> str:
-    """The resource's logical name; it may itself contain ``::``."""
-    return urn.split("::", 3)[3]
+    """The resource's logical name; it may itself contain ``::``.
+
+    Raises:
+        ValueError: It is no URN.
+    """
+    _, _, _, name = urn.split("::", 3)
+    return name
 
 
 def is_provider(resource_type: str) -> bool:

@@ -207,19 +207,28 @@ def forgeries(ref: StackRef, latest: Mapping[str, Any]) -> list[str]:
     Source: the checks of the CLI's ``stack import`` and of its snapshots, recordings ``export_import:8-15``.
 
     Raises:
-        KeyError, TypeError, AttributeError: It has not even the form of a state.
+        KeyError, TypeError, ValueError, AttributeError: It has not even the form of a state.
     """
     manifest = latest.get("manifest") or {}
     found = []
     if manifest and manifest["magic"] != hashlib.sha256(manifest["version"].encode()).hexdigest():
         found.append("its magic is not that of its version")
     prefix = f"urn:pulumi:{ref.stack}::{ref.project}::"
-    pending = [operation["resource"] for operation in latest.get("pending_operations") or ()]
-    strangers = [r["urn"] for r in (*(latest.get("resources") or ()), *pending) if not r["urn"].startswith(prefix)]
+    pending = [operation["resource"] for operation in _listed(latest, "pending_operations")]
+    both = [*_listed(latest, "resources"), *pending]
+    found += [f"{r['urn']} does not name a {r['type']}" for r in both if urns.type_of(r["urn"]) != r["type"]]
+    strangers = [r["urn"] for r in both if not r["urn"].startswith(prefix)]
     if strangers:
         more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
         found.append(f"{strangers[0]}{more} belong to another stack than {ref.project}/{ref.stack}")
     return found
+
+
+def _listed(latest: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    listed = latest.get(key, [])
+    if not isinstance(listed, list):
+        raise TypeError(f"its {key} are no list")
+    return listed
 
 
 def flaws(ref: StackRef, latest: Mapping[str, Any]) -> list[str]:
