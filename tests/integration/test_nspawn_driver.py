@@ -46,7 +46,7 @@ async def driver() -> AsyncIterator[NspawnDriver]:
 
 
 def group_of(driver: NspawnDriver, machine_id: MachineId) -> MachineGroup:
-    world = driver._open_world
+    world = driver.open_world
     return world.machine(world.record(machine_id)).group
 
 
@@ -309,10 +309,10 @@ async def test_a_machine_that_would_not_boot_is_refused_with_the_figures(
 
 
 async def test_a_machine_that_still_boots_is_counted_as_if_it_had(driver: NspawnDriver) -> None:
-    free = driver._open_world.free_resources().inotify_free
+    free = driver.open_world.free_resources().inotify_free
     order = plan(10)
     await driver.create(order)
-    assert free - driver._open_world.free_resources().inotify_free >= resources.INOTIFY_PER_MACHINE
+    assert free - driver.open_world.free_resources().inotify_free >= resources.INOTIFY_PER_MACHINE
     await driver.delete(order.id)
 
 

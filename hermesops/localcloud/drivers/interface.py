@@ -80,7 +80,6 @@ class Capacity:
     """Free capacity for machines.
 
     Attributes:
-        machines: How many more machines would boot.
         figures: What that is counted from, for people.
     """
 

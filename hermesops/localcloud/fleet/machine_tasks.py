@@ -40,11 +40,7 @@ def address_of(driver: Driver, row: MachineRow) -> IPv4Address | None:
 
 
 class Fleet:
-    """Brings every machine to what its owner wants, and sends an event for every change.
-
-    Attributes:
-        broker: The connections to the machines' daemons.
-    """
+    """Brings every machine to what its owner wants, and sends an event for every change."""
 
     def __init__(self, store: Store, driver: Driver, webhooks: Webhooks) -> None:
         self._store = store

@@ -70,11 +70,9 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
 
     Args:
         folder: The world's; made when absent.
-        driver: Runs the machines.
         port: Port of API and proxy on loopback; 0 takes the one of last time, at first any free one.
         model_port: Port of the model router on the driver's gateway; 0 as above, for the object store and the platform
             too.
-        upstream: Real models behind the router.
         platform: Starts the service that machines prove themselves to; none without.
         object_store_program: Says where versitygw is; without, the world has no object store.
         floors: Reads which tokens of the model router are revoked; none are without.

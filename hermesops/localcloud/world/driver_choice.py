@@ -17,8 +17,6 @@ class DriverChoice:
     """The base and driver of one world, or those it gets when it is up for the first time.
 
     Args:
-        files: The world's files.
-        definition: Folder that describes the base.
         bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the world's folder.
         wanted: ``nspawn`` or ``sim``; empty for what the world has already, else ``nspawn``.
     """

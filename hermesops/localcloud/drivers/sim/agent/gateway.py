@@ -48,8 +48,6 @@ class State:
         since: When it was started, in seconds since 1970.
         environment: The managed environment as it was read at the start.
         config: The managed configuration as it was read at the start.
-        release: The slot it runs from.
-        version: Of the agent in that.
     """
 
     enabled: bool = True
