@@ -47,7 +47,6 @@ class Converger:
 
     Args:
         folder: Our ``ansible/``, with ``ansible.cfg`` and ``playbooks/``.
-        access: How to reach machines.
         forks: Hosts worked on at once.
     """
 
@@ -73,10 +72,8 @@ class Converger:
 
         Args:
             playbook: Name of a file in ``playbooks/``, with or without ``.yml``; or the path of one.
-            hosts: Which machines.
             variables: Ansible variables that win over every other; may hold secrets.
             check: Only find out what would change.
-            timeout_s: Seconds for the whole run.
             tell: Called, from another thread, with each task's name as it starts.
 
         Raises:

@@ -27,7 +27,6 @@ class HealthSample:
         restarts: How often systemd had started the gateway again by itself since somebody last started it.
         errors: In the log since then; ``None`` where it does not reach back so far.
         turn_s: Seconds that the turn took; ``None`` when none was taken.
-        turn_ok: Whether it was answered.
     """
 
     at: datetime
@@ -110,7 +109,6 @@ class VitalsPair:
 
     Attributes:
         before: ``None`` without a sample.
-        after: The same.
     """
 
     before: Vitals | None

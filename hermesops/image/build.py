@@ -24,7 +24,6 @@ from hermesops.image.machines import BuildNames, ChannelTo, Tell, borrowed, name
 from hermesops.image.manifest import Manifest
 from hermesops.image.saved_images import SavedImages
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.node.layout import Layout
 from hermesops.node.untrusted.foreign_text import one_line
 from hermesops.waiting import until
 
@@ -51,7 +50,6 @@ class Recipe:
         inputs: SHA-256 of everything it depends on; see ``hermesops.image.definition.inputs_of``.
         environment: Name of the environment; part of the machines' names.
         server_type: Size of the machines; the smallest, since an image boots on no smaller disk than it came from.
-        region: Where they are rented.
         variables: Extra variables of the roles; no secrets.
         versions: Of what builds it, for the manifest.
     """
@@ -95,8 +93,6 @@ class Builder:
         converge: Applies a playbook, named by its file, to a machine with extra variables.
         verify: Checks a machine without a user; what is not as specified, one line each.
         cache: Folder of what can be made again.
-        manifests: Folder of this environment's manifests.
-        tell: Gets lines of progress.
     """
 
     vendor: justavps.Client
@@ -116,7 +112,6 @@ class Builder:
         """Make a proved image of these inputs at the vendor, unless there is one. No machine is left behind.
 
         Args:
-            recipe: What to build.
             again: Suffix of the name of a new image although nothing has changed; empty otherwise.
 
         Raises:
@@ -240,8 +235,3 @@ class Stopwatch:
         now = time.monotonic()
         self.seconds[name] = round(now - self.since, 2)
         self.since = now
-
-
-_OF_ONE_MACHINE = " ".join(
-    map(str, (Layout().machine_key, Layout().machine_request, Layout().machine_certificate, Layout().authority))
-)

@@ -15,7 +15,6 @@ class NotRelayedError(Exception):
     """A request that is not relayed to an agent, or whose answer is not relayed back; the relay answers this instead.
 
     Args:
-        code: For programs.
         words: For people; nothing that an agent said.
         retry_after_s: Seconds after which the same request may succeed; 0 when that is not known.
     """
@@ -58,7 +57,6 @@ class Route:
         path: Its parts; ``*`` stands for any one name.
         total_s: Seconds from the question to the end of the answer.
         silence_s: Seconds without a byte of the answer.
-        has_query: Whether a query is passed on.
     """
 
     method: str
@@ -145,7 +143,6 @@ def wanted(method: str, target: str) -> Wanted:
     """Parse a request's target; what would need decoding or normalising is refused.
 
     Args:
-        method: Of HTTP.
         target: ``/agents/<agent>/<path of the agent's API>``, as it came.
 
     Raises:
