@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 
@@ -84,16 +85,12 @@ class Route:
         )
 
 
-def _quick(line: str, *, has_query: bool = False) -> Route:
+def _quick(line: str, total_s: float = QUICK_S, silence_s: float = QUICK_S, *, has_query: bool = False) -> Route:
     method, path = line.split(" /")
-    return Route(method, tuple(path.split("/")), has_query=has_query)
+    return Route(method, tuple(path.split("/")), total_s, silence_s, has_query)
 
 
-def _turn(line: str) -> Route:
-    method, path = line.split(" /")
-    return Route(method, tuple(path.split("/")), TURN_S, SILENCE_S)
-
-
+_turn = partial(_quick, total_s=TURN_S, silence_s=SILENCE_S)
 ROUTES = (
     _quick("GET /health"),
     _quick("GET /v1/health"),

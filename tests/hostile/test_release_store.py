@@ -292,7 +292,7 @@ def test_a_file_of_another_size_or_content_is_named_and_never_handed_on(place_: 
 def test_a_chain_that_is_longer_than_any_is_refused(place_: Place) -> None:
     one = place_.world.ada.first_signers()
     handout = replace(place_.world.handout(), signers=(one,) * 257)
-    (place_.store / "signers.json").write_bytes(canonical([one.to_dict()] * 257))
+    (place_.store / "signers.json").write_bytes(canonical([asdict(one)] * 257))
     place_.refused_by_controller()
     place_.refused_by_machine(handout)
 

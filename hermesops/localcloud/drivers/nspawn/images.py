@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.localcloud.drivers.interface import SavedImage
 from hermesops.localcloud.drivers.nspawn.computer.command import run
 from hermesops.localcloud.drivers.nspawn.disks import guest_files
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk, copy_volume, data_beside
@@ -17,8 +16,8 @@ from hermesops.model.ids import ImageId, MachineId
 _MAX_LAYERS = 100
 
 
-def save(world: OpenWorld, machine_id: MachineId, image_id: ImageId) -> SavedImage:
-    """Copy a machine's disk into the store; a running machine is frozen meanwhile.
+def save(world: OpenWorld, machine_id: MachineId, image_id: ImageId) -> int:
+    """Copy a machine's disk into the store, frozen meanwhile if it runs; the bytes that the copy takes.
 
     Raises:
         UnavailableError: The copy failed, for instance for want of space; nothing is left of it.
@@ -26,7 +25,7 @@ def save(world: OpenWorld, machine_id: MachineId, image_id: ImageId) -> SavedIma
     store = world.store
     known = next((image for image in store.images() if image.id == image_id), None)
     if known:
-        return SavedImage(known.id, known.bytes_used)
+        return known.bytes_used
     with world.locks[machine_id]:
         record = world.record(machine_id)
         if len(record.layers) >= _MAX_LAYERS:
@@ -46,7 +45,7 @@ def save(world: OpenWorld, machine_id: MachineId, image_id: ImageId) -> SavedIma
                 data_beside(copying).rename(data_beside(layer))
             copying.rename(layer)
             store.save_image(ImageRecord(image_id, record.base, (*record.layers, layer.name), bytes_used))
-    return SavedImage(image_id, bytes_used)
+    return bytes_used
 
 
 def _copy_disk(machine: Machine, target: Path) -> None:

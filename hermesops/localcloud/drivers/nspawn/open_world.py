@@ -15,8 +15,7 @@ from hermesops.localcloud.drivers.nspawn.computer import resources
 from hermesops.localcloud.drivers.nspawn.computer.cgroup import WorldGroups
 from hermesops.localcloud.drivers.nspawn.computer.network import Network
 from hermesops.localcloud.drivers.nspawn.disks import guest_files
-from hermesops.localcloud.drivers.nspawn.disks.disk import Disk, copy_volume, data_beside
-from hermesops.localcloud.drivers.nspawn.disks.filesystem import share, unshare
+from hermesops.localcloud.drivers.nspawn.disks.disk import Disk, copy_volume, data_beside, share, unshare
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
 from hermesops.localcloud.drivers.nspawn.disks.vendor_layer import ensure_vendor_layer
 from hermesops.localcloud.drivers.nspawn.machine import Machine, forget_nspawn, known_to_nspawn

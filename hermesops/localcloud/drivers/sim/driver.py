@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hermesops.errors import RefusedError
-from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize, SavedImage
+from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize
 from hermesops.localcloud.drivers.sim.daemon.server import Daemon
 from hermesops.localcloud.drivers.sim.disk import Disk, normal
 from hermesops.localcloud.drivers.sim.machines import LOOPBACK, SimMachines
@@ -171,7 +171,7 @@ class SimDriver:
 
     # Images
 
-    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
+    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> int:
         store = self._world.store
         record = self._world.machines.record(machine_id)
         if store.image_machine(image_id) is None:
@@ -179,7 +179,7 @@ class SimDriver:
                 store.copy(record.id, image_id)
                 Disk(store, image_id).forget_memory()
                 store.put_image(image_id, record.id)
-        return SavedImage(image_id, store.bytes_of(image_id))
+        return store.bytes_of(image_id)
 
     async def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
         store, record = self._world.store, self._world.machines.record(machine_id)

@@ -100,8 +100,8 @@ class Guest:
     def node(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         """Run hermes-node: exit code and both outputs."""
         if lie := lying_node(self.disk, arguments):
-            self.slept_s += lie.seconds
-            return lie.code, lie.out, lie.err
+            self.slept_s += lie[3]
+            return lie[:3]
         out, err = io.StringIO(), io.StringIO()
         self.gateway.write_log()
         try:
