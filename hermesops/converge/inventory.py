@@ -17,9 +17,7 @@ class Host:
 
     Attributes:
         name: How results call it; unique in a run.
-        machine_id: The vendor's id.
         variables: Ansible variables of this host alone; may hold secrets.
-        groups: Groups it is in.
     """
 
     name: str

@@ -47,7 +47,6 @@ class Converger:
 
     Args:
         folder: Our ``ansible/``, with ``ansible.cfg`` and ``playbooks/``.
-        access: How to reach machines.
         forks: Hosts worked on at once.
     """
 
@@ -73,10 +72,8 @@ class Converger:
 
         Args:
             playbook: Name of a file in ``playbooks/``, with or without ``.yml``; or the path of one.
-            hosts: Which machines.
             variables: Ansible variables that win over every other; may hold secrets.
             check: Only find out what would change.
-            timeout_s: Seconds for the whole run.
             tell: Called, from another thread, with each task's name as it starts.
 
         Raises:
@@ -91,9 +88,9 @@ class Converger:
         with private_folder() as folder:
             (folder / "inventory.yml").write_text(yaml.safe_dump(_plain(inventory)))
             (folder / "variables.yml").write_text(yaml.safe_dump(_plain(variables or {})))
-            run = _Run(folder, self._arguments(folder, path, check=check, timeout_s=timeout_s))
-            status = await run.to_end(fold)
-            output = run.output()
+            arguments = self._arguments(folder, path, check=check, timeout_s=timeout_s)
+            status = await _to_end(arguments, fold)
+            output = _output_in(folder)
         seconds = time.monotonic() - started
         _log.info("playbook_ended", playbook=path.stem, hosts=len(hosts), status=status, seconds=round(seconds, 1))
         if status == "timeout":
@@ -160,25 +157,11 @@ class Converger:
         }
 
 
-class _Run:
-    """One run of ansible-runner in a thread of its own."""
+async def _to_end(arguments: dict[str, Any], fold: EventFold) -> str:
+    """Run ansible-runner in a thread; its word for how it ended. A cancelled caller waits until it has stopped."""
+    stop = threading.Event()
 
-    def __init__(self, folder: Path, arguments: dict[str, Any]) -> None:
-        self._folder = folder
-        self._arguments = arguments
-        self._stop = threading.Event()
-
-    async def to_end(self, fold: EventFold) -> str:
-        """Run it and return ansible-runner's word for how it ended; a cancelled caller waits until it has stopped."""
-        work = asyncio.ensure_future(asyncio.to_thread(self._blocking, fold))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            self._stop.set()
-            await asyncio.wait([work])
-            raise
-
-    def _blocking(self, fold: EventFold) -> str:
+    def blocking() -> str:
         # It costs 0.2 s to import and most commands never converge.
         import ansible_runner  # noqa: PLC0415 - as above
 
@@ -186,22 +169,27 @@ class _Run:
             fold.take(event)
             return False  # no file of the event: it would only fill the folder
 
-        runner = ansible_runner.interface.init_runner(
-            **self._arguments, event_handler=take, cancel_callback=self._stop.is_set
-        )
+        runner = ansible_runner.interface.init_runner(**arguments, event_handler=take, cancel_callback=stop.is_set)
         # ansible-runner starts from all variables of this process; only what it sets by itself is kept.
         # Source: ansible-runner 2.4, ``prepare_env`` and ``prepare_command`` in ``config/_base.py``.
-        runner.config.env = {**child_environment.not_ours(runner.config.env), **self._arguments["envvars"]}
+        runner.config.env = {**child_environment.not_ours(runner.config.env), **arguments["envvars"]}
         runner.run()
         return str(runner.status)
 
-    def output(self) -> str:
-        """The last lines Ansible printed."""
-        text = ""
-        for name in ("stdout", "stderr"):
-            for file in sorted(self._folder.glob(f"artifacts/*/{name}")):
-                text += file.read_text(errors="replace")
-        return "\n".join(line for line in text.splitlines()[-_OUTPUT_LINES:] if line.strip())
+    work = asyncio.ensure_future(asyncio.to_thread(blocking))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait([work])
+        raise
+
+
+def _output_in(folder: Path) -> str:
+    """The last lines Ansible printed."""
+    files = (file for name in ("stdout", "stderr") for file in sorted(folder.glob(f"artifacts/*/{name}")))
+    text = "".join(file.read_text(errors="replace") for file in files)
+    return "\n".join(line for line in text.splitlines()[-_OUTPUT_LINES:] if line.strip())
 
 
 def _plain(value: object) -> Any:  # noqa: ANN401 - YAML has no narrower type

@@ -50,7 +50,6 @@ class Converged:
     """What became of all hosts of a run.
 
     Attributes:
-        seconds: How long the run took.
         output: The last lines that Ansible printed, for people.
     """
 

@@ -12,8 +12,7 @@ from typing import Protocol
 
 from hermesops.health.prometheus import Prometheus
 from hermesops.health.sampler import Sampler
-from hermesops.health.samples import HealthSample, VitalsPair, vitals_of
-from hermesops.health.schedule import FRESH, FRESH_CONTROL, question, stalest
+from hermesops.health.samples import FRESH, FRESH_CONTROL, HealthSample, VitalsPair, question, stalest, vitals_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Liveness, Source, TurnOutcome, Vitals
 

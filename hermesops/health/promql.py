@@ -23,7 +23,6 @@ class Query:
     """The query for one figure.
 
     Attributes:
-        metric: The metric that it needs.
         expression: PromQL that yields one sample for each instance.
     """
 

@@ -8,8 +8,7 @@ from datetime import datetime
 from hermesops.channel import Channel
 from hermesops.errors import HermesError
 from hermesops.fan_out import attempt, held_for
-from hermesops.health.samples import HealthSample
-from hermesops.health.schedule import Question
+from hermesops.health.samples import HealthSample, Question
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
 from hermesops.waiting import cancel

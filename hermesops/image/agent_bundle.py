@@ -53,11 +53,7 @@ def bundle(definition: Definition, python: str, *, cache: Path, downloads: Pip, 
     A bundle with a damaged file is made again. Safe to be called by two processes at once.
 
     Args:
-        definition: The image whose pins and locks apply.
         python: As ``3.11``.
-        cache: Folder of what can be made again; created when absent.
-        downloads: Fetches packages.
-        tell: Gets a line when something takes time.
 
     Raises:
         UsageError: The image has no lock for that Python.
@@ -104,9 +100,6 @@ def uv_of(definition: Definition, scratch: Path, *, downloads: Pip, python: str 
     """The static binary of uv that an image pins.
 
     Args:
-        definition: The image.
-        scratch: A folder to work in.
-        downloads: Fetches packages.
         python: Of the machine, as ``3.11``; any of the image's will do.
 
     Raises:

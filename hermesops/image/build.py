@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hermesops import blocking, justavps
 from hermesops.channel import Completed, last_words
-from hermesops.errors import HaltedError, RefusedError, UnavailableError
+from hermesops.errors import HaltedError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.image import agent_bundle
 from hermesops.image import manifest as manifests
 from hermesops.image.definition import Definition, digest_of
@@ -22,11 +22,10 @@ from hermesops.image.download import Pip
 from hermesops.image.machine_facts import Survey, survey
 from hermesops.image.machines import BuildNames, ChannelTo, Tell, borrowed, names_of, sweep
 from hermesops.image.manifest import Manifest
-from hermesops.image.saved_images import SavedImages
+from hermesops.justavps.errors import NotFoundError
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.node.layout import Layout
 from hermesops.node.untrusted.foreign_text import one_line
-from hermesops.waiting import until
+from hermesops.waiting import Pending, until
 
 _SCRIPT_S = 300.0
 _ANSWERED_S = 120.0
@@ -35,6 +34,9 @@ _ANSWERED_S = 120.0
 _VERIFIED_S = 900.0
 _BUNDLED_S = 3000.0
 """Seconds to fetch all packages; pip and the index have 900 for each file or lock."""
+
+_SAVED_S = 3600.0
+"""Saving took tens of minutes at the vendor."""
 
 _NAMED = 20
 """Failed checks that an error names."""
@@ -51,7 +53,6 @@ class Recipe:
         inputs: SHA-256 of everything it depends on; see ``hermesops.image.definition.inputs_of``.
         environment: Name of the environment; part of the machines' names.
         server_type: Size of the machines; the smallest, since an image boots on no smaller disk than it came from.
-        region: Where they are rented.
         variables: Extra variables of the roles; no secrets.
         versions: Of what builds it, for the manifest.
     """
@@ -95,8 +96,6 @@ class Builder:
         converge: Applies a playbook, named by its file, to a machine with extra variables.
         verify: Checks a machine without a user; what is not as specified, one line each.
         cache: Folder of what can be made again.
-        manifests: Folder of this environment's manifests.
-        tell: Gets lines of progress.
     """
 
     vendor: justavps.Client
@@ -109,14 +108,13 @@ class Builder:
     tell: Tell
 
     @property
-    def _images(self) -> SavedImages:
+    def _images(self) -> "SavedImages":
         return SavedImages(self.vendor, self.tell)
 
     async def build(self, recipe: Recipe, *, again: str = "") -> Built:
         """Make a proved image of these inputs at the vendor, unless there is one. No machine is left behind.
 
         Args:
-            recipe: What to build.
             again: Suffix of the name of a new image although nothing has changed; empty otherwise.
 
         Raises:
@@ -228,6 +226,67 @@ class Builder:
         return broken + list(await until(verify, what="the machine to be verified", timeout_s=_VERIFIED_S))
 
 
+@dataclass(frozen=True)
+class SavedImages:
+    """The account's images that builds make."""
+
+    vendor: justavps.Client
+    tell: Tell
+
+    async def save(self, machine_id: MachineId, name: str) -> justavps.Image:
+        """Save a machine's disk and return once machines can boot from it.
+
+        Raises:
+            RefusedError: The vendor could not save it.
+            UnknownOutcomeError: The order's answer was lost, and no image of that name is listed.
+        """
+        try:
+            image = await self.vendor.save_image(machine_id, name=name)
+        except UnknownOutcomeError:
+            # Asking again could save it twice. Only we use such names, so an image of that name is the one.
+            found = await self._named(name)
+            if found is None:
+                raise
+            image = found
+        return await self._awaited(image)
+
+    async def find(self, name: str) -> justavps.Image | None:
+        """The image that a killed build was saving, once machines can boot from it; one that failed is deleted."""
+        image = await self._named(name)
+        if image is None:
+            return None
+        if image.status is justavps.ImageStatus.FAILED:
+            await self.vendor.delete_image(image.id)
+            return None
+        self.tell(f"image {name} was saved by an earlier build")
+        return await self._awaited(image)
+
+    async def _named(self, name: str) -> justavps.Image | None:
+        return next((image for image in await self.vendor.list_images() if image.name == name), None)
+
+    async def _awaited(self, image: justavps.Image) -> justavps.Image:
+        async def bootable() -> justavps.Image | Pending[justavps.Image]:
+            try:
+                seen = await self.vendor.get_image(image.id)
+            except UnavailableError as error:
+                return Pending(str(error))
+            if seen.status in {justavps.ImageStatus.FAILED, justavps.ImageStatus.DELETED}:
+                raise RefusedError(
+                    f"JustAVPS could not save image {image.name}: {seen.description or seen.status}",
+                    hint="run the same command again",
+                )
+            return seen if seen.bootable else Pending(str(seen.status))
+
+        return await until(bootable, what=f"image {image.name}", timeout_s=_SAVED_S, every_s=0.5, tell=self.tell)
+
+    async def is_bootable(self, image_id: ImageId) -> bool:
+        """Whether the vendor still has it and machines can boot from it."""
+        try:
+            return (await self.vendor.get_image(image_id)).bootable
+        except NotFoundError:
+            return False
+
+
 @dataclass
 class Stopwatch:
     """How long each step took, in seconds."""
@@ -240,8 +299,3 @@ class Stopwatch:
         now = time.monotonic()
         self.seconds[name] = round(now - self.since, 2)
         self.since = now
-
-
-_OF_ONE_MACHINE = " ".join(
-    map(str, (Layout().machine_key, Layout().machine_request, Layout().machine_certificate, Layout().authority))
-)

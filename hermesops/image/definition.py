@@ -21,16 +21,11 @@ class Definition:
     """What ``definition.toml`` says, with every path absolute and known to exist.
 
     Attributes:
-        folder: The image's folder.
-        playbook: Name of the playbook that is applied to the builder.
-        roles: Names of the roles that playbook applies.
-        prepare: Script that runs on the builder after the roles.
         clean: Script that removes from the builder what must not be in an image.
         prove: Script that checks a machine booted from the image.
         agent: What was asked for when the locks were made, as ``hermes-agent[mcp]==0.19.0``.
         sdist: Requirement, with hash, of the agent's source archive.
         locks: Requirements, with hashes, of the agent's wheels by Python version (``3.11``).
-        uv_version: Version of uv that installs them.
         uv_sha256: Hash of uv's wheel for the machines.
     """
 
@@ -107,9 +102,7 @@ def inputs_of(
     """SHA-256 of everything the image depends on, by a name that is the same on every computer.
 
     Args:
-        definition: The image.
         roles: Folder of all roles; those the definition names count, except their READMEs.
-        playbooks: Folder of the playbooks.
         variables: Extra variables of the roles; no secrets.
         extra: More files or folders that end up in the image, by name.
 

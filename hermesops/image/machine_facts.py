@@ -42,7 +42,6 @@ class Survey:
         distribution: As ``debian``; ``version`` as ``12``.
         python: The system's, as ``3.11``.
         machine_id: Its machine-id at this moment.
-        debian: Version of each Debian package.
         agent: Version of each Python package in the running slot; empty where there is none.
     """
 

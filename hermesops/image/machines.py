@@ -69,10 +69,8 @@ async def sweep(vendor: justavps.Client, environment: str, keep: Container[str],
     """Delete machines that killed builds of this environment left. The caller holds the lease on building there.
 
     Args:
-        vendor: Where.
         environment: Machines of other environments are not touched.
         keep: Names that this build uses.
-        tell: Gets a line for each machine.
     """
     listed = await vendor.list_machines()
     left = {one.id: one.name for one in listed if is_build_machine(one.name, environment) and one.name not in keep}
@@ -86,7 +84,6 @@ async def remove(vendor: justavps.Client, names: Mapping[str, str]) -> None:
     """Delete machines and wait until they are gone.
 
     Args:
-        vendor: Where.
         names: By the machines' ids.
 
     Raises:
@@ -166,7 +163,6 @@ class BuildNames:
     Attributes:
         builder: Machine the roles are applied to.
         proof: Machine that is booted from the image and checked.
-        image: Name of the image at the vendor.
     """
 
     builder: MachineName
@@ -178,8 +174,6 @@ def names_of(environment: str, image: str, digest: str) -> BuildNames:
     """The names a build uses.
 
     Args:
-        environment: Name of the environment; its dashes are dropped.
-        image: The image's name.
         digest: SHA-256 over the build's inputs, in hexadecimal.
     """
     prefix, key = _prefix(environment), digest[:_KEY_LENGTH]

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import ImageId
-from hermesops.model.image import Image
 
 SCHEMA = 1
 
@@ -22,11 +21,9 @@ class Manifest:
 
     Attributes:
         name: The folder below ``images/`` it was built from.
-        image_id: The vendor's id.
         digest: SHA-256 over all inputs.
         created_at: When it was proved.
         base: Distribution, version, architecture and Python of what it was built on.
-        inputs: SHA-256 of each input by name.
         packages: Versions by package, under ``debian`` and ``agent``.
         versions: Of what built it and of the agent in it.
         seconds: How long each step took; steps that were skipped are missing.
@@ -45,10 +42,6 @@ class Manifest:
     def to_json(self) -> dict[str, object]:
         """As it is written; no secrets."""
         return {"schema": SCHEMA, **asdict(self), "created_at": self.created_at.isoformat()}
-
-    def to_image(self) -> Image:
-        """As the registry keeps it."""
-        return Image(self.image_id, self.name, self.digest, self.created_at, self.to_json())
 
 
 def write(manifest: Manifest, folder: Path) -> Path:

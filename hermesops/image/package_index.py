@@ -227,7 +227,7 @@ class _Fetching:
     def to_file(self, url: str, target: Path) -> str:
         """Write a file; its SHA-256."""
         digest = hashlib.sha256()
-        with target.open("wb") as sink, self._opened(url, largest=_FILE_BYTES) as (_, pieces):
+        with target.open("wb") as sink, self._opened(url, largest=_FILE_BYTES) as (_, _, pieces):
             for piece in pieces:
                 digest.update(piece)
                 sink.write(piece)
@@ -241,25 +241,26 @@ class _Fetching:
             yield from (Link(file.name, file.absolute().as_uri()) for file in local.iterdir() if file.is_file())
             return
         url = f"{place.rstrip('/')}/{package}/" if is_index else place if local is None else local.absolute().as_uri()
-        with self._opened(url, largest=_PAGE_BYTES) as (answer, pieces):
+        with self._opened(url, largest=_PAGE_BYTES) as (found, kind, pieces):
             body = b"".join(pieces)
-        yield from _read_page(body, answer.kind, answer.url, place)
+        yield from _read_page(body, kind, found, place)
 
     @contextmanager
-    def _opened(self, url: str, *, largest: int) -> Iterator[tuple["_Answer", Iterator[bytes]]]:
+    def _opened(self, url: str, *, largest: int) -> Iterator[tuple[str, str, Iterator[bytes]]]:
+        """URL, content type and body of an answer."""
         local = _local(url)
         if local is not None:
             if not local.is_file():
                 raise UnavailableError(f"there is no {local}, which pip is set up to look at")
             with local.open("rb") as file:
-                yield _Answer(url, "text/html"), iter(partial(file.read, 1 << 20), b"")
+                yield url, "text/html", iter(partial(file.read, 1 << 20), b"")
             return
         try:
             with self._client(url) as client, client.stream("GET", url) as response:
                 if not response.is_success:
                     raise UnavailableError(f"the package index answers {response.status_code} for {_shown(url)}")
                 kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-                yield _Answer(str(response.url), kind), self._pieces(response, largest)
+                yield str(response.url), kind, self._pieces(response, largest)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise UnavailableError(f"the package index does not answer: {type(error).__name__}") from error
 
@@ -282,12 +283,6 @@ class _Fetching:
             if seen > largest or time.monotonic() > self._until:
                 raise UnavailableError(f"the package index sends more than {largest} bytes, or takes too long")
             yield piece
-
-
-@dataclass(frozen=True)
-class _Answer:
-    url: str
-    kind: str
 
 
 class _Anchors(HTMLParser):

@@ -25,49 +25,24 @@ from hermesops.node.system.restic import Repository
 class Files(Protocol):
     """Reading and writing as root: ``node.system.files``."""
 
-    def opened_folder(self, path: Path, /) -> AbstractContextManager[int]:
-        """A descriptor of a folder."""
-
-    def read(self, path: Path, /) -> bytes | None:
-        """The content of a file, or ``None`` when there is none."""
-
-    def take(self, path: Path, /, *, limit: int) -> bytes:
-        """Read a file that carries secrets and remove it."""
-
-    def link_target(self, path: Path, /) -> Path | None:
-        """What a link points at; ``None`` when there is no link."""
-
-    def exists(self, folder: int, name: str, /) -> bool:
-        """Whether anything of that name is in an open folder."""
-
-    def tail(self, folder: int, name: str, /, *, limit: int) -> bytes:
-        """The end of a file in a folder of an open folder."""
-
-    def write(self, folder: int, name: str, data: bytes, access: Access, /) -> None:
-        """Put a file into an open folder in one step."""
-
-    def differs(self, path: Path, data: bytes, access: Access, /) -> bool:
-        """Whether a file's content or access is another."""
-
-    def write_if_changed(self, path: Path, data: bytes, access: Access, /) -> bool:
-        """Make a file hold ``data``; whether that changed anything."""
-
-    def remove(self, folder: int, name: str, /) -> bool:
-        """Remove one name from an open folder; whether it was there."""
-
-    def locked(self, path: Path, /, *, limit_s: float = ...) -> AbstractContextManager[None]:
-        """Hold a lock, waited for so many seconds."""
+    def opened_folder(self, path: Path, /) -> AbstractContextManager[int]: ...
+    def read(self, path: Path, /) -> bytes | None: ...
+    def take(self, path: Path, /, *, limit: int) -> bytes: ...
+    def link_target(self, path: Path, /) -> Path | None: ...
+    def exists(self, folder: int, name: str, /) -> bool: ...
+    def tail(self, folder: int, name: str, /, *, limit: int) -> bytes: ...
+    def write(self, folder: int, name: str, data: bytes, access: Access, /) -> None: ...
+    def differs(self, path: Path, data: bytes, access: Access, /) -> bool: ...
+    def write_if_changed(self, path: Path, data: bytes, access: Access, /) -> bool: ...
+    def remove(self, folder: int, name: str, /) -> bool: ...
+    def locked(self, path: Path, /, *, limit_s: float = ...) -> AbstractContextManager[None]: ...
 
 
 class System(Protocol):
     """Accounts, systemd, the agent's API, time: ``node.system.systemd``."""
 
-    def account(self, user: str, /) -> Access | None:
-        """The access of a private file of a user's."""
-
-    def systemctl(self, *words: str, check: bool = True) -> str:
-        """What systemctl prints."""
-
+    def account(self, user: str, /) -> Access | None: ...
+    def systemctl(self, *words: str, check: bool = True) -> str: ...
     def ask(
         self,
         port: int,
@@ -78,57 +53,27 @@ class System(Protocol):
         body: Mapping[str, Any] | None = None,
         method: str = "",
         timeout_s: float = 5.0,
-    ) -> Answer:
-        """One request to the agent's API."""
-
-    def connections(self, port: int, /) -> int:
-        """How many connections to a port of the machine are open."""
-
-    def now(self) -> float:
-        """Seconds since 1970."""
-
-    def monotonic(self) -> float:
-        """Seconds since some moment in the past."""
-
-    def sleep(self, seconds: float, /) -> None:
-        """Wait."""
+    ) -> Answer: ...
+    def connections(self, port: int, /) -> int: ...
+    def now(self) -> float: ...
+    def monotonic(self) -> float: ...
+    def sleep(self, seconds: float, /) -> None: ...
 
 
 class State(Protocol):
     """The agent's state, nothing of which is touched as root: ``node.state.adapter``."""
 
-    def observe(self, home: AgentHome, /) -> tuple[dict[str, Any], int]:
-        """The digest of the agent's state, and the bytes that its home takes."""
-
-    def save(self, home: AgentHome, repository: Repository, access: Access, /) -> Copied:
-        """Copy the state into a repository."""
-
-    def fetch(self, home: AgentHome, repository: Repository, access: Access, /) -> Copied:
-        """Bring a copy beside the present state."""
-
-    def switch(self, home: AgentHome, /) -> None:
-        """Put what was fetched in the place of the present state."""
-
-    def settle(self, home: AgentHome, /) -> None:
-        """Finish an interrupted switch."""
-
-    def forget(self, home: AgentHome, /) -> None:
-        """Remove what the last switch kept."""
-
-    def export(self, home: AgentHome, out: TextIO, /) -> None:
-        """Write everything as lines of JSON."""
-
-    def keep(self, home: AgentHome, name: str, /) -> None:
-        """Keep a copy of databases and configuration under a name, while no gateway runs."""
-
-    def preview(self, home: AgentHome, name: str, /) -> RestoreResult:
-        """What ``restore`` would do now."""
-
-    def restore(self, home: AgentHome, name: str, /) -> RestoreResult:
-        """Put a kept copy in the place of the present state, and migrate the rows written since."""
-
-    def prune(self, home: AgentHome, /, *, older_than_s: float) -> int:
-        """Remove copies kept for longer than that; how many there were."""
+    def observe(self, home: AgentHome, /) -> tuple[dict[str, Any], int]: ...
+    def save(self, home: AgentHome, repository: Repository, access: Access, /) -> Copied: ...
+    def fetch(self, home: AgentHome, repository: Repository, access: Access, /) -> Copied: ...
+    def switch(self, home: AgentHome, /) -> None: ...
+    def settle(self, home: AgentHome, /) -> None: ...
+    def forget(self, home: AgentHome, /) -> None: ...
+    def export(self, home: AgentHome, out: TextIO, /) -> None: ...
+    def keep(self, home: AgentHome, name: str, /) -> None: ...
+    def preview(self, home: AgentHome, name: str, /) -> RestoreResult: ...
+    def restore(self, home: AgentHome, name: str, /) -> RestoreResult: ...
+    def prune(self, home: AgentHome, /, *, older_than_s: float) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -136,8 +81,6 @@ class TrialSlot:
     """One release as it runs in a trial.
 
     Attributes:
-        slot: Where it is.
-        unit: Its ``hermes-gateway.service``.
         config: Managed configuration: no messengers, no MCP servers.
         environment: Managed environment, without anything of the user's.
     """
@@ -155,9 +98,7 @@ class Trial:
     Attributes:
         home: The agent's, which is only read.
         port: Where the tried gateway listens.
-        key: Bearer of its API.
         takes_turns: Whether there is a model for it.
-        new: The release that is tried.
         old: The one that must still run on what the new one made of the copy; ``None`` for none.
         migrates: Whether the new one has to migrate the user's configuration to a newer schema first.
     """
@@ -180,10 +121,8 @@ class TrialResult:
     """The outcome of a trial.
 
     Attributes:
-        checks: Of the new release.
         rollback_method: How to return to the old one.
         why: Why not in place, or why the trial went as it did.
-        seconds: How long it took.
     """
 
     checks: tuple[Check, ...]
@@ -243,46 +182,27 @@ class Slots(Protocol):
 class Gate(Protocol):
     """Who may reach the agent's API: ``node.system.firewall``."""
 
-    def close(self, port: int, /) -> None:
-        """Let nobody but hermes-node connect to a port."""
-
-    def open(self) -> None:
-        """Let everybody connect again."""
+    def close(self, port: int, /) -> None: ...
+    def open(self) -> None: ...
 
 
 class Volumes(Protocol):
     """The file system that the user's data are on: ``node.system.data_volume``."""
 
-    def observe(self, place: Path, /) -> VolumeState:
-        """What is mounted at a folder."""
-
-    def exists(self, file: Path, /) -> bool:
-        """Whether there is an encrypted volume, open or not."""
-
-    def identify(self, file: Path, /) -> str:
-        """Its id, or that of one still to be made."""
-
-    def open_volume(self, file: Path, place: Path, key: bytes, size: int, /) -> None:
-        """Mount it; make it first where there is none."""
-
-    def fill_volume(self) -> None:
-        """Grow the file system of an open volume to all of it."""
-
-    def close_volume(self, place: Path, /) -> None:
-        """Unmount it and forget its key."""
+    def observe(self, place: Path, /) -> VolumeState: ...
+    def exists(self, file: Path, /) -> bool: ...
+    def identify(self, file: Path, /) -> str: ...
+    def open_volume(self, file: Path, place: Path, key: bytes, size: int, /) -> None: ...
+    def fill_volume(self) -> None: ...
+    def close_volume(self, place: Path, /) -> None: ...
 
 
 class Keys(Protocol):
     """Making keys and using them: ``node.system.openssl``."""
 
-    def make(self) -> bytes:
-        """A fresh private key."""
-
-    def request(self, key: bytes, /) -> bytes:
-        """A certificate signing request for it."""
-
-    def fits(self, key: bytes, certificate: bytes, /) -> bool:
-        """Whether a certificate is of this key."""
+    def make(self) -> bytes: ...
+    def request(self, key: bytes, /) -> bytes: ...
+    def fits(self, key: bytes, certificate: bytes, /) -> bool: ...
 
 
 AskPlatform = Callable[[Credential, bytes, str, str, bytes], bytes]

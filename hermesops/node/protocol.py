@@ -80,7 +80,6 @@ class FencingToken:
 
     Attributes:
         subject: What is leased, as ``instance/<id>``; numbers of different subjects are not comparable.
-        holder: Who holds it, for people.
     """
 
     subject: str
@@ -132,12 +131,10 @@ class Credential:
     """A machine's certificate, the authorities it trusts, and where the platform is. Nothing of it is secret.
 
     Attributes:
-        certificate: PEM.
         authority: Every certificate that the platform's own may be signed by, PEM.
         url: The platform's service, without a path.
         serial: The certificate's, hexadecimal digits.
         not_before: Seconds since 1970, like ``not_after``.
-        names: The URIs in it.
     """
 
     certificate: str

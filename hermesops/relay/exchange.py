@@ -35,7 +35,6 @@ class Head:
 
     Attributes:
         headers: Names in lower case.
-        size: Bytes of the body.
     """
 
     method: str
@@ -79,9 +78,6 @@ class Exchange:
 
     async def body(self, size: int) -> bytes:
         """Read the body.
-
-        Args:
-            size: Bytes, as the head says.
 
         Raises:
             NotRelayedError: It is too slow, or incomplete.

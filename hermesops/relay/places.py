@@ -17,7 +17,6 @@ class Most:
     """Limits.
 
     Attributes:
-        at_once: Requests.
         per_caller: Of one service, so that no service alone fills the relay.
         per_agent: To one agent; only one when more than half of ``at_once`` are running.
         bodies_bytes: Of requests' bodies in memory.

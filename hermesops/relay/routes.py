@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 
@@ -15,7 +16,6 @@ class NotRelayedError(Exception):
     """A request that is not relayed to an agent, or whose answer is not relayed back; the relay answers this instead.
 
     Args:
-        code: For programs.
         words: For people; nothing that an agent said.
         retry_after_s: Seconds after which the same request may succeed; 0 when that is not known.
     """
@@ -58,7 +58,6 @@ class Route:
         path: Its parts; ``*`` stands for any one name.
         total_s: Seconds from the question to the end of the answer.
         silence_s: Seconds without a byte of the answer.
-        has_query: Whether a query is passed on.
     """
 
     method: str
@@ -86,16 +85,12 @@ class Route:
         )
 
 
-def _quick(line: str, *, has_query: bool = False) -> Route:
+def _quick(line: str, total_s: float = QUICK_S, silence_s: float = QUICK_S, *, has_query: bool = False) -> Route:
     method, path = line.split(" /")
-    return Route(method, tuple(path.split("/")), has_query=has_query)
+    return Route(method, tuple(path.split("/")), total_s, silence_s, has_query)
 
 
-def _turn(line: str) -> Route:
-    method, path = line.split(" /")
-    return Route(method, tuple(path.split("/")), TURN_S, SILENCE_S)
-
-
+_turn = partial(_quick, total_s=TURN_S, silence_s=SILENCE_S)
 ROUTES = (
     _quick("GET /health"),
     _quick("GET /v1/health"),
@@ -145,7 +140,6 @@ def wanted(method: str, target: str) -> Wanted:
     """Parse a request's target; what would need decoding or normalising is refused.
 
     Args:
-        method: Of HTTP.
         target: ``/agents/<agent>/<path of the agent's API>``, as it came.
 
     Raises:

@@ -53,7 +53,6 @@ class Agent:
     """Where an agent's API is, and what opens it.
 
     Attributes:
-        id: The instance.
         api_key: Bearer of its API.
     """
 
@@ -108,7 +107,6 @@ class Relay:
 
         Args:
             certificate: DER; the listener has verified that an authority of ours signed it.
-            reader: From the client.
             writer: To the client; its owner closes it, or aborts it when this raises, so that no partial answer
                 looks complete.
         """

@@ -1,6 +1,6 @@
 """The documents of a store of releases: locks with their signatures, who built them, and the revocations."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 
@@ -139,7 +139,7 @@ class Documents:
                 hint=f"ask who changed them; {RESTORE} writes those that this computer knows",
             )
         if signed is not None and revocations.number > known.number:
-            self.trust.memory.write(REVOCATIONS, canonical(signed.to_dict()))
+            self.trust.memory.write(REVOCATIONS, canonical(asdict(signed)))
         return revocations, signed
 
     def newest_revocations(self) -> Revocations:
@@ -188,8 +188,8 @@ class Documents:
         except NodeError as error:
             raise UsageError(str(error), hint="a version as 0.19.0, and a reason in one line") from error
         signed = Signed(data.decode(), self._signature(data, Kind.REVOCATIONS))
-        self.store.write(REVOCATIONS, canonical(signed.to_dict()))
-        self.trust.memory.write(REVOCATIONS, canonical(signed.to_dict()))
+        self.store.write(REVOCATIONS, canonical(asdict(signed)))
+        self.trust.memory.write(REVOCATIONS, canonical(asdict(signed)))
         return revocations
 
     def _read_revocations(self) -> tuple[Revocations, Signed | None]:

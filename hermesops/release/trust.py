@@ -4,7 +4,7 @@ The rule is the machines' own (``hermesops.node.release.fetch``): whoever knows 
 and accepts no lower number. This computer remembers what a store lost or rolled back.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -53,7 +53,7 @@ class Chain:
 
     def to_json(self) -> bytes:
         """As a store keeps it."""
-        return canonical([one.to_dict() for one in self.signed])
+        return canonical([asdict(one) for one in self.signed])
 
     @classmethod
     def from_json(cls, data: bytes) -> "Chain":

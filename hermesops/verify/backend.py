@@ -37,20 +37,14 @@ class CommandTooSlowError(Exception):
 
 
 class ChannelBackend(BaseBackend):  # type: ignore[misc]  # testinfra has no types
-    """A testinfra backend over a channel.
-
-    Args:
-        machine_id: Which machine, for testinfra's own messages.
-        run: Runs a command there; called from testinfra's thread.
-        answers: Answers of commands that were run already.
-    """
+    """A testinfra backend over a channel: ``run`` is called from testinfra's thread for commands without an answer."""
 
     NAME = "hermesops"
 
-    def __init__(self, machine_id: str, run: Run, answers: Mapping[str, Answer] | None = None) -> None:
+    def __init__(self, machine_id: str, run: Run, answers: Mapping[str, Answer]) -> None:
         super().__init__(machine_id)
         self._run = run
-        self._answers = answers or {}
+        self._answers = answers
         # Otherwise testinfra would ask the machine, by running Python there.
         self._encoding = "utf-8"
         self.direct: list[str] = []
@@ -79,21 +73,11 @@ _LARGEST = 16 << 20
 
 
 def command_of(commands: Sequence[str], *, limit_s: float) -> str:
-    """The one command that runs all of them side by side.
-
-    Args:
-        commands: For ``/bin/sh``; they must not depend on each other.
-        limit_s: Seconds all of them have together.
-    """
-    return shlex.join(
-        [*PYTHON, BATCH, f"{limit_s:g}", json.dumps([_program(command) or command for command in commands])]
-    )
-
-
-def _program(command: str) -> list[str] | None:
-    """Source and arguments of a command that only runs a Python program, as the batch itself is run."""
-    beginning = f"{shlex.join(PYTHON)} "
-    return shlex.split(command)[len(PYTHON) :] if command.startswith(beginning) else None
+    """The one command that runs all of them, which must not depend on each other, side by side for ``limit_s`` s."""
+    python = f"{shlex.join(PYTHON)} "
+    # Of a command that only runs a Python program, as the batch itself is run, its source and arguments.
+    batched = [shlex.split(each)[len(PYTHON) :] if each.startswith(python) else each for each in commands]
+    return shlex.join([*PYTHON, BATCH, f"{limit_s:g}", json.dumps(batched)])
 
 
 def answers_of(commands: Sequence[str], completed: Completed) -> dict[str, Answer]:
@@ -132,7 +116,7 @@ _HEALTHY = (
 
 def commands_of(promises: Iterable[Promise], expected: Expected) -> tuple[str, ...]:
     """Every command that the promises run, once each, in order."""
-    rehearsal = ChannelBackend("nowhere", _healthy_answer)
+    rehearsal = ChannelBackend("nowhere", _healthy_answer, {})
     host = rehearsal.host()
     for promise in promises:
         # Whatever a look makes of an invented answer: only its commands are needed.

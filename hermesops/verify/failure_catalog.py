@@ -32,7 +32,6 @@ class Finding:
     """A failure that was recognised.
 
     Attributes:
-        seen: The observation it follows from.
         hint: What to do; USER stands for the instance's user.
     """
 

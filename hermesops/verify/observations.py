@@ -24,18 +24,14 @@ class Observations:
     Attributes:
         unit: systemd's properties of the gateway.
         identity: The instance that the machine reports; ``None`` for none.
-        release: The running slot's record.
         alive_status: HTTP status of ``/health``; 0 without an answer, and then ``alive_reason`` says why.
-        version: The running agent's.
         key_digest: SHA-256 of the API key in the managed environment.
         detailed_status: HTTP status of ``/health/detailed`` with that key.
         verdict: The agent's own report of its health.
         gateway_state: ``running`` or ``draining``.
         failing: Readiness checks that are not ok.
-        model: The configured model.
         key_variable: The variable from which the configuration takes the router's token.
         router_status: HTTP status of the model router with that token; 0 without an answer.
-        offered: Models the router has.
         home: Where the running gateway keeps its state; ``promised_home`` is where it should.
         filesystem: Of ``home``, as the gateway sees it; empty when it does not run.
         skills: How many are there; -1 without the folder.

@@ -1,15 +1,15 @@
 """Verifies a machine, in one round trip or one by one as testinfra would, and recognises known failures."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from testinfra.host import Host
 
 from hermesops.channel import Channel, Completed
 from hermesops.errors import HermesError
 from hermesops.model.check import Check, Verdict
-from hermesops.verify.backend import ChannelBackend, CommandTooSlowError, answers_of, command_of, commands_of
+from hermesops.verify.backend import Answer, ChannelBackend, CommandTooSlowError, answers_of, command_of, commands_of
 from hermesops.verify.checks.agent import AGENT_PROMISES
 from hermesops.verify.checks.machine import MACHINE_PROMISES
 from hermesops.verify.checks.promise import BrokenPromiseError, Expected, Promise, UnseenError
@@ -20,10 +20,6 @@ WITHOUT_USER = MACHINE_PROMISES
 """Checks of a machine without an instance, as one from a new image."""
 
 PROMISES = (*WITHOUT_USER, *AGENT_PROMISES)
-
-QUICK = tuple(promise for promise in PROMISES if not promise.slow)
-"""Without the turn that asks the model."""
-
 
 _QUICK_S = 20.0
 _SLOW_S = 75.0
@@ -37,9 +33,7 @@ class Verification:
     """The result for one machine.
 
     Attributes:
-        checks: One for each promise, in their order.
         findings: The known failures that explain failed checks.
-        round_trips: How often the machine was asked.
     """
 
     checks: tuple[Check, ...]
@@ -63,12 +57,8 @@ class Verification:
 async def verify(channel: Channel, expected: Expected, promises: Sequence[Promise] = PROMISES) -> Verification:
     """Check all promises of a machine in one round trip, plus one for each command that was not foreseen.
 
-    A machine that does not answer makes every check ``unknown``; nothing is raised.
-
-    Args:
-        channel: The way to the machine; commands run as root and change nothing.
-        expected: What the registry says about it.
-        promises: What to check.
+    A machine that does not answer makes every check ``unknown``; nothing is raised. Commands run as root and change
+    nothing.
     """
     # The probe runs in any case: known failures are recognised by it.
     commands = tuple(dict.fromkeys((*commands_of(promises, expected), look_command())))
@@ -79,35 +69,22 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
     except HermesError as error:
         unknown = (Check(promise.name, Verdict.UNKNOWN, error.message, error.hint) for promise in promises)
         return Verification(tuple(unknown), (), 1)
-    backend = ChannelBackend(channel.machine_id, _from_thread(channel), answers)
-    checks, findings = await asyncio.to_thread(_judge, backend, expected, promises)
-    return Verification(checks, findings, 1 + len(backend.direct))
+    found = await _judged(channel, expected, promises, answers)
+    return replace(found, round_trips=found.round_trips + 1)
 
 
-async def verify_one_by_one(
-    channel: Channel, expected: Expected, promises: Sequence[Promise] = PROMISES
+async def _judged(
+    channel: Channel, expected: Expected, promises: Sequence[Promise], answers: Mapping[str, Answer]
 ) -> Verification:
-    """The same verdicts with one round trip for each command, as testinfra does it."""
-    backend = ChannelBackend(channel.machine_id, _from_thread(channel))
+    """Judge in a thread, as testinfra blocks; commands without an answer are run one by one."""
+    loop = asyncio.get_running_loop()
+
+    def run(command: str) -> Completed:
+        return asyncio.run_coroutine_threadsafe(channel.run(command, timeout_s=_SLOW_S), loop).result()
+
+    backend = ChannelBackend(channel.machine_id, run, answers)
     checks, findings = await asyncio.to_thread(_judge, backend, expected, promises)
     return Verification(checks, findings, len(backend.direct))
-
-
-def _from_thread(channel: Channel, *, timeout_s: float = _SLOW_S) -> "_DirectRun":
-    return _DirectRun(channel, asyncio.get_running_loop(), timeout_s)
-
-
-class _DirectRun:
-    """Runs a command over an async channel for code that is not asynchronous and in another thread."""
-
-    def __init__(self, channel: Channel, loop: asyncio.AbstractEventLoop, timeout_s: float) -> None:
-        self._channel = channel
-        self._loop = loop
-        self._timeout_s = timeout_s
-
-    def __call__(self, command: str) -> Completed:
-        running = asyncio.run_coroutine_threadsafe(self._channel.run(command, timeout_s=self._timeout_s), self._loop)
-        return running.result()
 
 
 def _judge(

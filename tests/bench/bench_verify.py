@@ -11,8 +11,9 @@ from hermesops.channel import Channel
 from hermesops.model.check import Verdict
 from hermesops.model.instance import InstanceStatus
 from hermesops.verify.checks.promise import Expected
-from hermesops.verify.verification import QUICK, Verification, verify, verify_one_by_one
+from hermesops.verify.verification import Verification, verify
 from tests.bench.figures import Board, tell
+from tests.support.real.one_by_one import QUICK, verify_one_by_one
 
 CHECKS = 20
 RUNS = 5

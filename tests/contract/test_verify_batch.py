@@ -11,7 +11,8 @@ from hermesops.model.check import Verdict
 from hermesops.verify.backend import Expired, answers_of, command_of
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.observations import Observations, look_command
-from hermesops.verify.verification import PROMISES, verify, verify_one_by_one
+from hermesops.verify.verification import PROMISES, verify
+from tests.support.real.one_by_one import verify_one_by_one
 
 COMMANDS = ("echo out; echo err >&2", "exit 3", "kill -9 $$", "cat", r"printf '\377\0'", "echo ü")
 

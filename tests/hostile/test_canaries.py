@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermesops import child_environment
-from hermesops.converge.playbook import Access, Converger, _Run
+from hermesops.converge.playbook import Access, Converger, _to_end
 from hermesops.converge.results import EventFold
 from hermesops.engine.cli_command import CleanCommand
 from tests.support.hostile import canary_commands
@@ -89,7 +89,7 @@ async def test_ansible_sees_none_of_it(tmp_path: Path, monkeypatch: pytest.Monke
     converger = Converger(tmp_path, Access("https://api.example", tmp_path / "key"))
     arguments = converger._arguments(tmp_path, tmp_path / "play.yml", check=False, timeout_s=120)
     with watching(canaries) as watcher:
-        status = await _Run(tmp_path, arguments).to_end(EventFold(("localhost",), None))
+        status = await _to_end(arguments, EventFold(("localhost",), None))
     assert status == "successful"
     assert b"ANSIBLE_CONFIG" in seen.read_bytes()
     assert watcher.leaks == set()

@@ -5,7 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -90,9 +90,9 @@ class Place:
                 (self.store / f"locks/{self.world.lock.id}.sig").write_text(signed.signature)
             case "signers":
                 chain = json.loads((self.whole / "signers.json").read_text())
-                (self.store / "signers.json").write_bytes(canonical([*chain, signed.to_dict()]))
+                (self.store / "signers.json").write_bytes(canonical([*chain, asdict(signed)]))
             case _:
-                (self.store / "revocations.json").write_bytes(canonical(signed.to_dict()))
+                (self.store / "revocations.json").write_bytes(canonical(asdict(signed)))
 
     def handed(self, where: str, signed: Signed) -> Handout:
         """What a machine would be handed that was."""
@@ -292,7 +292,7 @@ def test_a_file_of_another_size_or_content_is_named_and_never_handed_on(place_: 
 def test_a_chain_that_is_longer_than_any_is_refused(place_: Place) -> None:
     one = place_.world.ada.first_signers()
     handout = replace(place_.world.handout(), signers=(one,) * 257)
-    (place_.store / "signers.json").write_bytes(canonical([one.to_dict()] * 257))
+    (place_.store / "signers.json").write_bytes(canonical([asdict(one)] * 257))
     place_.refused_by_controller()
     place_.refused_by_machine(handout)
 

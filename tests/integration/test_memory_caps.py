@@ -83,7 +83,7 @@ async def test_verification_says_that_it_is_counted(guest: Guest) -> None:
     (memory,) = (promise for promise in PROMISES if promise.name == "memory")
     loop = asyncio.get_running_loop()
     backend = ChannelBackend(
-        guest.machine_id, lambda command: asyncio.run_coroutine_threadsafe(guest.run(command), loop).result()
+        guest.machine_id, lambda command: asyncio.run_coroutine_threadsafe(guest.run(command), loop).result(), {}
     )
     seen = await asyncio.to_thread(memory.look, backend.host(), Expected("nobody"))
     assert re.fullmatch(r"2048 MiB \(\d+ MiB used\), 512 tasks", seen)

@@ -134,7 +134,7 @@ async def test_a_bigger_size_grows_the_disk_with_what_is_on_it_and_never_shrinks
         await up_again(machine)
         assert 2.7 < await gibs(machine) < 3.1
         assert (await machine.execute("sha256sum /srv/data")).stdout == before
-        held = driver._open_world
+        held = driver.open_world
         group = held.machine(held.record(machine.id)).group
         limit = group._find("memory.limit_in_bytes") or group._find("memory.max")
         assert limit is None or int(limit.read_text()) == 512 * 2**20

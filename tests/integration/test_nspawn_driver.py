@@ -46,7 +46,7 @@ async def driver() -> AsyncIterator[NspawnDriver]:
 
 
 def group_of(driver: NspawnDriver, machine_id: MachineId) -> MachineGroup:
-    world = driver._open_world
+    world = driver.open_world
     return world.machine(world.record(machine_id)).group
 
 
@@ -309,10 +309,10 @@ async def test_a_machine_that_would_not_boot_is_refused_with_the_figures(
 
 
 async def test_a_machine_that_still_boots_is_counted_as_if_it_had(driver: NspawnDriver) -> None:
-    free = driver._open_world.free_resources().inotify_free
+    free = driver.open_world.free_resources().inotify_free
     order = plan(10)
     await driver.create(order)
-    assert free - driver._open_world.free_resources().inotify_free >= resources.INOTIFY_PER_MACHINE
+    assert free - driver.open_world.free_resources().inotify_free >= resources.INOTIFY_PER_MACHINE
     await driver.delete(order.id)
 
 
@@ -338,7 +338,7 @@ async def test_an_image_is_one_instant_of_a_running_machine_and_what_boots_from_
     first = ImageId(str(uuid4()))
     saved = await driver.save_image(machine.id, first)
     await machine.execute("systemctl stop ticker")
-    assert saved.bytes_used > 20_000_000
+    assert saved > 20_000_000
     assert await driver.save_image(machine.id, first) == saved
     sha = (await machine.execute("sha256sum /srv/made/data")).stdout
     order = plan(11, image_id=first, hostname="second", init_script="echo again > /root/init.out")

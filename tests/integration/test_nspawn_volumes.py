@@ -142,5 +142,5 @@ async def test_a_full_volume_hurts_its_user_alone_and_its_data_outlive_reboots_r
         async with started(driver, plan(32, image_id=saved, disk_gib=4)) as other:
             assert (await other.execute("cat /var/lib/hermes/kept")).stdout == "mine\nlater\n"
         await driver.delete_image(saved)
-        layers = driver._open_world.store.layers
+        layers = driver.open_world.store.layers
         assert not [entry.name for entry in layers.iterdir() if entry.name.startswith(saved)]

@@ -8,10 +8,11 @@ import pytest
 from hermesops.model.check import Verdict
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.failure_catalog import Failure, Finding
-from hermesops.verify.verification import QUICK, Verification, verify, verify_one_by_one
+from hermesops.verify.verification import Verification, verify
 from hermesops.waiting import Pending, until
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent
+from tests.support.real.one_by_one import QUICK, verify_one_by_one
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
 

@@ -7,7 +7,7 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.schemas import BaseSchema
 
-from tests.support.vendor.openapi_cases import TOOLBOX, Case, Target, check, target_in
+from tests.support.vendor.openapi.cases import TOOLBOX, Case, Target, check, target_in
 
 
 @pytest.fixture(scope="module")

@@ -40,10 +40,7 @@ _LONGEST_S = 7 * 24 * 3600
 
 _PREFIX_LENGTH = 12
 _NOTED_EVERY_S = 60.0
-
-
-_FREE = frozenset({f"{PREFIX}/server-types", f"{PREFIX}/openapi.json"})
-_FREE_BELOW = f"{PREFIX}/server-types/"
+_FREE = f"{PREFIX}/server-types"
 
 
 def _sha256(secret: str) -> str:
@@ -135,7 +132,7 @@ class KeyCheck:
         """Serve one request, or answer 401."""
         path: str = scope["path"]
         given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        if path not in _FREE and not path.startswith(_FREE_BELOW) and not self._keys.admit(given):
+        if path != _FREE and not path.startswith(f"{_FREE}/") and not self._keys.admit(given):
             await unauthorised().response()(scope, receive, send)
             return
         await self._app(scope, receive, send)

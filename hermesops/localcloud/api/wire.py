@@ -35,7 +35,6 @@ def machine_to_wire(row: MachineRow, address: IPv4Address | None, port: int) -> 
     """One machine.
 
     Args:
-        row: What is remembered of it.
         address: Its own address; ``None`` before the driver has given it one.
         port: The API's port, which serves the proxy's names as well.
 

@@ -68,19 +68,10 @@ class MachineSize:
 
 
 @dataclass(frozen=True)
-class SavedImage:
-    """An image a driver has put into its store."""
-
-    id: ImageId
-    bytes_used: int
-
-
-@dataclass(frozen=True)
 class Capacity:
     """Free capacity for machines.
 
     Attributes:
-        machines: How many more machines would boot.
         figures: What that is counted from, for people.
     """
 
@@ -160,10 +151,10 @@ class Driver(Protocol):
             RefusedError: There is no such machine.
         """
 
-    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
-        """Copy a machine's disk into the image store, as of one instant; a running machine is frozen meanwhile.
+    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> int:
+        """Copy a machine's disk into the image store, as of one instant; the bytes that the copy takes.
 
-        An image of that id that exists already is returned as it is.
+        A running machine is frozen meanwhile. An image of that id that exists already is left as it is.
 
         Raises:
             UnavailableError: The copy failed, for instance for want of space; nothing is left of it.

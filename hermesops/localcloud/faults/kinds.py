@@ -6,9 +6,6 @@ Source: what the vendor's one public client works around, March to May 2026, and
 from enum import StrEnum
 from typing import Self
 
-from hermesops.errors import UsageError
-from hermesops.model.unknown_name import unknown_name
-
 EDGE_S = 100
 """Seconds of silence after which the vendor's edge cuts a request.
 
@@ -79,24 +76,3 @@ class FaultKind(StrEnum):
         kind._value_ = value
         kind.meaning, kind.statuses, kind.seconds = meaning, statuses, seconds
         return kind
-
-    def check_status(self, status: int) -> None:
-        """Refuse a status that this kind cannot answer.
-
-        Raises:
-            UsageError: It cannot.
-        """
-        if status not in self.statuses:
-            allowed = f"{self.statuses[0]} to {self.statuses[-1]}" if self.statuses else "it has none to choose"
-            raise UsageError(f"{status} is not a status of {self} ({allowed})")
-
-
-def known(kind: str) -> FaultKind:
-    """The fault of that name.
-
-    Raises:
-        UsageError: There is none.
-    """
-    if kind not in set(FaultKind):
-        raise unknown_name("fault", kind, FaultKind)
-    return FaultKind(kind)

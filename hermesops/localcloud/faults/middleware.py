@@ -53,7 +53,6 @@ class FaultMiddleware:
     """Wraps the API so that waiting faults strike whole calls.
 
     Args:
-        app: The API, mounted at its prefix.
         names_of: Id, name and slug of a machine, by any of them.
     """
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from hermesops.errors import UsageError
-from hermesops.localcloud.faults.kinds import FaultKind, known
+from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import FaultRow, now
+from hermesops.model.unknown_name import unknown_name
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,8 @@ class FaultOrder:
     """An order for a fault: its kind, for which calls, and how often.
 
     Attributes:
-        kind: One of ``FaultKind``.
         machine: Id, name or slug; empty for any. A machine of that name need not exist yet.
         times: How often; ``None`` is once, or as often as it comes where probability or duration bound it.
-        method: HTTP method; empty for any.
         path: Beginning of the path below ``/api/v1``, ``*`` standing for one part; empty for any.
         status: Status it answers, where its kind leaves that open; ``None`` for the kind's usual one.
         seconds: What its kind counts in seconds; ``None`` for the kind's usual figure.
@@ -51,11 +50,14 @@ class FaultOrder:
         Raises:
             UsageError: Unknown kind, or a figure out of range.
         """
-        kind = known(self.kind)
+        if self.kind not in set(FaultKind):
+            raise unknown_name("fault", self.kind, FaultKind)
+        kind = FaultKind(self.kind)
         if self.times is not None and self.times < 1:
             raise UsageError(f"a fault happens at least once, not {self.times} times")
-        if self.status is not None:
-            kind.check_status(self.status)
+        if self.status is not None and self.status not in kind.statuses:
+            allowed = f"{kind.statuses[0]} to {kind.statuses[-1]}" if kind.statuses else "it has none to choose"
+            raise UsageError(f"{self.status} is not a status of {kind} ({allowed})")
         if self.seconds is not None and self.seconds < 1:
             raise UsageError(f"seconds are counted from one, not {self.seconds}")
         if not 0 < self.probability <= 1:
@@ -133,11 +135,8 @@ class Faults:
         """Let a fault strike now if one is waiting, and count it.
 
         Args:
-            kind: Which.
             machine: The machine's id, name and slug; empty when the call is about none.
-            method: HTTP method of the call.
-            path: Its path below ``/api/v1``.
-            silent_s: How long it has been silent.
+            path: Of the call, below ``/api/v1``.
         """
         if not self._rows:
             return None

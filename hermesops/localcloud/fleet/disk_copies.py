@@ -76,7 +76,7 @@ class Images(_DiskCopies):
             self._write(row, status=ImageStatus.FAILED, description="image creation failed at the provider")
             return
         try:
-            saved = await self._driver.save_image(MachineId(row.source_machine_id), ImageId(row.id))
+            bytes_used = await self._driver.save_image(MachineId(row.source_machine_id), ImageId(row.id))
         except HermesError as failure:
             log.warning("image_failed", image=row.id, error=failure.message)
             self._write(row, status=ImageStatus.FAILED, description=failure.message)
@@ -84,11 +84,11 @@ class Images(_DiskCopies):
             log.exception("image_failed", image=row.id)
             self._write(row, status=ImageStatus.FAILED, description=f"a bug: {type(failure).__name__}")
         else:
-            log.info("image_taken", image=row.id, bytes=saved.bytes_used)
+            log.info("image_taken", image=row.id, bytes=bytes_used)
             if early := self._faults.take(FaultKind.IMAGE_EARLY, names, method="POST", path=path):
                 self._write(row, status=ImageStatus.READY)
                 await pause(early.seconds)
-            self._write(row, status=ImageStatus.READY, provider_image_id=row.id, bytes_used=saved.bytes_used)
+            self._write(row, status=ImageStatus.READY, provider_image_id=row.id, bytes_used=bytes_used)
 
     def _write(self, row: ImageRow, **changes: str | int | None) -> None:
         self._store.update(ImageRow, row.id, updated_at=now(), **changes)
@@ -129,15 +129,13 @@ class Backups(_DiskCopies):
 
     async def _take(self, row: BackupRow) -> None:
         try:
-            saved = await self._driver.save_image(MachineId(row.machine_id), ImageId(row.id))
+            bytes_used = await self._driver.save_image(MachineId(row.machine_id), ImageId(row.id))
         except HermesError as failure:
             log.warning("backup_failed", backup=row.id, error=failure.message)
             self._store.update(BackupRow, row.id, status=BackupStatus.UNAVAILABLE)
             return
-        self._store.update(
-            BackupRow, row.id, status=BackupStatus.AVAILABLE, bytes_used=saved.bytes_used, copied_at=now()
-        )
-        log.info("backup_taken", backup=row.id, bytes=saved.bytes_used)
+        self._store.update(BackupRow, row.id, status=BackupStatus.AVAILABLE, bytes_used=bytes_used, copied_at=now())
+        log.info("backup_taken", backup=row.id, bytes=bytes_used)
         for old in self._store.find(BackupRow, machine_id=row.machine_id)[:-_KEPT_BACKUPS]:
             if old.status != BackupStatus.CREATING:  # it goes when it is complete, by this same line
                 await self._delete(old)

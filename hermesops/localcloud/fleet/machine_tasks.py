@@ -40,11 +40,7 @@ def address_of(driver: Driver, row: MachineRow) -> IPv4Address | None:
 
 
 class Fleet:
-    """Brings every machine to what its owner wants, and sends an event for every change.
-
-    Attributes:
-        broker: The connections to the machines' daemons.
-    """
+    """Brings every machine to what its owner wants, and sends an event for every change."""
 
     def __init__(self, store: Store, driver: Driver, webhooks: Webhooks) -> None:
         self._store = store
@@ -65,8 +61,10 @@ class Fleet:
             if row.status == MachineStatus.READY and row.id not in powered:
                 # The computer was off meanwhile: what was ready then is not ready now, and is started again.
                 self._write(row, status=MachineStatus.STOPPED)
-            elif _is_at_rest(row):
-                continue  # of thousands of machines most are; the watch sees those that go off later
+            elif (row.made, row.status, row.wanted) == (True, MachineStatus.READY, Wanted.RUNNING) and not (
+                row.reboot or row.resize or row.restore
+            ):
+                continue  # as most of thousands of machines are; the watch sees those that go off later
             self.wake(row.id)
         self._watching = asyncio.create_task(self._watch(), name="watch-machines")
 
@@ -270,12 +268,6 @@ class Fleet:
             changes["status_before"] = before.status
         self._store.update(MachineRow, row.id, **changes)
         self._webhooks.machine_changed(before, replace(before, **changes))  # type: ignore[arg-type]
-
-
-def _is_at_rest(row: MachineRow) -> bool:
-    """Whether a machine that runs is as its owner wants it."""
-    is_ready = row.made and row.status == MachineStatus.READY and row.wanted == Wanted.RUNNING
-    return is_ready and not (row.reboot or row.resize or row.restore)
 
 
 def _stage(stage: str) -> dict[str, str]:

@@ -70,7 +70,6 @@ class Router:
 
     Args:
         secret: Signs instances' tokens; see ``hermesops.model.route``.
-        model_log: Who asked for what.
         upstream: Who answers; ``None`` has the script do it.
         floors: Which tokens are revoked; ``None`` for none, where no registry is beside the router.
     """

@@ -38,7 +38,6 @@ class Floors:
 
     Args:
         read: Reads them; may block, and raise ``HermesError``.
-        every_s: Seconds from one reading to the next.
         stale_after_s: Seconds without a reading after which ``are_known`` is false.
         clock: Seconds that never go back; for tests.
     """

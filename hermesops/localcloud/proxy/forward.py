@@ -18,18 +18,10 @@ Headers = list[tuple[bytes, bytes]]
 Ask = Callable[[Headers, AsyncIterator[bytes] | None], Awaitable[httpcore.Response]]
 """Sends the request with these headers and this body."""
 
-_OF_ONE_HOP = {
-    b"connection",
-    b"keep-alive",
-    b"proxy-authenticate",
-    b"proxy-authorization",
-    b"te",
-    b"trailer",
-    b"transfer-encoding",
-    b"upgrade",
-    b"host",
-    b"expect",
-}
+_OF_ONE_HOP = frozenset(
+    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te", b"trailer"}
+    | {b"transfer-encoding", b"upgrade", b"host", b"expect"}
+)
 
 
 class _CallerGoneError(Exception):
@@ -57,12 +49,7 @@ def errors_as_problems() -> Iterator[None]:
 async def forward(scope: Scope, receive: Receive, send: Send, ask: Ask, *, drop: frozenset[bytes]) -> None:
     """Pass the request of ``scope`` on through ``ask`` and its answer back.
 
-    Args:
-        scope: The request.
-        receive: Where its body comes from.
-        send: Where the answer goes.
-        ask: Sends it on.
-        drop: Headers that stop here, besides those that are for one hop only.
+    Headers in ``drop`` stop here, besides those that are for one hop only.
 
     Raises:
         Problem: As ``errors_as_problems``.

@@ -35,11 +35,6 @@ class Background:
 async def run_child(command: Sequence[str], *, env: Mapping[str, str], **options: Any) -> int:  # noqa: ANN401 - asyncio's own
     """Run a program to its end; when cancelled, end the program first. The kernel ends it if this process dies.
 
-    Args:
-        command: The program and its arguments.
-        env: All of its environment.
-        options: Further ones, as ``asyncio.create_subprocess_exec`` takes them.
-
     Returns:
         Its exit code.
     """

@@ -4,7 +4,7 @@ Same key as the API. It must not show secrets.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -25,26 +25,17 @@ from hermesops.localcloud.world.object_store import ObjectStore
 PREFIX = "/local"
 
 
+@dataclass(frozen=True)
 class Control:
     """Handlers of ``/local``; ``facts`` says where the world is reachable, as in ``world.json``."""
 
-    def __init__(
-        self,
-        store: Store,
-        fleet: Fleet,
-        faults: Faults,
-        model_log: ModelLog,
-        webhooks: Webhooks,
-        facts: Mapping[str, object],
-        objects: ObjectStore,
-    ) -> None:
-        self._store = store
-        self._fleet = fleet
-        self._faults = faults
-        self._model_log = model_log
-        self._webhooks = webhooks
-        self._facts = facts
-        self._objects = objects
+    store: Store
+    fleet: Fleet
+    faults: Faults
+    model_log: ModelLog
+    webhooks: Webhooks
+    facts: Mapping[str, object]
+    objects: ObjectStore
 
     def routes(self) -> list[Route]:
         """Its routes."""
@@ -59,26 +50,26 @@ class Control:
         ]
 
     async def _status(self, _: Request) -> Response:
-        free = await self._fleet.capacity()
+        free = await self.fleet.capacity()
         return JSONResponse(
             {
-                **self._facts,
-                "object_store": asdict(self._objects.facts) if self._objects.facts else None,
-                "machines": [self._machine(row) for row in self._store.machines()],
-                "removing": [row.id for row in self._store.find(MachineRow, wanted=Wanted.DELETED)],
-                "unsettled": self._fleet.unsettled(),
+                **self.facts,
+                "object_store": asdict(self.objects.facts) if self.objects.facts else None,
+                "machines": [self._machine(row) for row in self.store.machines()],
+                "removing": [row.id for row in self.store.find(MachineRow, wanted=Wanted.DELETED)],
+                "unsettled": self.fleet.unsettled(),
                 "images": [
                     {"id": row.id, "name": row.name, "status": row.status, "bytes_used": row.bytes_used}
-                    for row in self._store.find(ImageRow)
+                    for row in self.store.find(ImageRow)
                 ],
                 "room": free.machines,
                 "figures": free.figures,
-                "unlimited": list(self._fleet.unlimited),
+                "unlimited": list(self.fleet.unlimited),
             }
         )
 
     def _machine(self, row: MachineRow) -> dict[str, object]:
-        address = self._fleet.address(row)
+        address = self.fleet.address(row)
         return {
             "id": row.id,
             "name": row.name,
@@ -90,30 +81,30 @@ class Control:
         }
 
     async def _list_faults(self, _: Request) -> Response:
-        return JSONResponse({"faults": [fault_to_wire(row) for row in self._faults.waiting()]})
+        return JSONResponse({"faults": [fault_to_wire(row) for row in self.faults.waiting()]})
 
     async def _set_fault(self, request: Request) -> Response:
         body = object_of(await request.body())
         try:
-            row = self._faults.add(_fault_order(body))
+            row = self.faults.add(_fault_order(body))
         except UsageError as error:
             raise Problem(400, error.message) from error
         return JSONResponse(fault_to_wire(row), status_code=201)
 
     async def _clear_faults(self, _: Request) -> Response:
-        return JSONResponse({"cleared": self._faults.clear()})
+        return JSONResponse({"cleared": self.faults.clear()})
 
     async def _test_webhook(self, request: Request) -> Response:
         webhook_id = text(object_of(await request.body()), "webhook_id")
-        self._webhooks.test(found(self._store.get(WebhookRow, webhook_id), "Webhook"))
+        self.webhooks.test(found(self.store.get(WebhookRow, webhook_id), "Webhook"))
         return Response(status_code=204)
 
     async def _model_requests(self, request: Request) -> Response:
-        return JSONResponse({"requests": self._model_log.requests(request.query_params.get("instance", ""))})
+        return JSONResponse({"requests": self.model_log.requests(request.query_params.get("instance", ""))})
 
     async def _start_objects(self, _: Request) -> Response:
         try:
-            return JSONResponse(asdict(await self._objects.start()))
+            return JSONResponse(asdict(await self.objects.start()))
         except HermesError as error:
             raise Problem(503, error.message) from error
 

@@ -16,7 +16,6 @@ class WorldStatus:
     """The state of a world; the texts are empty while it is down.
 
     Attributes:
-        base: Name of the base of its machines.
         driver: What runs its machines: ``nspawn`` or ``sim``.
         machines: ``id``, ``name``, ``slug``, ``status``, ``message``, ``image_id``, ``ip`` of each.
         images: ``id``, ``name``, ``status``, ``bytes_used`` of each.
@@ -49,7 +48,6 @@ class ControlClient:
     """A client of a world's server.
 
     Args:
-        api_url: Where the server is.
         api_key_file: Holds its key; read at each call.
     """
 

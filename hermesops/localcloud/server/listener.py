@@ -103,8 +103,6 @@ class Listener(uvicorn.Server):
     """One application on one socket; leaves signals to the process.
 
     Args:
-        app: Serves requests.
-        listener: A listening socket.
         upgraded: Serves connections that ask for a WebSocket; without, such requests are served as any other.
     """
 

@@ -15,15 +15,12 @@ from pathlib import Path
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from hermesops.localcloud.api.account import Account
 from hermesops.localcloud.api.disk_copies import BackupsApi, ImagesApi
 from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, ProxyTokens
 from hermesops.localcloud.api.machines import Machines
-from hermesops.localcloud.api.openapi.document import document
 from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem
 from hermesops.localcloud.drivers.interface import DAEMON_PORT, MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, Driver
 from hermesops.localcloud.faults.middleware import FaultMiddleware, SilenceLimit
@@ -73,11 +70,9 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
 
     Args:
         folder: The world's; made when absent.
-        driver: Runs the machines.
         port: Port of API and proxy on loopback; 0 takes the one of last time, at first any free one.
         model_port: Port of the model router on the driver's gateway; 0 as above, for the object store and the platform
             too.
-        upstream: Real models behind the router.
         platform: Starts the service that machines prove themselves to; none without.
         object_store_program: Says where versitygw is; without, the world has no object store.
         floors: Reads which tokens of the model router are revoked; none are without.
@@ -183,10 +178,6 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
     """Every call of the vendor's API, below its prefix."""
     store, fleet, faults = parts.store, parts.fleet, parts.faults
     machines = Machines(store, fleet, parts.images, faults, port)
-
-    async def describe(_: Request) -> Response:
-        return JSONResponse(document(f"http://{_LOOPBACK}:{port}{PREFIX}"))
-
     return [
         *machines.routes(),
         *BackupsApi(machines, store, parts.backups).routes(),
@@ -195,14 +186,7 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
         *parts.keys.routes(),
         *parts.webhooks.routes(),
         *Account(store, faults).routes(),
-        Route("/openapi.json", describe),
     ]
-
-
-def all_vendor_routes(database: Path, driver: Driver) -> list[Route]:
-    """The routes that a server of that world would have; a test compares them with the OpenAPI document."""
-    with contextlib.closing(Store(database)) as store:
-        return vendor_routes(_parts(store, driver, ""), 0)
 
 
 def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore) -> Starlette:

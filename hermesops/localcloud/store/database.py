@@ -5,7 +5,8 @@ It must not decide; it also never sees an API key or a proxy token in clear.
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -77,35 +78,48 @@ _INDEXES = {
 """For searches by something else than the id, which would read all rows."""
 
 
-class Store:
-    """Opens the file, making it when there is none.
-
-    One process at a time: the server holds the world's lock while it has this open.
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to a file of the world, which is made when there is none; what it needs is done within the block.
 
     Raises:
-        BrokenInvariantError: The file is damaged or of a newer shape.
+        BrokenInvariantError: The file is damaged.
         UnavailableError: The disk is full or the file may not be written.
+    """
+    try:
+        db = sqlite3.connect(path, isolation_level=None)
+        # WAL with NORMAL loses nothing when the process dies, only when the computer does.
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        path.chmod(0o600)
+        yield db
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorname.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            # Nothing is wrong with the file; purging the world for this would be in vain.
+            raise UnavailableError(
+                f"the local world's file {path} cannot be used: {error}",
+                hint="make room, see that it may be written, and repeat the command",
+            ) from error
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> BrokenInvariantError:
+    return BrokenInvariantError(
+        f"the local world's file {path} is damaged ({why})",
+        hint="hermesops local down --purge, then hermesops local up, starts an empty one",
+    )
+
+
+class Store:
+    """Opens the file; raises as ``opened``, and ``BrokenInvariantError`` for a newer shape.
+
+    One process at a time: the server holds the world's lock while it has this open.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None)
-            # WAL with NORMAL loses nothing when the process dies, only when the computer does.
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            path.chmod(0o600)
+        with opened(path) as self._db:
             self._migrate()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorname.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
-                # Nothing is wrong with the file; purging the world for this would be in vain.
-                raise UnavailableError(
-                    f"the local world's file {self.path} cannot be used: {error}",
-                    hint="make room, see that it may be written, and repeat the command",
-                ) from error
-            raise self._damaged(str(error)) from error
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(str(error)) from error
 
     def close(self) -> None:
         """Close the file; the store is of no use afterwards."""
@@ -203,7 +217,7 @@ class Store:
         self._db.execute(f"PRAGMA user_version = {_SHAPE}")
         (verdict,) = self._db.execute("PRAGMA quick_check").fetchone()
         if verdict != "ok":
-            raise self._damaged(str(verdict))
+            raise _damaged(self.path, str(verdict))
 
     def _widen(self, table: str, columns: Mapping[str, str]) -> None:
         """Give a table of an older hermesops the columns it lacks."""
@@ -212,12 +226,6 @@ class Store:
             if name not in there:
                 nothing = "''" if kind == "TEXT" else "0"
                 self._db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind} DEFAULT {nothing}")
-
-    def _damaged(self, why: str) -> BrokenInvariantError:
-        return BrokenInvariantError(
-            f"the local world's file {self.path} is damaged ({why})",
-            hint="hermesops local down --purge, then hermesops local up, starts an empty one",
-        )
 
 
 def _columns(kind: type[Row]) -> str:

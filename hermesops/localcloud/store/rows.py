@@ -106,7 +106,6 @@ class ImageRow:
 
     Attributes:
         provider_image_id: Set once it can be booted from.
-        description: Why it failed.
     """
 
     id: str
@@ -134,7 +133,6 @@ class BackupRow:
     """One of the vendor's backups of a machine.
 
     Attributes:
-        bytes_used: Of the copy.
         copied_at: When the copy was complete, and the backup of use; empty before.
     """
 
@@ -176,7 +174,6 @@ class WebhookRow:
 
     Attributes:
         events: JSON list of the kinds it wants.
-        secret: Signs what is sent to it.
     """
 
     id: str
@@ -226,7 +223,6 @@ class FaultRow:
         status: Status it answers, where its kind leaves that open.
         seconds: What its kind counts in seconds.
         probability: 0 and 1 are both always.
-        draws: How many draws there were.
         until: When it ends by itself; empty for never.
     """
 

@@ -184,8 +184,6 @@ def run(job: Job, sink: Sink, root: Path | None) -> Ended:
     """Run one job to its end or its timeout. Nothing of a timed-out job survives.
 
     Args:
-        job: What to run.
-        sink: Gets its output.
         root: Where control groups may be made; see ``group_root``.
     """
     started = time.monotonic()

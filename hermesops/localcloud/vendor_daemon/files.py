@@ -1,11 +1,13 @@
-"""Files for the toolbox: list, find, download, upload, move, change, delete. Bodies are streamed."""
+"""Files for the toolbox: list, search, replace in, download, upload, move, change, delete. Bodies are streamed."""
 
 import contextlib
 import errno
 import fnmatch
 import grp
+import itertools
 import os
 import pwd
+import re
 import shutil
 import stat
 import time
@@ -21,6 +23,10 @@ _PROTECTED = frozenset(
 )
 _MAX_DEPTH = 10
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MAX_RESULTS = 1000
+_LONGEST_LINE = 500
+_LARGEST = 16 * 1024 * 1024
+"""Bytes of a file beyond which it is skipped: it is hardly text."""
 
 
 def path_of(given: object, key: str = "path") -> Path:
@@ -323,3 +329,66 @@ def bulk_download(request: Request) -> None:
             for file in files_below(path):
                 archive.write(file, str(file).lstrip("/"))
     answer.close()
+
+
+def find(query: dict[str, str]) -> dict[str, object]:
+    """Lines that match ``pattern`` in the files below ``path``; ``include`` narrows to files of such names.
+
+    ``total`` counts the lines in the answer, not those that ``max_results`` kept out of it: so the vendor counts.
+    """
+    path = path_of(query.get("path"))
+    pattern = _pattern(query.get("pattern"))
+    include = query.get("include") or "*"
+    limit = min(_MAX_RESULTS, max(1, number(query.get("max_results"), 100)))
+    with translated(path):
+        path.stat()
+    found = (
+        {"file": str(file), "line": place, "content": line[:_LONGEST_LINE]}
+        for file in files_below(path, include)
+        for place, line in _lines(file)
+        if pattern.search(line)
+    )
+    matches = list(itertools.islice(found, limit))
+    return {"matches": matches, "truncated": next(found, None) is not None, "total": len(matches)}
+
+
+def replace(body: dict[str, object]) -> dict[str, object]:
+    """Replace what matches ``pattern`` in each of ``files``; each file whole or not at all."""
+    given, value = body.get("files"), body.get("new_value")
+    if not isinstance(given, list) or not isinstance(value, str):
+        raise HttpError(400, "bad_request", "files must be a list and new_value a string")
+    pattern = _pattern(body.get("pattern"))
+    paths = [path_of(each, "files") for each in given]
+    return {"results": [{"file": str(path), "replacements": _replace(path, pattern, value)} for path in paths]}
+
+
+def _replace(path: Path, pattern: re.Pattern[str], value: str) -> int:
+    with translated(path):
+        before = path.read_bytes().decode("utf-8", "surrogateescape")
+        try:
+            after, count = pattern.subn(value, before)
+        except (re.error, IndexError) as error:
+            raise HttpError(400, "bad_request", f"new_value: {error}") from error
+        if count:
+            rewrite(path, after.encode("utf-8", "surrogateescape"))
+    return count
+
+
+def _pattern(given: object) -> re.Pattern[str]:
+    if not isinstance(given, str) or not given:
+        raise HttpError(400, "bad_request", "pattern is missing")
+    try:
+        return re.compile(given)
+    except re.error as error:
+        raise HttpError(400, "bad_request", f"pattern: {error}") from error
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    try:
+        if file.stat().st_size > _LARGEST:
+            return
+        data = file.read_bytes()
+    except OSError:  # gone meanwhile, or of the kernel's that cannot be read
+        return
+    if b"\0" not in data:
+        yield from enumerate(data.decode("utf-8", "replace").splitlines(), start=1)

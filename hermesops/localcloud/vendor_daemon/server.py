@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import execution, files, search, system
+from . import execution, files, system
 from .http import ChunkedAnswer, Hangup, HttpError, Request, head, read_request, send_json
 
 PATH = Path("/etc/justavps/daemon.json")
@@ -124,8 +124,8 @@ class Server:
             ("DELETE", "/toolbox/files"): lambda r: files.delete(r.query),
             ("GET", "/toolbox/files/info"): lambda r: files.info(r.query),
             ("GET", "/toolbox/files/exists"): lambda r: files.exists(r.query),
-            ("GET", "/toolbox/files/find"): lambda r: search.find(r.query),
-            ("POST", "/toolbox/files/replace"): lambda r: search.replace(r.json()),
+            ("GET", "/toolbox/files/find"): lambda r: files.find(r.query),
+            ("POST", "/toolbox/files/replace"): lambda r: files.replace(r.json()),
             ("POST", "/toolbox/files/bulk-download"): files.bulk_download,
             ("GET", "/toolbox/files/download"): files.download,
             ("POST", "/toolbox/files/upload"): files.upload,

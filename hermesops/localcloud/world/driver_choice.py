@@ -8,7 +8,7 @@ from pathlib import Path
 from hermesops.errors import RefusedError
 from hermesops.localcloud.drivers.interface import MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, Driver
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
-from hermesops.localcloud.world.files import SIMULATED, WorldFiles, base_of, write_private
+from hermesops.localcloud.world.files import SIMULATED, WorldFiles, base_of, is_simulated, write_private
 
 _PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4")
 
@@ -17,8 +17,6 @@ class DriverChoice:
     """The base and driver of one world, or those it gets when it is up for the first time.
 
     Args:
-        files: The world's files.
-        definition: Folder that describes the base.
         bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the world's folder.
         wanted: ``nspawn`` or ``sim``; empty for what the world has already, else ``nspawn``.
     """
@@ -37,7 +35,7 @@ class DriverChoice:
     @property
     def is_simulated(self) -> bool:
         """Whether its machines are simulated."""
-        return (self.base or (SIMULATED if self._wanted == "sim" else "")) == SIMULATED
+        return is_simulated(self._files.folder, self._wanted)
 
     @property
     def name(self) -> str:

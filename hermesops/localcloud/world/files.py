@@ -18,12 +18,9 @@ class WorldFiles:
 
     Attributes:
         world: Where the running world is reachable; absent while it is down.
-        api_key: The vendor's API key.
         model_key: Signs instances' tokens of the model router.
-        database: The server's memory.
         base: Names the base of the world's machines and images, once it has been up.
         lock: Held by the server; contains its process id.
-        log: The server's output.
         object_store: Folder of the object store's data and log.
         object_store_key: The object store's root credential, in the format of AWS's programs.
     """
@@ -57,7 +54,6 @@ def is_simulated(folder: Path, driver: str = "") -> bool:
     """Whether a world's machines are simulated; of one that was never up, whether they would be.
 
     Args:
-        folder: The world's.
         driver: The driver that is set for it; empty for none.
     """
     return (base_of(folder) or (SIMULATED if driver == "sim" else "")) == SIMULATED
@@ -83,7 +79,6 @@ def key_of(path: Path, prefix: str) -> str:
     """The key in a file; made, with 256 random bits, when there is none.
 
     Args:
-        path: The key's file.
         prefix: What a new key begins with, so that people and scanners recognise it.
     """
     try:

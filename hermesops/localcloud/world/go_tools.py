@@ -43,9 +43,7 @@ class GoTools:
 
     Args:
         module: Folder with ``go.mod``, ``go.sum`` and ``go.txt``, the requirement that has Go itself.
-        cache: Where what was built is kept.
         environ: HOME, PATH, and what sets up Go, pip, proxies and authorities.
-        tell: Gets lines of narration.
         is_polite: Whether a build leaves the processor to everybody else, and ends when somebody else waits for it.
     """
 

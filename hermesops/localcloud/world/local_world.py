@@ -49,7 +49,6 @@ class World:
     """One local world, known by its folder.
 
     Args:
-        folder: Holds everything of it.
         base_definition: Folder that describes the base machines boot from.
         bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the folder.
         driver: ``nspawn`` or ``sim``; empty for what the world has already, else ``nspawn``.
@@ -72,9 +71,6 @@ class World:
 
         Args:
             server_command: Starts a process that ends up in ``serve`` for this folder.
-            environment: All of that process's.
-            tell: Called with lines of narration.
-            timeout_s: Seconds it may take.
 
         Raises:
             RefusedError: Not root, the computer lacks what machines need, or the world has another base.

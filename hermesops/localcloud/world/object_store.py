@@ -53,7 +53,6 @@ class ObjectStore:
     """Runs versitygw, once somebody has asked for it.
 
     Args:
-        files: The world's.
         store: Remembers that it was asked for, and its ports.
         gateway: Where machines find this computer.
         port: Of S3; 0 takes last time's, at first any free one.

@@ -42,7 +42,6 @@ async def opened(service: Service, store: Store, gateway: IPv4Address, port: int
 
     Args:
         service: Started at the first connection, and again at the next one after it has ended.
-        store: Remembers the port.
         gateway: Where machines find this computer.
         port: 0 takes last time's, at first any free one.
     """

@@ -35,11 +35,8 @@ class Activation:
     Attributes:
         to: The release that is, or was, activated.
         before: The one to roll back to.
-        phase: How far it is.
         kept: Name of the state that a rollback puts back; empty where the older release keeps the newer one's.
-        starts: Whether the gateway is to run.
         deadline: Until when it must be confirmed, on the machine's monotonic clock.
-        why: Reason of the rollback.
         confirm_timed_out: Whether that is only that nobody confirmed it, which is no fault of the release.
         answer: What ``release activate`` answered when it became unconfirmed.
     """
@@ -119,7 +116,6 @@ class History:
     """Finished changes of release.
 
     Attributes:
-        last: The outcome of the last one.
         before: The release that ran before this one; empty for none.
         kept: Name of the state that is put back with it.
         order: Releases by when they last began to run, the latest first.

@@ -37,7 +37,6 @@ class Copied:
         bytes: Of the files' content.
         added: Bytes that the repository grew by.
         left_out: Files that could not be copied.
-        state: What was copied.
     """
 
     snapshot: str

@@ -27,38 +27,16 @@ CONFIG = b"config.yaml"
 """The user's configuration, below the agent's home."""
 
 AGENTS_OWN = frozenset(
-    {
-        DATABASE,
-        b"cron/executions.db",
-        b"kanban.db",
-        b"memory_store.db",
-        b"projects.db",
-        b"response_store.db",
-        b"verification_evidence.db",
-    }
+    {DATABASE, b"cron/executions.db", b"kanban.db", b"memory_store.db"}
+    | {b"projects.db", b"response_store.db", b"verification_evidence.db"}
 )
 """Databases that a copy must have. Another one that stays locked is left out, and counted."""
 
 _PROCESS = frozenset(
-    {
-        OURS,
-        FOUND,
-        b".cache",
-        b".clean_shutdown",
-        b".drain_request.json",
-        b".restart_pending.json",
-        b".update_check",
-        b"audio_cache",
-        b"gateway-starts.log",
-        b"gateway.pid",
-        b"gateway_state.json",
-        b"image_cache",
-        b"cron/ticker_heartbeat",
-        b"cron/ticker_last_success",
-        b"logs/gateway-exit-diag.log",
-        b"logs/gateway-shutdown-diag.log",
-        b"state/gateway.heartbeat",
-    }
+    {OURS, FOUND, b".cache", b".clean_shutdown", b".drain_request.json", b".restart_pending.json", b".update_check"}
+    | {b"audio_cache", b"image_cache", b"gateway-starts.log", b"gateway.pid", b"gateway_state.json"}
+    | {b"cron/ticker_heartbeat", b"cron/ticker_last_success", b"state/gateway.heartbeat"}
+    | {b"logs/gateway-exit-diag.log", b"logs/gateway-shutdown-diag.log"}
 )
 """What belongs to a running process, or is made again.
 

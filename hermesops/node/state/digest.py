@@ -11,12 +11,12 @@ import json
 import multiprocessing
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 from hermesops.node.errors import NotReadyError
 from hermesops.node.state import contents, databases
@@ -32,35 +32,14 @@ DOCUMENT_BYTES = 16 << 20
 
 _ROWS = {
     "sessions": ("id", "source", "user_id", "parent_session_id", "started_at", "title"),
-    "messages": (
-        "id",
-        "session_id",
-        "role",
-        "content",
-        "tool_call_id",
-        "tool_calls",
-        "tool_name",
-        "timestamp",
-    ),
+    "messages": ("id", "session_id", "role", "content", "tool_call_id", "tool_calls", "tool_name", "timestamp"),
 }
 """The columns that say what was said; others count tokens, cost and turns, or differ between versions of the agent."""
 
 _JOBS = b"cron/jobs.json"
 _JOB = (
-    "id",
-    "name",
-    "prompt",
-    "skills",
-    "model",
-    "provider",
-    "script",
-    "no_agent",
-    "context_from",
-    "schedule",
-    "enabled",
-    "deliver",
-    "enabled_toolsets",
-    "workdir",
+    *("id", "name", "prompt", "skills", "model", "provider", "script", "no_agent", "context_from"),
+    *("schedule", "enabled", "deliver", "enabled_toolsets", "workdir"),
 )
 """What the user asked for; the rest of a job is the outcome of its runs."""
 
@@ -211,50 +190,39 @@ def unreadable(home: Path) -> str:
     return ""
 
 
-class Counting:
-    """Counts the agent's database in a process of its own while the context lasts.
+@contextmanager
+def counting(copied: Path) -> Iterator[Callable[[], Tables]]:
+    """Count the agent's database in a process of its own while the context lasts.
 
-    Its bytes can be sent meanwhile. A thread would not do: reading a million rows in Python delays the sender at every
-    block.
+    The bytes of ``copied`` can be sent meanwhile; nobody else opens it, and it stays until it is counted. A thread
+    would not do: reading a million rows in Python delays the sender at every block.
 
-    Args:
-        copied: A copy that nobody else opens, and that stays until ``tables`` has answered.
+    Yields:
+        What waits for the process and gives the digests of the tables. It raises ``sqlite3.DatabaseError`` where the
+        copy is damaged, no database, or endless, and ``NotReadyError`` where the process was killed.
     """
+    answer, theirs = _FORK.Pipe(duplex=False)
+    process = _FORK.Process(target=_count, args=(copied, theirs), daemon=True)
+    process.start()
+    theirs.close()
 
-    def __init__(self, copied: Path) -> None:
-        self._answer, answer = _FORK.Pipe(duplex=False)
-        self._process = _FORK.Process(target=_count, args=(copied, answer), daemon=True)
-        self._process.start()
-        answer.close()
-
-    def __enter__(self) -> Self:
-        """Go on."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """Stop counting."""
-        self._process.kill()
-        self._process.join()
-        self._answer.close()
-
-    def tables(self) -> Tables:
-        """Wait for its end; the digests of the tables.
-
-        Raises:
-            sqlite3.DatabaseError: The copy is damaged, no database, or endless.
-            NotReadyError: The process was killed.
-        """
-        if not self._answer.poll(_COUNTING_S):
+    def tables() -> Tables:
+        if not answer.poll(_COUNTING_S):
             raise sqlite3.DatabaseError(f"no end after {_COUNTING_S:g} s")
         try:
-            tables: Tables | None = self._answer.recv()
+            found: Tables | None = answer.recv()
         except EOFError:
             raise NotReadyError("the counting of a database was cut short") from None
-        if tables is None:
+        if found is None:
             raise sqlite3.DatabaseError("it cannot be read")
-        return tables
+        return found
+
+    try:
+        yield tables
+    finally:
+        process.kill()
+        process.join()
+        answer.close()
 
 
 def _count(copied: Path, answer: Connection) -> None:

@@ -25,7 +25,7 @@ from typing import Any, BinaryIO
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.state import contents, databases
 from hermesops.node.state.contents import AGENTS_OWN, DATABASE, Item, Walk
-from hermesops.node.state.digest import DOCUMENT_BYTES, Counting, Digest, is_document, is_hashed
+from hermesops.node.state.digest import DOCUMENT_BYTES, Digest, counting, is_document, is_hashed
 from hermesops.node.untrusted import strict_json
 
 BUFFER = 1 << 20
@@ -166,11 +166,11 @@ def _readable(home: Path, item: Item, workplace: Path, digest: Digest) -> Iterat
                 copied.unlink()
                 yield whole
             return
-        with Counting(copied) as counting:
+        with counting(copied) as tables:
             with copied.open("rb") as whole:
                 yield whole
             try:
-                digest.add(counting.tables())
+                digest.add(tables())
             except sqlite3.DatabaseError:
                 digest.no_database()
         copied.unlink()

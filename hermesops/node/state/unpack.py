@@ -127,7 +127,6 @@ class _Taken:
 
     Attributes:
         files: Their paths, in their order.
-        size: Bytes of their content.
     """
 
     def __init__(self, folder: Path, bounds: Bounds) -> None:

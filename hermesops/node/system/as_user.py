@@ -186,8 +186,6 @@ def pump(
     """Move everything from one pipe to another, until the first ends or its giver does.
 
     Args:
-        source: What is read.
-        target: What is written.
         giver: Who writes the first; what it left may keep the pipe open.
         taker: Who reads the second.
         taken_s: Seconds for a piece to be taken.

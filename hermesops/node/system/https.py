@@ -72,10 +72,7 @@ def ask_platform(
 
     Args:
         credential: The machine's certificate, the authorities it trusts, and the platform's URL.
-        key: Of the certificate.
-        method: ``GET`` or ``POST``.
         path: From ``/v1`` on.
-        body: Of a POST.
         retry_s: For how long tries are made.
 
     Raises:
@@ -144,8 +141,6 @@ def download(url: str, target: Path, *, size: int, until: float) -> bool:
     """Download into a file; whether as many bytes came as were signed for. The caller checks the hash.
 
     Args:
-        url: Where it is.
-        target: The file.
         size: Bytes that were signed for; a byte more, and it is abandoned.
         until: Moment of ``time.monotonic`` at which it has to be over.
     """

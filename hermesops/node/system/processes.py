@@ -26,9 +26,7 @@ def run(
     """Run a tool to its end, whatever its exit code.
 
     Args:
-        words: The program and its arguments.
         timeout_s: Seconds after which it is killed.
-        stdin: What it reads.
         pass_fds: Descriptors that it inherits.
         umask: Of what it makes; -1 for ours.
         environment: All of its variables.

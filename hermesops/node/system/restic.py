@@ -51,10 +51,7 @@ class Repository:
 
     Attributes:
         place: ``s3:http(s)://HOST[:PORT]/BUCKET/PREFIX``, or a folder.
-        password: Encrypts everything in it.
         access_key: Of the object store; empty for a folder.
-        tags: Of a new snapshot.
-        snapshot: The one that is restored.
         ca: Certificate that the object store's own must be signed by, in PEM; empty for those that the machine trusts.
     """
 

@@ -12,7 +12,6 @@ def one_line(text: str, *, longest: int = LONGEST) -> str:
     """A text as one line: line breaks and tabs become blanks, what is invisible becomes visible, the end is cut.
 
     Args:
-        text: As it came.
         longest: Characters that are kept; a cut is marked with an ellipsis.
     """
     head = text[: 4 * longest]  # a text of megabytes is not walked through

@@ -32,7 +32,6 @@ def parse(text: bytes | str, *, largest: int = LARGEST) -> Any:  # noqa: ANN401 
     """Parse a document.
 
     Args:
-        text: As it came.
         largest: Bytes, or characters, that are looked at at all.
 
     Returns:

@@ -18,7 +18,6 @@ class Expected:
 
     Attributes:
         instance_id: Empty for a machine without an instance.
-        epoch: The instance's.
         key_digest: SHA-256 of the instance's API key; empty when it is not compared.
         session: Name of the session of the chat check, fresh for each verification.
     """
@@ -52,8 +51,6 @@ class Promise:
 
     Attributes:
         name: Stable; programs tell checks apart by it.
-        title: What is promised, for people.
-        hint: What to do when it does not hold.
         slow: Whether the check takes a second or more.
     """
 
@@ -111,37 +108,13 @@ DAEMON = "justavps-daemon.service"
 SANDBOX = "hermes-sandbox@verify.service"
 
 _UNITS = (
-    DAEMON,
-    GATEWAY,
-    "hermes-sandbox.socket",
-    SANDBOX,
-    "hermes-firewall.service",
-    "hermes-identity.service",
-    "hermes-certificate.timer",
-    "ssh.service",
-    "ssh.socket",
+    *(DAEMON, GATEWAY, SANDBOX, "hermes-sandbox.socket", "hermes-firewall.service", "hermes-identity.service"),
+    *("hermes-certificate.timer", "ssh.service", "ssh.socket"),
 )
 _PROPERTIES = (
-    "Id",
-    "LoadState",
-    "ActiveState",
-    "UnitFileState",
-    "MainPID",
-    "User",
-    "MemoryCurrent",
-    "MemoryMax",
-    "TasksMax",
-    "LimitAS",
-    "RuntimeMaxUSec",
-    "RestrictAddressFamilies",
-    "NoNewPrivileges",
-    "ProtectSystem",
-    "ProtectHome",
-    "PrivateTmp",
-    "PrivateDevices",
-    "PrivateUsers",
-    "RestrictNamespaces",
-    "CapabilityBoundingSet",
+    *("Id", "LoadState", "ActiveState", "UnitFileState", "MainPID", "User", "MemoryCurrent", "MemoryMax", "TasksMax"),
+    *("LimitAS", "RuntimeMaxUSec", "RestrictAddressFamilies", "NoNewPrivileges", "ProtectSystem", "ProtectHome"),
+    *("PrivateTmp", "PrivateDevices", "PrivateUsers", "RestrictNamespaces", "CapabilityBoundingSet"),
 )
 
 

@@ -19,16 +19,8 @@ if TYPE_CHECKING:
 
 UNIT = "hermes-gateway.service"
 PROPERTIES = (
-    "ActiveState",
-    "SubState",
-    "Result",
-    "NRestarts",
-    "ExecMainStatus",
-    "MainPID",
-    "Type",
-    "WatchdogUSec",
-    "ActiveEnterTimestampMonotonic",
-    "ExecMainStartTimestampMonotonic",
+    *("ActiveState", "SubState", "Result", "NRestarts", "ExecMainStatus", "MainPID", "Type", "WatchdogUSec"),
+    *("ActiveEnterTimestampMonotonic", "ExecMainStartTimestampMonotonic"),
 )
 LOOK_S = 5.0
 CHAT_S = 60.0

@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize, SavedImage
+from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.waiting import Pending, until
 
@@ -150,14 +150,14 @@ class PretendDriver:
             raise RefusedError(f"no machine {machine_id}")
         return LOOPBACK, self.machines[machine_id].port
 
-    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
+    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> int:
         self.calls.append("save_image")
         if self.image_gate:
             await self.image_gate.wait()
         if machine_id not in self.machines:
             raise RefusedError(f"no machine {machine_id}")
         self.images.add(image_id)
-        return SavedImage(image_id, 1234)
+        return 1234
 
     async def delete_image(self, image_id: ImageId) -> None:
         if any(machine.plan.image_id == image_id for machine in self.machines.values()):

@@ -13,7 +13,7 @@ import time
 import tracemalloc
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -694,7 +694,7 @@ def _trusting(store: _Kept) -> Documents:
     return Documents(store, trust, None)  # type: ignore[arg-type]  # as above
 
 
-_SIGNERS = json.dumps([one.to_dict() for one in HANDOUT.signers]).encode()
+_SIGNERS = json.dumps([asdict(one) for one in HANDOUT.signers]).encode()
 
 
 @_parser(lambda: _SIGNERS)
@@ -702,7 +702,7 @@ def _release_signers(data: bytes) -> object:
     return _trusting(_Kept(data)).trust.chain()
 
 
-@_parser(lambda: json.dumps(HANDOUT.revocations.to_dict() if HANDOUT.revocations else {}).encode())
+@_parser(lambda: json.dumps(asdict(HANDOUT.revocations) if HANDOUT.revocations else {}).encode())
 def _stored_revocations(data: bytes) -> object:
     class Store(_Kept):
         def read(self, name: str, *, at_most: int | None = None) -> bytes:

@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops.health.canary_watch import CONTROLS, CanaryObservation, CanaryWatch
 from hermesops.health.prometheus import Prometheus
 from hermesops.health.sampler import Sampler
-from hermesops.health.samples import HealthSample, figures_of
-from hermesops.health.schedule import Question
+from hermesops.health.samples import HealthSample, Question, figures_of
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital, Vitals

@@ -10,7 +10,7 @@ import pytest
 from hermesops.channel import AnswerLostError, Completed, MachineUnreachableError
 from hermesops.errors import UnavailableError
 from hermesops.health.sampler import Sampler
-from hermesops.health.schedule import Question
+from hermesops.health.samples import Question
 from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
 from hermesops.waiting import pause

@@ -51,9 +51,3 @@ def test_a_damaged_manifest_is_named_with_what_to_do(tmp_path: Path, content: st
     with pytest.raises(BrokenInvariantError, match="is not a manifest") as broken:
         find(tmp_path, "hermes-base", "d" * 64)
     assert str(path) in broken.value.hint
-
-
-def test_the_registry_gets_the_whole_manifest() -> None:
-    image = MANIFEST.to_image()
-    assert (image.id, image.name, image.digest) == ("i-1", "hermes-base", "d" * 64)
-    assert json.loads(json.dumps(image.manifest))["schema"] == 1

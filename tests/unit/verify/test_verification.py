@@ -10,8 +10,9 @@ from hermesops.model.check import Check, Verdict
 from hermesops.verify.backend import answers_of, command_of, commands_of
 from hermesops.verify.checks.promise import Expected, Promise, broken_unless
 from hermesops.verify.failure_catalog import Failure, Finding
-from hermesops.verify.verification import PROMISES, QUICK, WITHOUT_USER, Verification, verify, verify_one_by_one
+from hermesops.verify.verification import PROMISES, WITHOUT_USER, Verification, verify
 from tests.support.fakes.healthy_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
+from tests.support.real.one_by_one import QUICK, verify_one_by_one
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST, "session-1")
 

@@ -3,30 +3,26 @@
 import asyncio
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from hermesops.errors import RefusedError
 from hermesops.localcloud.drivers.interface import (
     DAEMON_PORT,
     Capacity,
     Driver,
-    MachinePlan,
-    MachinePower,
-    MachineSize,
-    SavedImage,
 )
+from hermesops.localcloud.drivers.nspawn import images
 from hermesops.localcloud.drivers.nspawn.computer import cgroup
 from hermesops.localcloud.drivers.nspawn.disks.base_image import ensure_base, read_definition
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
-from hermesops.localcloud.drivers.nspawn.images import Images
 from hermesops.localcloud.drivers.nspawn.open_world import OpenWorld
 from hermesops.localcloud.drivers.nspawn.store import Store
 from hermesops.localcloud.drivers.nspawn.world_lock import Ownership
-from hermesops.model.ids import ImageId, MachineId
+from hermesops.model.ids import MachineId
 
 _ALL_MAY_WRITE = 0o666
 _THREADS = 32
@@ -40,6 +36,17 @@ def _silent(_: str) -> None:
     """Say nothing."""
 
 
+def _on_thread(
+    work: Callable[Concatenate[OpenWorld, P], T],
+) -> Callable[Concatenate["NspawnDriver", P], Coroutine[Any, Any, T]]:
+    """The method that does ``work`` with the driver's open world, on a thread of the driver's own."""
+
+    async def method(driver: "NspawnDriver", /, *arguments: P.args, **options: P.kwargs) -> T:
+        return await driver.aside(work, driver.open_world, *arguments, **options)
+
+    return method
+
+
 class NspawnDriver(Driver):
     """A world of machines on this computer. Needs root.
 
@@ -48,7 +55,6 @@ class NspawnDriver(Driver):
         definition: Folder that describes the base, ``images/base-debian12``.
         bases: Where built bases are kept; ``<state>/bases`` unless given. Worlds may share it.
         service_ports: TCP ports of ``gateway`` that machines may reach.
-        tell: Gets lines of narration about work that takes long.
     """
 
     def __init__(
@@ -70,7 +76,7 @@ class NspawnDriver(Driver):
         self._world: OpenWorld | None = None
         self._threads = _threads()
 
-    async def _aside(self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    async def aside(self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
         """Do blocking work on a thread of the driver's own: a slow stop must not delay other callers.
 
         Cancelling the caller does not stop the work half-way; ``close`` waits for it.
@@ -79,7 +85,8 @@ class NspawnDriver(Driver):
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     @property
-    def _open_world(self) -> OpenWorld:
+    def open_world(self) -> OpenWorld:
+        """The world, once it is open."""
         if self._world is None:
             raise RefusedError("the local world is not open", hint="hermesops local up")
         return self._world
@@ -89,12 +96,11 @@ class NspawnDriver(Driver):
     @property
     def gateway(self) -> IPv4Address:
         """See ``Driver.gateway``: machines reach it on the service ports only."""
-        return self._open_world.network.gateway
+        return self.open_world.network.gateway
 
     @property
     def subnet(self) -> str:
-        """See ``Driver.subnet``."""
-        return str(self._open_world.network.subnet)
+        return str(self.open_world.network.subnet)
 
     @property
     def unlimited(self) -> tuple[str, ...]:
@@ -102,15 +108,14 @@ class NspawnDriver(Driver):
         return cgroup.unlimited()
 
     def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
-        """See ``Driver.daemon_address``."""
-        return self._open_world.address(machine_id), DAEMON_PORT
+        return self.open_world.address(machine_id), DAEMON_PORT
 
     # The world
 
     async def open(self) -> None:
         """See ``Driver.open``; builds the base too."""
-        await self._aside(self._take_over)
-        await self._aside(self._base)
+        await self.aside(self._take_over)
+        await self.aside(self._base)
 
     def _base(self) -> Path:
         return ensure_base(read_definition(self._definition), self._bases, self._tell)
@@ -151,53 +156,20 @@ class NspawnDriver(Driver):
     # Machines and images
 
     async def capacity(self) -> Capacity:
-        """See ``Driver.capacity``."""
-        free = await self._aside(self._open_world.free_resources)
+        free = await self.aside(self.open_world.free_resources)
         return Capacity(free.machines, str(free))
 
-    async def create(self, plan: MachinePlan) -> None:
-        """See ``Driver.create``."""
-        await self._aside(self._open_world.create, plan)
-
-    async def start(self, machine_id: MachineId) -> None:
-        """See ``Driver.start``."""
-        await self._aside(self._open_world.start, machine_id)
-
-    async def stop(self, machine_id: MachineId) -> None:
-        """See ``Driver.stop``."""
-        await self._aside(self._open_world.stop, machine_id)
-
-    async def reboot(self, machine_id: MachineId) -> None:
-        """See ``Driver.reboot``."""
-        await self._aside(self._open_world.reboot, machine_id)
-
-    async def delete(self, machine_id: MachineId) -> None:
-        """See ``Driver.delete``."""
-        await self._aside(self._open_world.delete, machine_id)
-
-    async def resize(self, machine_id: MachineId, size: MachineSize) -> None:
-        """See ``Driver.resize``."""
-        await self._aside(self._open_world.resize, machine_id, size)
-
-    async def power(self, machine_id: MachineId) -> MachinePower:
-        """See ``Driver.power``."""
-        return await self._aside(self._open_world.power, machine_id)
-
-    async def powered(self) -> frozenset[MachineId]:
-        """See ``Driver.powered``."""
-        return await self._aside(self._open_world.powered)
-
-    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
-        """See ``Driver.save_image``."""
-        return await self._aside(Images(self._open_world).save, machine_id, image_id)
-
-    async def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
-        """See ``Driver.restore``."""
-        await self._aside(Images(self._open_world).restore, machine_id, image_id)
-
-    async def delete_image(self, image_id: ImageId) -> None:
-        """See ``Driver.delete_image``."""
-        await self._aside(Images(self._open_world).delete, image_id)
+    create = _on_thread(OpenWorld.create)
+    start = _on_thread(OpenWorld.start)
+    stop = _on_thread(OpenWorld.stop)
+    reboot = _on_thread(OpenWorld.reboot)
+    delete = _on_thread(OpenWorld.delete)
+    resize = _on_thread(OpenWorld.resize)
+    power = _on_thread(OpenWorld.power)
+    powered = _on_thread(OpenWorld.powered)
+    save_image = _on_thread(images.save)
+    restore = _on_thread(images.restore)
+    delete_image = _on_thread(images.delete)
 
 
 def _threads() -> ThreadPoolExecutor:

@@ -94,8 +94,6 @@ class Machine:
 
     Args:
         name: Its name in the kernel: link, namespace and control group.
-        home: Its folder.
-        layers_root: Folder of the image layers.
     """
 
     def __init__(

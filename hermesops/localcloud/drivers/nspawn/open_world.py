@@ -15,8 +15,7 @@ from hermesops.localcloud.drivers.nspawn.computer import resources
 from hermesops.localcloud.drivers.nspawn.computer.cgroup import WorldGroups
 from hermesops.localcloud.drivers.nspawn.computer.network import Network
 from hermesops.localcloud.drivers.nspawn.disks import guest_files
-from hermesops.localcloud.drivers.nspawn.disks.disk import Disk, copy_volume, data_beside
-from hermesops.localcloud.drivers.nspawn.disks.filesystem import share, unshare
+from hermesops.localcloud.drivers.nspawn.disks.disk import Disk, copy_volume, data_beside, share, unshare
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
 from hermesops.localcloud.drivers.nspawn.disks.vendor_layer import ensure_vendor_layer
 from hermesops.localcloud.drivers.nspawn.machine import Machine, forget_nspawn, known_to_nspawn
@@ -36,12 +35,10 @@ class OpenWorld:
 
     Args:
         store: Its files; the caller owns the world.
-        ports: TCP ports of this computer that machines may reach.
         base: Gives the folder of the base's root, built when it is not there.
         forgiving: Ignore damaged records; for a world that is about to be removed.
 
     Attributes:
-        records: Its finished machines.
         locks: One for each machine, held while that machine is changed.
         layers_lock: Held while it is decided which image layers are in use.
 
@@ -122,7 +119,6 @@ class OpenWorld:
         return self.network.address(self.record(machine_id).number)
 
     def create(self, plan: MachinePlan) -> None:
-        """See ``Driver.create``."""
         with self.locks[plan.id]:
             if plan.id in self.records:
                 return
@@ -191,19 +187,16 @@ class OpenWorld:
             begin()
 
     def start(self, machine_id: MachineId) -> None:
-        """See ``Driver.start``."""
         with self.locks[machine_id]:
             machine = self.machine(self.record(machine_id))
             if not machine.group.pids():
                 self._boot(machine.boot)
 
     def stop(self, machine_id: MachineId) -> None:
-        """See ``Driver.stop``."""
         with self.locks[machine_id]:
             self.machine(self.record(machine_id)).stop()
 
     def reboot(self, machine_id: MachineId) -> None:
-        """See ``Driver.reboot``."""
         with self.locks[machine_id]:
             self.machine(self.record(machine_id)).reboot()
 
@@ -222,7 +215,6 @@ class OpenWorld:
                 self._boot(self.machine(record).boot)
 
     def delete(self, machine_id: MachineId) -> None:
-        """See ``Driver.delete``."""
         with self.locks[machine_id]:
             record = self.records.get(machine_id) or self.store.machine(machine_id)
             if record is not None:
@@ -231,7 +223,6 @@ class OpenWorld:
             self.records.pop(machine_id, None)
 
     def power(self, machine_id: MachineId) -> MachinePower:
-        """See ``Driver.power``."""
         record = self.records.get(machine_id)
         if record is None:
             return MachinePower.ABSENT

@@ -39,7 +39,6 @@ def identify(state: Path, *, forgiving: bool = False) -> Identity:
     """Read the world's identity, or choose it: a subnet that nothing on this computer uses.
 
     Args:
-        state: The world's folder.
         forgiving: Ignore a damaged record; for a world that is about to be removed.
 
     Raises:

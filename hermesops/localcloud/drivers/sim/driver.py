@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hermesops.errors import RefusedError
-from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize, SavedImage
+from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize
 from hermesops.localcloud.drivers.sim.daemon.server import Daemon
 from hermesops.localcloud.drivers.sim.disk import Disk, normal
 from hermesops.localcloud.drivers.sim.machines import LOOPBACK, SimMachines
@@ -46,7 +46,6 @@ class SimDriver:
         self._closing = ExitStack()
 
     async def open(self) -> None:
-        """See ``Driver.open``."""
         if self._open:
             return
         with ExitStack() as stack:
@@ -64,7 +63,6 @@ class SimDriver:
             self._closing = stack.pop_all()
 
     async def close(self, *, purge: bool) -> None:
-        """See ``Driver.close``."""
         if self._open:
             await self._open.daemon.close()
             self._open = None
@@ -81,14 +79,12 @@ class SimDriver:
         return self._open
 
     async def capacity(self) -> Capacity:
-        """See ``Driver.capacity``."""
         free = max(0, MOST_MACHINES - len(self._world.store.machines))
         return Capacity(free, f"{free} of {MOST_MACHINES} places free, all simulated")
 
     # Machines
 
     async def create(self, plan: MachinePlan) -> None:
-        """See ``Driver.create``."""
         store, machines, *_ = self._world
         if store.machine(plan.id):
             return
@@ -121,7 +117,6 @@ class SimDriver:
         machines.numbers[plan.number] = plan.id
 
     async def start(self, machine_id: MachineId) -> None:
-        """See ``Driver.start``."""
         machines = self._world.machines
         record = machines.record(machine_id)
         if not record.is_on:
@@ -135,13 +130,11 @@ class SimDriver:
             machines.halt(record)
 
     async def reboot(self, machine_id: MachineId) -> None:
-        """See ``Driver.reboot``."""
         machines = self._world.machines
         machines.boot(machines.record(machine_id))
         machines.cut(machine_id)
 
     async def delete(self, machine_id: MachineId) -> None:
-        """See ``Driver.delete``."""
         store, machines, *_ = self._world
         record = store.machine(machine_id)
         if record is None:
@@ -161,7 +154,6 @@ class SimDriver:
             await self.reboot(machine_id)
 
     async def power(self, machine_id: MachineId) -> MachinePower:
-        """See ``Driver.power``."""
         record = self._world.store.machine(machine_id)
         if record is None:
             return MachinePower.ABSENT
@@ -170,7 +162,6 @@ class SimDriver:
         return MachinePower.RUNNING if self._world.machines.is_up(record) else MachinePower.BOOTING
 
     async def powered(self) -> frozenset[MachineId]:
-        """See ``Driver.powered``."""
         return frozenset(MachineId(key) for key, record in self._world.store.machines.items() if record.is_on)
 
     def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:
@@ -180,8 +171,7 @@ class SimDriver:
 
     # Images
 
-    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> SavedImage:
-        """See ``Driver.save_image``."""
+    async def save_image(self, machine_id: MachineId, image_id: ImageId) -> int:
         store = self._world.store
         record = self._world.machines.record(machine_id)
         if store.image_machine(image_id) is None:
@@ -189,10 +179,9 @@ class SimDriver:
                 store.copy(record.id, image_id)
                 Disk(store, image_id).forget_memory()
                 store.put_image(image_id, record.id)
-        return SavedImage(image_id, store.bytes_of(image_id))
+        return store.bytes_of(image_id)
 
     async def restore(self, machine_id: MachineId, image_id: ImageId) -> None:
-        """See ``Driver.restore``."""
         store, record = self._world.store, self._world.machines.record(machine_id)
         if store.image_machine(image_id) != record.id:
             raise RefusedError(f"image {image_id} is not one of machine {machine_id}")
@@ -201,7 +190,6 @@ class SimDriver:
             await self.reboot(machine_id)
 
     async def delete_image(self, image_id: ImageId) -> None:
-        """See ``Driver.delete_image``."""
         store = self._world.store
         users = [record.id for record in store.machines.values() if record.image_id == image_id]
         if users:

@@ -100,8 +100,8 @@ class Guest:
     def node(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         """Run hermes-node: exit code and both outputs."""
         if lie := lying_node(self.disk, arguments):
-            self.slept_s += lie.seconds
-            return lie.code, lie.out, lie.err
+            self.slept_s += lie[3]
+            return lie[:3]
         out, err = io.StringIO(), io.StringIO()
         self.gateway.write_log()
         try:
@@ -130,12 +130,10 @@ class Guest:
     # hermes-node's System
 
     def account(self, user: str) -> Access | None:
-        """See ``node.system.systemd.account``."""
         uid = ACCOUNTS.get(user)
         return None if uid is None else Access(0o600, uid, uid)
 
     def systemctl(self, *words: str, check: bool = True) -> str:
-        """See ``node.system.systemd.systemctl``."""
         code, out, err = self.units(words)
         if check and code:
             raise NotReadyError(f"systemctl {' '.join(words)}: {err.strip() or code}")
@@ -151,7 +149,6 @@ class Guest:
         method: str = "",
         timeout_s: float = 5.0,
     ) -> Answer:
-        """See ``node.system.systemd.ask``."""
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
         if elsewhere := agent_port(self.disk, "node"):
@@ -166,7 +163,6 @@ class Guest:
         return 0
 
     def now(self) -> float:
-        """See ``node.system.systemd.now``."""
         return self.monotonic()
 
     def monotonic(self) -> float:
@@ -174,7 +170,6 @@ class Guest:
         return time.time() + self.slept_s
 
     def sleep(self, seconds: float) -> None:
-        """See ``node.system.systemd.sleep``."""
         self.slept_s += seconds
 
     # systemd

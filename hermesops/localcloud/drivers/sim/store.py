@@ -3,13 +3,12 @@
 What is committed outlives a killed server; a request is answered after its commit.
 """
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 
-from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.localcloud.store.database import opened
 
 FILE = "machines.db"
 """Its file in the world's folder."""
@@ -35,8 +34,6 @@ class Record:
     """One machine.
 
     Attributes:
-        token: Bearer of its daemon.
-        is_on: Whether it is booting or running.
         boots: How often it was booted; a boot is known by this number.
         booted_at: When it was booted last, in seconds since 1970.
     """
@@ -73,33 +70,14 @@ class Entry:
 
 
 class Store:
-    """Opens the file, making it when there is none. Machines are held in memory besides, files are not.
-
-    Raises:
-        BrokenInvariantError: The file is damaged.
-        UnavailableError: It cannot be written.
-    """
+    """Opens the file; raises as ``opened``. Machines are held in memory besides, files are not."""
 
     def __init__(self, path: Path) -> None:
-        try:
-            self._db = sqlite3.connect(path, isolation_level=None)
-            # WAL with NORMAL loses nothing when the process dies, only when the computer does.
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
-            path.chmod(0o600)
+        with opened(path) as self._db:
             self._db.executescript(_TABLES)
             rows = self._db.execute(f"SELECT {', '.join(_FIELDS)} FROM machines ORDER BY number")  # noqa: S608 - our names
             records = (dict(zip(_FIELDS, row, strict=True)) for row in rows)
             self.machines = {each["id"]: Record(**{**each, "is_on": bool(each["is_on"])}) for each in records}
-        except sqlite3.OperationalError as error:
-            raise UnavailableError(
-                f"{path} cannot be used: {error}", hint="make room and repeat the command"
-            ) from error
-        except sqlite3.DatabaseError as error:
-            raise BrokenInvariantError(
-                f"{path} is damaged ({error})",
-                hint="hermesops local down --purge, then local up, starts an empty world",
-            ) from error
         self._changed: dict[str, Record | None] | None = None
 
     def close(self) -> None:

@@ -22,20 +22,8 @@ AGENT_LOG_BYTES = 512 * 1024
 _CONNECTED = re.compile(r"MCP server '([^']+)' \([^)]*\): registered (\d+) tool")
 _LOST = re.compile(r"Failed to connect to MCP server '([^']+)'|MCP server '([^']+)' failed initial connection")
 _PROPERTIES = (
-    "ActiveState",
-    "SubState",
-    "Result",
-    "MainPID",
-    "NRestarts",
-    "ExecMainStatus",
-    "ActiveEnterTimestampMonotonic",
-    "Type",
-    "WatchdogUSec",
-    "StatusText",
-    "UnitFileState",
-    "ConditionResult",
-    "ControlGroup",
-    "MemoryCurrent",
+    *("ActiveState", "SubState", "Result", "MainPID", "NRestarts", "ExecMainStatus", "ActiveEnterTimestampMonotonic"),
+    *("Type", "WatchdogUSec", "StatusText", "UnitFileState", "ConditionResult", "ControlGroup", "MemoryCurrent"),
 )
 _RUNNING = frozenset({"active", "activating", "reloading", "deactivating"})
 

@@ -30,8 +30,6 @@ class Base:
     """The base configuration, ``gateway.json``: what role ``hermes_gateway`` says about every instance here.
 
     Attributes:
-        unit: systemd unit of the gateway.
-        user: System user it runs as.
         home: Its state folder, HERMES_HOME.
         port: Loopback port of the agent's API.
         routes: Models a user may choose; the first is the default.

@@ -107,7 +107,6 @@ class AgentTurn:
     Attributes:
         ok: Whether the agent answered with a text.
         seconds: From the question to the answer, or to the timeout.
-        detail: Why it failed.
     """
 
     ok: bool

@@ -5,8 +5,7 @@ Pure: the reader verifies the signatures.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 from hermesops.node.errors import BadRequestError
 from hermesops.node.release.documents.lock import Lock, canonical
@@ -28,10 +27,6 @@ class Signed:
 
     text: str
     signature: str
-
-    def to_dict(self) -> dict[str, str]:
-        """As a handout holds it."""
-        return {"text": self.text, "signature": self.signature}
 
     @classmethod
     def parse(cls, raw: object, where: str) -> "Signed":
@@ -105,14 +100,7 @@ class Handout:
 
     def to_json(self) -> bytes:
         """The file that ``hermes-node release fetch`` reads; its links give access to the stored files."""
-        fields: dict[str, Any] = {
-            "format": FORMAT,
-            "lock": self.lock.to_dict(),
-            "signers": [one.to_dict() for one in self.signers],
-            "revocations": self.revocations.to_dict() if self.revocations else None,
-            "links": dict(self.links),
-        }
-        return canonical(fields)
+        return canonical({"format": FORMAT, **asdict(self)})
 
     @classmethod
     def from_json(cls, data: bytes) -> "Handout":

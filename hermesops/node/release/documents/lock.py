@@ -81,7 +81,6 @@ class Node:
 
     Attributes:
         protocol: Smallest version of the node's language that can run the release.
-        program: Its zipapp.
     """
 
     protocol: int
@@ -93,8 +92,6 @@ class Lock:
     """A release.
 
     Attributes:
-        agent_version: As the agent reports it.
-        origin: Where its wheel is from.
         config_schema: ``_config_version`` of the user's file as this agent writes it; 0 for unknown.
         pythons: What is installed, by the Python of the machine (``3.11``); empty only for simulated agents.
         uv: The static binary that installs the wheels.
@@ -156,19 +153,9 @@ class Lock:
 
     def to_json(self) -> bytes:
         """Its canonical bytes."""
-        fields = {
-            "format": FORMAT,
-            "agent": {"version": self.agent_version, "origin": self.origin},
-            "config_schema": self.config_schema,
-            "pythons": {python: asdict(wheels) for python, wheels in self.pythons.items()},
-            "uv": asdict(self.uv),
-            "skills": asdict(self.skills),
-            "site": [asdict(blob) for blob in self.site],
-            "unit": asdict(self.unit),
-            "managed": {"config": dict(self.managed.config), "environment": dict(self.managed.environment)},
-            "node": asdict(self.node),
-        }
-        return canonical(fields)
+        fields = asdict(self)
+        agent = {"version": fields.pop("agent_version"), "origin": fields.pop("origin")}
+        return canonical({"format": FORMAT, "agent": agent, **fields})
 
     @classmethod
     def from_json(cls, data: bytes) -> "Lock":

@@ -1,5 +1,6 @@
 """The OpenAPI document and the server's routes are one list of calls."""
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -7,11 +8,12 @@ from pathlib import Path
 import pytest
 from starlette.routing import Route
 
-from hermesops.localcloud.api.openapi.document import document
-from hermesops.localcloud.api.openapi.operations import OPERATIONS, TOOLBOX_OPERATIONS
 from hermesops.localcloud.drivers.sim.driver import SimDriver
-from hermesops.localcloud.server.wiring import all_vendor_routes
+from hermesops.localcloud.server import wiring
+from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.vendor_daemon.server import Config, Server
+from tests.support.vendor.openapi.document import document
+from tests.support.vendor.openapi.operations import OPERATIONS, TOOLBOX_OPERATIONS
 
 
 def served(routes: list[Route]) -> set[tuple[str, str]]:
@@ -20,7 +22,8 @@ def served(routes: list[Route]) -> set[tuple[str, str]]:
 
 
 def test_every_route_is_described_and_every_description_is_served(tmp_path: Path) -> None:
-    routes = served(all_vendor_routes(tmp_path / "world.db", SimDriver(tmp_path)))
+    with contextlib.closing(Store(tmp_path / "world.db")) as store:
+        routes = served(wiring.vendor_routes(wiring._parts(store, SimDriver(tmp_path), ""), 0))
     forwarded = {call for call in routes if call[1].endswith("/*")}
     described = {(operation.method, operation.path) for operation in (*OPERATIONS, *TOOLBOX_OPERATIONS)}
     toolbox = {call for call in described if "/toolbox/" in call[1]}

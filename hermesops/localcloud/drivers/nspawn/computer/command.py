@@ -17,7 +17,6 @@ def run(
     Args:
         arguments: The command; never a shell.
         given: Text for its standard input; nothing unless given.
-        cwd: Where it runs.
         accept: Exit codes that are success.
 
     Raises:

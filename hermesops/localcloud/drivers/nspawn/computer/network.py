@@ -62,7 +62,6 @@ class Network:
     Args:
         name: Prefix of everything it makes, at most ten characters.
         subnet: Its addresses: the first is the gateway, machines follow by number.
-        ports: What machines may reach on the gateway, by TCP.
     """
 
     def __init__(self, name: str, subnet: IPv4Network, ports: Iterable[int]) -> None:

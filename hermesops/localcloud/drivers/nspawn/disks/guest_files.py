@@ -123,18 +123,3 @@ def personalise(root: Path, plan: MachinePlan, *, machine_id: str, address: IPv4
         write(root, _BOOTSTRAPPED, b"", mode=0o644)
     for path, data in plan.files.items():
         write(root, path, data)
-
-
-def forget_secrets(layer: Path) -> None:
-    """Take out of a copied disk what only the vendor knows of; the rest is the image builder's business."""
-    remove(layer, DAEMON_SETTINGS)
-
-
-def daemon_settings(root: Path) -> bytes:
-    """The settings of the vendor's daemon on a mounted disk."""
-    return read(root, DAEMON_SETTINGS)
-
-
-def give_daemon_settings(root: Path, settings: bytes) -> None:
-    """Put back what ``forget_secrets`` took out."""
-    write(root, DAEMON_SETTINGS, settings)

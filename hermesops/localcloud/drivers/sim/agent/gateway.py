@@ -30,15 +30,6 @@ MOOD = "/run/simulation/gateway"
 """A file that a person can write to make a gateway ``silent``, ``degraded``, ``crashed`` or just ``busy``."""
 
 
-def _write_error_log(disk: Disk, errors: int, *, since: float, until: float) -> None:
-    """Write so many errors, evenly spread over a time given in seconds since 1970."""
-    every = (until - since) / errors
-    moments = (time.localtime(since + number * every) for number in range(1, errors + 1))
-    lines = (f"{time.strftime('%Y-%m-%d %H:%M:%S', each)},000 ERROR gateway.run: simulated\n" for each in moments)
-    disk.put(f"{HOME}/logs", Entry(stat.S_IFDIR | 0o700, UID, UID, b""))
-    disk.put(f"{HOME}/logs/errors.log", Entry(stat.S_IFREG | 0o600, UID, UID, "".join(lines).encode()))
-
-
 @dataclass
 class State:
     """The stored state of a gateway.
@@ -48,8 +39,6 @@ class State:
         since: When it was started, in seconds since 1970.
         environment: The managed environment as it was read at the start.
         config: The managed configuration as it was read at the start.
-        release: The slot it runs from.
-        version: Of the agent in that.
     """
 
     enabled: bool = True
@@ -224,9 +213,15 @@ class Gateway:
         self._keep()
 
     def write_log(self) -> None:
-        """Write the errors that its release causes by now to its log, for who is about to read it."""
-        if self.is_active and self.symptoms.errors:
-            _write_error_log(self._disk, self.symptoms.errors, since=self.state.since, until=self._now())
+        """Write the errors that its release causes by now to its log, evenly spread, for who is about to read it."""
+        errors = self.symptoms.errors
+        if not self.is_active or not errors:
+            return
+        every_s = (self._now() - self.state.since) / errors
+        moments = (time.localtime(self.state.since + number * every_s) for number in range(1, errors + 1))
+        lines = (f"{time.strftime('%Y-%m-%d %H:%M:%S', each)},000 ERROR gateway.run: simulated\n" for each in moments)
+        self._disk.put(f"{HOME}/logs", Entry(stat.S_IFDIR | 0o700, UID, UID, b""))
+        self._disk.put(f"{HOME}/logs/errors.log", Entry(stat.S_IFREG | 0o600, UID, UID, "".join(lines).encode()))
 
     def _environment(self) -> dict[str, str]:
         pairs = (line.partition("=") for line in self._text("/etc/hermes/.env").splitlines())

@@ -9,7 +9,6 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hermesops.localcloud.drivers.sim.disk import HOME, Disk
@@ -27,30 +26,20 @@ _LIMIT_S = 2.0
 """Seconds after which an answer counts as one without end."""
 
 
-@dataclass(frozen=True)
-class LyingNode:
-    """An answer in place of hermes-node's; ``seconds`` is how long it takes."""
-
-    code: int
-    out: str
-    err: str
-    seconds: float
-
-
 def agent_port(disk: Disk, caller: str) -> int:
     """The port that answers for the agent to ``proxy`` or to ``node``; 0 where the agent answers by itself."""
     port = _read(disk, AGENT).get(caller, 0)
     return port if isinstance(port, int) else 0
 
 
-def lying_node(disk: Disk, words: Sequence[str]) -> LyingNode | None:
-    """The false answer of hermes-node to these words; ``None`` where it is honest."""
+def lying_node(disk: Disk, words: Sequence[str]) -> tuple[int, str, str, float] | None:
+    """Exit code, both outputs and seconds of hermes-node's false answer to these words; ``None`` where it is honest."""
     given = _read(disk, ROOT)
     lies_about = given.get("words", [])
     if not given or (lies_about and list(words[: len(lies_about)]) != lies_about):
         return None
     text = str(given.get("out", "")) * int(given.get("times", 1))
-    return LyingNode(int(given.get("code", 0)), text, str(given.get("err", "")), float(given.get("seconds", 0)))
+    return int(given.get("code", 0)), text, str(given.get("err", "")), float(given.get("seconds", 0))
 
 
 class AgentAnswers:

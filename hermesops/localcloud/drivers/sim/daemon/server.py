@@ -22,6 +22,8 @@ from hermesops.localcloud.drivers.sim.daemon.http_peer import HangupError, Peer,
 from hermesops.localcloud.drivers.sim.daemon.shell import Done
 from hermesops.localcloud.drivers.sim.guest import Guest
 from hermesops.localcloud.drivers.sim.machines import LOOPBACK, SimMachines
+from hermesops.localcloud.proxy.broker import DaemonStream
+from hermesops.localcloud.proxy.upgrade import splice
 from hermesops.localcloud.vendor_daemon.http import HttpError
 from hermesops.waiting import pause
 
@@ -30,7 +32,6 @@ _TIMEOUT = httpx.Timeout(connect=5, read=600, write=60, pool=None)
 
 _LOCAL = {"127.0.0.1", "localhost"}
 _BACKLOG = 1024
-_PIECE = 64 * 1024
 
 
 class Agent:
@@ -198,28 +199,16 @@ class Daemon:
 
 
 async def _splice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, early: bytes, port: int) -> None:
-    """Pass a connection on to a port of this computer, byte by byte, until either side ends."""
+    """Pass a connection on to a port of this computer, until either side ends."""
     try:
-        theirs, to_them = await asyncio.open_connection(str(LOOPBACK), port)
+        other = DaemonStream(*await asyncio.open_connection(str(LOOPBACK), port))
     except OSError:
         return
-    to_them.write(early)
-    both = {asyncio.ensure_future(_pump(reader, to_them)), asyncio.ensure_future(_pump(theirs, writer))}
     try:
-        await asyncio.wait(both)
+        await other.write(early)
+        await splice(reader, writer, other)
     finally:
-        for pumping in both:
-            pumping.cancel()
-        await asyncio.gather(*both, return_exceptions=True)
-        to_them.close()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(_PIECE):
-            writer.write(data)
-            await writer.drain()
-        writer.write_eof()
+        await other.aclose()
 
 
 async def _events(done: Done) -> AsyncIterator[bytes]:

@@ -40,15 +40,12 @@ class SimSlots:
         self._disk = disk
 
     def python(self) -> str:
-        """See ``node.release.slots.disk.python``."""
         return PYTHON
 
     def verify(self, data: bytes, signature: str, signers: str, kind: Kind) -> str:
-        """See ``node.release.slots.disk.verify``."""
         return _verified(data, signature, signers, kind)
 
     def missing(self, blobs: Iterable[Blob]) -> list[Blob]:
-        """See ``node.release.slots.disk.missing``."""
         lacking = []
         for blob in blobs:
             held, came = str(_LAYOUT.blobs / blob.sha256), str(_LAYOUT.blobs / "incoming" / blob.sha256)
@@ -67,12 +64,10 @@ class SimSlots:
         return False
 
     def names(self) -> list[str]:
-        """See ``node.release.slots.disk.names``."""
         below = self._disk.below(str(_LAYOUT.releases))
         return sorted(Path(path).parent.name for path in below if path.endswith("/release.json"))
 
     def install(self, lock: Lock, record: bytes) -> None:
-        """See ``node.release.slots.disk.install``."""
         slot = _LAYOUT.releases / lock.id
         if self._disk.entry(str(slot / "release.json")) is not None:
             return
@@ -87,23 +82,19 @@ class SimSlots:
             self._put(slot / "release.json", record, 0o644)
 
     def remove(self, name: str) -> None:
-        """See ``node.release.slots.disk.remove``."""
         self._disk.remove(str(_LAYOUT.releases / name))
 
     def forget_blobs(self, but: Iterable[Blob]) -> None:
-        """See ``node.release.slots.disk.forget_blobs``."""
         wanted = {str(_LAYOUT.blobs / blob.sha256) for blob in but}
         for path, entry in self._disk.below(str(_LAYOUT.blobs)).items():
             if stat.S_ISREG(entry.mode) and path not in wanted:
                 self._disk.remove(path)
 
     def point(self, link: str, target: str) -> None:
-        """See ``node.release.slots.disk.point``."""
         entry = Entry(stat.S_IFLNK | 0o777, 0, 0, f"releases/{target}".encode())
         self._disk.put(str(_LAYOUT.releases.parent / link), entry)
 
     def rename(self, source: Path, target: Path) -> bool:
-        """See ``node.release.slots.disk.rename``."""
         entry = self._disk.entry(str(source))
         if entry is None:
             return False

@@ -46,13 +46,11 @@ class SimState:
         self._gateway = gateway
 
     def observe(self, home: AgentHome) -> tuple[dict[str, Any], int]:
-        """See ``node.state.adapter.look``."""
         found = dict(self._content(home))
         used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
         return digest_of(found), used
 
     def save(self, home: AgentHome, repository: Repository, access: Access) -> Copied:
-        """See ``node.state.adapter.save``."""
         del access
         copies = self._opened(repository)
         found = dict(self._content(home))
@@ -67,7 +65,6 @@ class SimState:
         return Copied(snapshot, size, added, 0, state)
 
     def fetch(self, home: AgentHome, repository: Repository, access: Access) -> Copied:
-        """See ``node.state.adapter.fetch``."""
         del access
         wanted = "" if repository.snapshot == "latest" else repository.snapshot
         fitting = [copy for copy in self._opened(repository) if copy[0].startswith(wanted)]
@@ -101,32 +98,26 @@ class SimState:
             self._gateway.put_jobs(json.loads(jobs.data)["jobs"] if jobs else [])
 
     def settle(self, home: AgentHome) -> None:
-        """See ``node.state.adapter.settle``."""
         self.switch(home)
 
     def forget(self, home: AgentHome) -> None:
-        """See ``node.state.adapter.forget``."""
         self._disk.remove(self._ours(home, ""))
 
     def keep(self, home: AgentHome, name: str) -> None:
         """See ``node.state.adapter.keep``: a simulated agent has no databases."""
 
     def preview(self, home: AgentHome, name: str) -> RestoreResult:
-        """See ``node.state.adapter.preview``."""
         del home, name
         return RestoreResult()
 
     def restore(self, home: AgentHome, name: str) -> RestoreResult:
-        """See ``node.state.adapter.restore``."""
         return self.preview(home, name)
 
     def prune(self, home: AgentHome, *, older_than_s: float) -> int:
-        """See ``node.state.adapter.outdated``."""
         del home, older_than_s
         return 0
 
     def export(self, home: AgentHome, out: TextIO) -> None:
-        """See ``node.state.adapter.export``."""
         rows.write_rows(
             (row for name, entry in self._content(home) for row in rows.rows_of(name.encode(), entry.data.decode)), out
         )

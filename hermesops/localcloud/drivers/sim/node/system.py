@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import Entry
 from hermesops.node.errors import BadRequestError, NotReadyError
@@ -27,7 +31,6 @@ class SimFiles:
 
     @contextmanager
     def opened_folder(self, path: Path) -> Iterator[int]:
-        """See ``node.system.files.opened_folder``."""
         if not self._disk.is_folder(str(path)):
             raise NotReadyError(f"{path}: {'Not a directory' if self._disk.entry(str(path)) else 'No such file'}")
         descriptor = max(self._open, default=2) + 1
@@ -38,7 +41,6 @@ class SimFiles:
             del self._open[descriptor]
 
     def read(self, path: Path) -> bytes | None:
-        """See ``node.system.files.read``."""
         entry = self._disk.entry(str(path))
         if entry is None:
             return None
@@ -49,7 +51,6 @@ class SimFiles:
         return entry.data
 
     def take(self, path: Path, *, limit: int) -> bytes:
-        """See ``node.system.files.take``."""
         entry = self._disk.entry(str(path))
         if entry is None:
             raise BadRequestError(f"{path}: No such file or directory")
@@ -64,16 +65,13 @@ class SimFiles:
         return entry.data
 
     def link_target(self, path: Path) -> Path | None:
-        """See ``node.system.files.link_target``."""
         entry = self._disk.entry(str(path))
         return Path(entry.data.decode()) if entry and stat.S_ISLNK(entry.mode) else None
 
     def exists(self, folder: int, name: str) -> bool:
-        """See ``node.system.files.exists``."""
         return self._disk.entry(f"{self._open[folder]}/{name}") is not None
 
     def tail(self, folder: int, name: str, *, limit: int) -> bytes:
-        """See ``node.system.files.tail``."""
         path = f"{self._open[folder]}/{name}"
         between = path.rpartition("/")[0]
         entry = self._disk.entry(path)
@@ -82,15 +80,12 @@ class SimFiles:
         return entry.data[-limit:]
 
     def write(self, folder: int, name: str, data: bytes, access: Access) -> None:
-        """See ``node.system.files.write``."""
         self._disk.put(f"{self._open[folder]}/{name}", Entry(stat.S_IFREG | access.mode, access.uid, access.gid, data))
 
     def differs(self, path: Path, data: bytes, access: Access) -> bool:
-        """See ``node.system.files.differs``."""
         return self._disk.entry(str(path)) != Entry(stat.S_IFREG | access.mode, access.uid, access.gid, data)
 
     def write_if_changed(self, path: Path, data: bytes, access: Access) -> bool:
-        """See ``node.system.files.write_if_changed``."""
         if not self.differs(path, data, access):
             return False
         with self.opened_folder(path.parent) as folder:
@@ -98,7 +93,6 @@ class SimFiles:
         return True
 
     def remove(self, folder: int, name: str) -> bool:
-        """See ``node.system.files.remove``."""
         return self._disk.remove(f"{self._open[folder]}/{name}")
 
     @contextmanager
@@ -112,22 +106,14 @@ class SimFiles:
 
 
 class SimKeys:
-    """Implements hermes-node's ``Keys``. The library is loaded by the first machine that boots."""
+    """Implements hermes-node's ``Keys``."""
 
     def make(self) -> bytes:
-        """See ``node.system.openssl.make``."""
-        from cryptography.hazmat.primitives import serialization as form  # noqa: PLC0415 - as above
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
-
-        key = ec.generate_private_key(ec.SECP256R1())
-        return key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+        return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
 
     def request(self, key: bytes) -> bytes:
-        """See ``node.system.openssl.request``."""
-        from cryptography import x509  # noqa: PLC0415 - as above
-        from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 - as above
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
-
         private = serialization.load_pem_private_key(key, None)
         if not isinstance(private, ec.EllipticCurvePrivateKey):
             raise NotReadyError("the machine's key is no EC key")
@@ -136,15 +122,11 @@ class SimKeys:
         return request.public_bytes(serialization.Encoding.PEM)
 
     def fits(self, key: bytes, certificate: bytes) -> bool:
-        """See ``node.system.openssl.fits``."""
-        from cryptography import x509  # noqa: PLC0415 - as above
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415 - as above
-
         try:
             given = x509.load_pem_x509_certificate(certificate)
         except ValueError:
             return False
-        return load_pem_private_key(key, None).public_key() == given.public_key()
+        return serialization.load_pem_private_key(key, None).public_key() == given.public_key()
 
 
 def no_platform(_credential: Credential, _key: bytes, _method: str, _path: str, _body: bytes = b"") -> bytes:
@@ -160,7 +142,6 @@ class SimVolumes:
         self._disk_gib = disk_gib
 
     def observe(self, place: Path) -> VolumeState:
-        """See ``node.system.data_volume.observe``."""
         variables = self._disk.entry(VARIABLES)
         size = wanted_gb(variables.data) * GB if variables else 0
         used = sum(len(entry.data) for entry in self._disk.below(str(place)).values())
@@ -195,9 +176,7 @@ class SimGate:
         self._disk = disk
 
     def close(self, port: int) -> None:
-        """See ``node.system.firewall.close``."""
         self._disk.put(self.FILE, Entry(stat.S_IFREG | 0o600, 0, 0, str(port).encode()))
 
     def open(self) -> None:
-        """See ``node.system.firewall.open``."""
         self._disk.remove(self.FILE)

@@ -12,7 +12,7 @@ from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from hermesops.localcloud.api.keys import new_key_pair
-from hermesops.localcloud.api.openapi.document import document
+from tests.support.vendor.openapi.document import document
 from tests.support.worlds.served import ServedWorld, served_world
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
-"""Builds the document from the table of calls. Pure."""
+"""The OpenAPI document that the local vendor is held to, built from the table of its calls. Pure."""
 
 import re
 
-from hermesops.localcloud.api.openapi.operations import OPERATIONS, TOOLBOX_OPERATIONS, Operation
-from hermesops.localcloud.api.openapi.schemas import SCHEMAS, TEXT, UUID, Schema, ref
+from tests.support.vendor.openapi.operations import OPERATIONS, TOOLBOX_OPERATIONS, Operation
+from tests.support.vendor.openapi.schemas import SCHEMAS, TEXT, UUID, Schema, ref
 
 _NO_UUID = frozenset({"backup_id"})
 
@@ -78,7 +78,7 @@ def _statuses(operation: Operation) -> list[int]:
 
 def _refusal(operation: Operation, status: int) -> dict[str, object]:
     schema: Schema = ref("Error")
-    if status == 402:  # noqa: PLR2004 - the one that has a shape of its own
+    if status == 402:
         schema = ref("CheckoutRequired")
     elif operation.is_toolbox:  # the API refuses in its shape, the machine's daemon in another
         schema = {"anyOf": [ref("Error"), ref("ToolboxError")]}

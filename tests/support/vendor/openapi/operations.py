@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from hermesops.localcloud.api.openapi.schemas import (
+from hermesops.localcloud.fleet.catalog import REGIONS, SERVER_TYPES
+from tests.support.vendor.openapi.schemas import (
     EVENT,
     FLAG,
-    FREE,
     INTEGER,
     MAYBE_FILE_TYPE,
     MAYBE_TEXT,
@@ -21,7 +21,6 @@ from hermesops.localcloud.api.openapi.schemas import (
     ref,
     shape,
 )
-from hermesops.localcloud.fleet.catalog import REGIONS, SERVER_TYPES
 
 ONE = "/machines/{machine_id}"
 BACKUPS = f"{ONE}/backups"
@@ -173,7 +172,6 @@ OPERATIONS: tuple[Operation, ...] = (
         query=_PROVIDER,
         free=True,
     ),
-    Operation("GET", "/openapi.json", "This document", FREE, free=True),
 )
 """Every call about the account, in the order of the vendor's own documentation."""
 
