@@ -10,9 +10,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from hermesops.channel.detached import DetachedCommand, Pace
+from hermesops.channel.detached_scripts import script_command
 from hermesops.channel.errors import NoSuchFileError, translated
 from hermesops.channel.interface import Completed, Exit, Output
-from hermesops.channel.script import script_command
 from hermesops.errors import HermesError
 from hermesops.justavps import Client, Execution, OutputEvent
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.engine.choose import pulumi_home, read_passphrase
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.secrets import PassphraseVault
-from hermesops.engine.options import EngineConfig, Program, StackConfig
+from hermesops.engine.options import EngineConfig, Program, StackConfig, pulumi_home, read_passphrase
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UsageError
 from hermesops.model.stack import Change, Import, StackRef
+from hermesops.private_file import read_secret
 
 Program = Callable[[], Any]
 """A Pulumi program: called with nothing, registers resources through the pulumi SDK."""
@@ -101,6 +102,20 @@ class RunOptions:
     may_destroy: MayDestroy | None = None
     config: StackConfig = field(default_factory=StackConfig)
     tell: Tell | None = None
+
+
+def pulumi_home(environment: Mapping[str, str]) -> Path:
+    """The folder in which the pulumi CLI keeps its own files."""
+    return Path(environment.get("PULUMI_HOME") or Path(environment.get("HOME", "/nonexistent")) / ".pulumi")
+
+
+def read_passphrase(file: Path) -> str:
+    """Read the passphrase of the state's secrets.
+
+    Raises:
+        RefusedError: The file is missing, empty, or readable by others.
+    """
+    return read_secret(file, what="passphrase of Pulumi's state")
 
 
 class UnsupportedByEmbeddedError(UsageError):

@@ -269,10 +269,6 @@ def workplace_in(scratch: Path, name: str) -> Path:
     return folder
 
 
-CONFIG_SCHEMA = 33
-_NOTHING = b"simulated\n"
-
-
 @dataclass(frozen=True)
 class Rebuilder:
     """Builds releases again from their locks: what is missing or damaged in the store is fetched or made again.

@@ -7,6 +7,8 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pulumi.runtime.proto import resource_pb2
+
 from hermesops.engine.embedded.plugins.provider_pool import Providers
 from hermesops.engine.embedded.protocol import urns
 from hermesops.engine.embedded.protocol.goal import goal_of
@@ -153,8 +155,6 @@ class Run:
             raise StoppedError from error
 
     async def _register(self, request: Message) -> Message:
-        from pulumi.runtime.proto import resource_pb2  # noqa: PLC0415  loads the SDK
-
         self.applier.check_running()
         goal = goal_of(self.journal.ref, request)
         new = await self._registrar.register(goal)
