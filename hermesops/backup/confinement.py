@@ -73,9 +73,7 @@ def confine(folder: Path, limits: Limits) -> str:
 
     The caller goes on in a child; this process waits for it and ends with it. Both end when their parent does.
 
-    Args:
-        folder: Empty, and this user's own.
-        limits: What it may use from here on.
+    The folder is empty, and this user's own.
 
     Returns:
         How it is confined, in words for people.

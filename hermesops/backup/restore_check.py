@@ -74,11 +74,7 @@ class NotProvedError(RefusedError):
 
 
 class Proof:
-    """Proves backups.
-
-    Args:
-        allowance: What proving one may take.
-    """
+    """Proves backups."""
 
     def __init__(
         self,

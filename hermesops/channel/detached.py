@@ -102,11 +102,7 @@ def _decoded(lines: list[str]) -> tuple[bytes, bytes]:
 
 
 class DetachedCommand:
-    """One command on one machine, as root; run it once.
-
-    Args:
-        pace: How long requests may be silent.
-    """
+    """One command on one machine, as root; run it once."""
 
     def __init__(self, toolbox: Toolbox, machine_id: str, pace: Pace) -> None:
         self._toolbox = toolbox

@@ -47,10 +47,7 @@ fi
 class ToolboxChannel:
     """The channel to one machine through its vendor's toolbox.
 
-    Args:
-        client: An open client; the caller closes it.
-        machine_id: The vendor's id of the machine.
-        pace: How long a request may be silent.
+    The caller closes the client.
     """
 
     def __init__(self, client: Client, machine_id: str, *, pace: Pace | None = None) -> None:

@@ -12,11 +12,8 @@ from hermesops.errors import UsageError
 def make_engine(kind: str, config: EngineConfig, *, production: bool) -> Engine:
     """Make the engine that the settings ask for; starts no process and reads no secret.
 
-    Args:
-        kind: ``cli``, ``embedded``, or ``auto``: the CLI where it is installed, else the embedded one, which
-            production never takes by itself.
-        config: What it is made with.
-        production: Whether what is run belongs to users.
+    ``kind`` is ``cli``, ``embedded``, or ``auto``: the CLI where it is installed, else the embedded one, which
+    ``production``, where what is run belongs to users, never takes by itself.
 
     Raises:
         UsageError: There is no CLI and the embedded engine must not or shall not stand in for it.

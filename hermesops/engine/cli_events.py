@@ -136,11 +136,8 @@ def done_by(events: CliEvents, what: str) -> tuple[Change, ...]:
 def error_of(events: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
     """Choose the error that a failed command ends with.
 
-    Args:
-        events: Of the command.
-        what: What it was to do: ``up``, ``preview of destroy`` ….
-        ref: The stack.
-        output: What the Automation API says of it: exit code, stdout, stderr.
+    ``what`` is what it was to do, as ``preview of destroy``; ``output`` what the Automation API says: exit code,
+    stdout, stderr.
     """
     if LOCKED in output:
         line = next(line for line in output.splitlines() if LOCKED in line)

@@ -21,13 +21,7 @@ SALT = "encryptionsalt:"
 
 
 class Workspace:
-    """Opens stacks for the CLI.
-
-    Args:
-        command: The CLI's executable.
-        backend: Where the stacks are.
-        config: Of the engine.
-    """
+    """Opens stacks for the CLI."""
 
     def __init__(self, command: Path, backend: FileBackend, config: EngineConfig) -> None:
         self._command = command
@@ -96,11 +90,7 @@ def refuse_other_seal(backend: str | Path, ref: StackRef, folder: Path, environm
     takes the salt from the state, it asks whether the passphrase is right only when it meets a secret.
     Source: pulumi 3.259.0, pkg/cmd/pulumi/stack/secrets.go and pkg/secrets/passphrase/manager.go.
 
-    Args:
-        backend: Where the stack's state is.
-        ref: The stack.
-        folder: Where its project is.
-        environment: Of the CLI.
+    ``folder`` is where the stack's project is, ``environment`` the CLI's.
 
     Raises:
         RefusedError: The settings hold another salt, or the passphrase is another.

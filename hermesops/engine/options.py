@@ -121,9 +121,7 @@ def read_passphrase(file: Path) -> str:
 class UnsupportedByEmbeddedError(UsageError):
     """The program or its state uses something that only the pulumi CLI can do.
 
-    Args:
-        what: The feature, as its user would call it.
-        where: The resource or file that uses it.
+    ``what`` is the feature, as its user would call it; ``where`` the resource or file that uses it.
     """
 
     def __init__(self, what: str, where: str) -> None:
@@ -147,11 +145,7 @@ def stopped(error: HermesError, what: str, stack: StackRef, done: Collection[Cha
 
     An error that promises "nothing changed" must not be raised when something did.
 
-    Args:
-        error: What the program raised.
-        what: What it ran for: ``up`` …
-        stack: The stack.
-        done: What had changed outside the state before.
+    ``done`` is what had changed outside the state before.
     """
     if not done or not isinstance(error, RefusedError):
         return error

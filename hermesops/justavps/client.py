@@ -135,10 +135,8 @@ class Client(Closing):
     async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> wire.ProxyToken:
         """Make a token that opens the machine's ports through the vendor's proxy.
 
-        Args:
-            machine_id: Whose ports.
-            label: What it is for, as it appears in the vendor's list.
-            lifetime_s: Seconds; the vendor caps it at seven days, we at six hours.
+        ``label`` is what it is for, as it appears in the vendor's list. The vendor caps ``lifetime_s`` at seven days,
+        we at six hours.
         """
         body = {"machine_id": machine_id, "label": label, "expires_in_seconds": lifetime_s}
         return await self._transport.ask_for(Call("POST", "/proxy-tokens", body=body), wire.ProxyToken)

@@ -134,11 +134,7 @@ class Toolbox:
     ) -> None:
         """Write a file on the machine, replacing one that is there; parents are made.
 
-        Args:
-            machine_id: Which machine.
-            path: Absolute.
-            content: A ``Path`` and an iterable are streamed and need no memory.
-            mode: Permission bits.
+        ``path`` is absolute. A ``Path`` and an iterable are streamed and need no memory.
         """
         body = _chunks(content) if isinstance(content, Path) else content
         query = {"path": path, "mode": f"{mode:o}", "overwrite": "true"}

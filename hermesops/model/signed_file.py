@@ -78,11 +78,7 @@ class SignedFile(Generic[Content]):
 def why_outdated(made: str, at: datetime, *, now: datetime, life: timedelta) -> str:
     """Why a signature is not valid any more, or not yet, as a sentence; empty when it is.
 
-    Args:
-        made: The sentence's beginning, as ``the preview was made at``.
-        at: When it was signed.
-        now: The present moment.
-        life: How long it is valid.
+    ``made`` begins the sentence, as ``the preview was made at``.
     """
     if -_SKEW <= now - at <= life:
         return ""

@@ -53,9 +53,7 @@ class Certificates:
     def renew(self, request: str, held: Certificate) -> Credential:
         """Give a machine another certificate with the same names.
 
-        Args:
-            request: With any key of the machine.
-            held: Its present certificate, which must still be valid.
+        The request may have any key of the machine; ``held`` is its present certificate, which must still be valid.
 
         Raises:
             RefusedError: The request is malformed, or the present certificate is not valid any more.

@@ -60,10 +60,7 @@ class Bounds:
 def context_of(certificate: str, key: str, roots: str) -> ssl.SSLContext:
     """The TLS context of this side.
 
-    Args:
-        certificate: Of this side, PEM.
-        key: Of the certificate, PEM.
-        roots: Authorities whose certificates are accepted, PEM.
+    All are PEM; ``roots`` are the authorities whose certificates are accepted.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -110,8 +107,7 @@ class MutualTlsListener:
     async def serve(self, listener: socket.socket) -> None:
         """Serve until cancelled; open connections then have ``stop_s`` to end. Closes the listener.
 
-        Args:
-            listener: Not blocking.
+        The listener must not block.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -208,8 +204,7 @@ class MutualTlsServer:
     async def serve(self, listener: socket.socket) -> None:
         """Serve until cancelled.
 
-        Args:
-            listener: Not blocking.
+        The listener must not block.
         """
         await self._listener.serve(listener)
 

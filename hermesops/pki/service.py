@@ -71,11 +71,8 @@ class PlatformService:
     def answer(self, peer: bytes, method: str, path: str, body: bytes) -> Answer:
         """Answer one request.
 
-        Args:
-            peer: The machine's certificate, DER; the caller has verified that an authority of ours signed it.
-            method: Of HTTP.
-            path: From ``/v1`` on.
-            body: Of the request.
+        ``peer`` is the machine's certificate, DER; the caller has verified that an authority of ours signed it.
+        ``path`` is from ``/v1`` on.
         """
         serial = "unknown"
         try:

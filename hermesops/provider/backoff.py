@@ -121,13 +121,7 @@ async def delete_and_wait(
 ) -> None:
     """Delete it for good and wait until the vendor knows none of that id; what is gone already is success.
 
-    Args:
-        what: ``machine`` or ``image``.
-        name: The name that it must have.
-        read: Reads it; answers None when it is gone.
-        delete: Asks the vendor to delete it.
-        timeout_s: For it to vanish.
-        stopping: Set when the engine wants an end.
+    ``what`` is ``machine`` or ``image``; ``read`` answers None when it is gone.
 
     Raises:
         RefusedError: It has another name than the state says, or the vendor said no.

@@ -40,11 +40,6 @@ class Images(Actions):
     async def create(self, spec: ImageSpec, *, timeout_s: float, tell: Tell) -> ObservedImage:
         """Save a machine's disk, or adopt the image of that name and machine, and wait until it boots.
 
-        Args:
-            spec: What to save.
-            timeout_s: For it to be saved; 0 takes the default.
-            tell: Called with what is waited for.
-
         Raises:
             HalfMadeError: It exists and is not finished.
             RefusedError: The vendor said no or could not save it, or an image of another machine has the name.

@@ -38,11 +38,8 @@ class Machines(Actions):
     async def create(self, spec: MachineSpec, *, timeout_s: float, tell: Tell) -> ObservedMachine:
         """Rent a machine, or adopt the one of that name, and wait until it is ready.
 
-        Args:
-            spec: What to rent.
-            timeout_s: For the order and for it to become ready; 0 takes the default. An order on its way is never
-                given up: its answer has the id.
-            tell: Called with what is waited for.
+        The timeout is for the order and for it to become ready. An order on its way is never given up: its answer has
+        the id.
 
         Raises:
             HalfMadeError: It exists and did not become ready.

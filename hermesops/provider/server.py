@@ -49,11 +49,8 @@ async def serve(
 ) -> None:
     """Answer the engine until it is gone.
 
-    Args:
-        open_vendor: Opens the vendor; called when the first machine or image is needed.
-        version: Of the plugin.
-        engine: The engine's address; empty when none is known yet.
-        announce: Called with the port once calls are answered there.
+    ``engine`` is the engine's address, empty when none is known yet; ``announce`` is called with the port once calls
+    are answered there.
     """
     parent = os.getppid()  # before anybody knows the port: the engine that waits for it may be gone right after
     # Ctrl-C reaches the whole process group. The engine decides what it means and says so by Cancel.

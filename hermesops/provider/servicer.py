@@ -43,11 +43,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     The generated base class and ``ErrorInterceptor`` answer all other methods as not implemented.
 
-    Args:
-        resources: One of each resource type; the vendor behind them is opened when the first of them needs it.
-        log: Where narration goes.
-        stopping: Set by Cancel.
-        version: Of the plugin.
+    ``stopping`` is set by Cancel.
     """
 
     def __init__(self, resources: Iterable[Resource], log: EngineLog, stopping: asyncio.Event, version: str) -> None:

@@ -86,8 +86,7 @@ class Releases:
     def find(self, text: str) -> Lock:
         """The release that a text names.
 
-        Args:
-            text: Its id, its beginning with some of the hash, or the agent's version where one release of it may run.
+        That is its id, its beginning with some of the hash, or the agent's version where one release of it may run.
 
         Raises:
             UsageError: There is none, or more than one.
@@ -202,9 +201,7 @@ class Releases:
     def replace_signers(self, signers: str, *, sign_again: bool) -> tuple[str, ...]:
         """Change the allowed signers; the key at hand has to be one of them before and after.
 
-        Args:
-            signers: In OpenSSH's format.
-            sign_again: Sign releases of removed signers again, with the key at hand.
+        Signers are in OpenSSH's format. ``sign_again`` signs releases of removed signers again, with the key at hand.
 
         Returns:
             Releases that no remaining signer has signed: machines refuse them from now on.

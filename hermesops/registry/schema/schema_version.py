@@ -62,9 +62,7 @@ def require(database: Database) -> None:
 def migrate(database: Database, copy: Callable[[str], object] | None = None) -> str | None:
     """Make or migrate the tables in one transaction; safe to call twice and from two processes.
 
-    Args:
-        database: Whose tables.
-        copy: Called with a reason before existing tables are changed; may refuse.
+    ``copy`` is called with a reason before existing tables are changed, and may refuse.
 
     Returns:
         The revision found before; equal to the last of ``REVISIONS`` when nothing was done.

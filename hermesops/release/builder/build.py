@@ -75,10 +75,7 @@ class WheelFetcher:
     def wheels(self, pins: Sequence[Pin], python: str, *, known: Iterable[Blob] = ()) -> tuple[Blob, ...]:
         """A wheel for each pin, by name.
 
-        Args:
-            pins: The whole set.
-            python: Which Python they are for.
-            known: Wheels of that Python in releases of this store.
+        ``known`` are wheels of that Python in releases of this store.
 
         Raises:
             RefusedError: The index offers a file with another hash.

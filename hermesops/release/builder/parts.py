@@ -95,10 +95,6 @@ class Agent:
 def read_agent(wheel: str, content: bytes) -> Agent:
     """Read what a wheel says of the agent in it.
 
-    Args:
-        wheel: Its name, for people.
-        content: Its bytes.
-
     Raises:
         RefusedError: It is damaged, not the agent's, or does not say which configuration it writes.
 

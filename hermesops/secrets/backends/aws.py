@@ -29,11 +29,7 @@ _HINT = "aws sts get-caller-identity says who asks; it needs secretsmanager:GetS
 
 
 class AwsBackend:
-    """Secrets in AWS Secrets Manager. A secret's earlier text stays there as ``AWSPREVIOUS`` until the next one.
-
-    Args:
-        prefix: What stands before each name, without the slash between.
-    """
+    """Secrets in AWS Secrets Manager. A secret's earlier text stays there as ``AWSPREVIOUS`` until the next one."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.strip("/")

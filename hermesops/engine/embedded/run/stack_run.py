@@ -210,11 +210,7 @@ class Run:
         )
 
     def error(self, what: str) -> Exception | None:
-        """Choose the error that the run ends with; None when it ended well.
-
-        Args:
-            what: What operators call the run.
-        """
+        """Choose the error that the run ends with; None when it ended well."""
         # Components and the stack itself exist only in the state: what counts is what a provider did.
         changed = tuple(change for change in self.changes() if change.id and not self.dry)
         ref, faults = self.journal.ref, self.applier.faults

@@ -151,9 +151,7 @@ class StoredStacks:
 
         The world stays as it is: a preview or a refresh shows what has changed since.
 
-        Args:
-            stack: Whose.
-            version: Which copy; empty takes the newest sound one that differs from the state.
+        An empty ``version`` takes the newest sound copy that differs from the state.
 
         Raises:
             UsageError: There is no such copy.
