@@ -51,13 +51,7 @@ _FORBIDDEN = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What a confined process may use.
-
-    Attributes:
-        file_bytes: Of its largest file.
-        memory_bytes: Of its address space.
-        processor_s: Seconds of processor time.
-    """
+    """What a confined process may use."""
 
     file_bytes: int
     memory_bytes: int

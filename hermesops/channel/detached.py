@@ -69,7 +69,6 @@ class CommandStatus:
 
     Attributes:
         state: As the scripts print it.
-        exit_code: Of a command that is done.
         output: Standard output and error, where they fit into an answer.
         age_s: Seconds since the machine booted, where the command never began.
     """

@@ -45,7 +45,6 @@ class CliEvents:
         begun: Steps by URN and operation; a preview tells nothing more of deletions.
         refreshed: What a refresh found changed or gone.
         provided: URNs of what a provider made; all else exists only in the state.
-        failed: URN and operation of failed steps.
         has_half_made: Whether something was made though its create failed: it has an id then.
         errors: Error lines with the URN that they are about, if any.
         at_first: Called at the first event: the CLI holds the stack's lock by then.

@@ -74,7 +74,6 @@ class StackConfig:
 
     Attributes:
         values: Full keys (``project:name``) and plain values.
-        secret: Keys whose values are secret.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)

@@ -24,10 +24,8 @@ class Asked:
 
     Attributes:
         what: In words, as ``preview of cell1``.
-        environment: Where.
         digest: SHA-256 of all of it.
         by: The identity that signed it, or that a key or token proved; else the name that a computer gave.
-        is_proved: Whether ``by`` is proved.
     """
 
     what: str

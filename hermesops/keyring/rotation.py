@@ -67,7 +67,6 @@ class KeyRotation:
     """One rotation.
 
     Args:
-        read: Reads the ring's text.
         write: Keeps another one, whole or not at all.
         source: Where it is kept, for people.
         needed_since: When the oldest copy of the registry was made that may still be restored; ``None`` for no copy.

@@ -49,7 +49,6 @@ class ModelToken:
     """The content of a genuine token.
 
     Attributes:
-        instance_id: Whose it is.
         generation: Raised to revoke: tokens of an earlier one than the instance's floor are refused.
         expires_at: Unix seconds from which on it is refused.
     """

@@ -36,10 +36,8 @@ class SignedFile(Generic[Content]):
 
     Attributes:
         kind: Names the kind in the file, and is the namespace of its signature.
-        content: The type of what is signed.
         field: The key of the content in the file.
         title: What such a file is, for messages, as ``a saved preview``.
-        hint: The command that makes one.
     """
 
     kind: str

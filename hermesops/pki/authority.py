@@ -39,7 +39,6 @@ class Issued:
     """A certificate that was signed.
 
     Attributes:
-        pem: It.
         serial: Hexadecimal digits.
         key: SHA-256 of its public key, hexadecimal.
     """

@@ -22,7 +22,6 @@ class Certificates:
     Args:
         authority: Signs; called when it is first needed.
         url: Where machines reach the platform's service; empty where there is none.
-        life: Of a certificate.
     """
 
     def __init__(

@@ -90,7 +90,6 @@ class MutualTlsListener:
     Args:
         converse: Called for each; what it raises ends that connection alone. The connection is closed after it.
         context: The TLS context of the next connection.
-        bounds: What unknown clients may cost.
     """
 
     def __init__(
@@ -188,7 +187,6 @@ class MutualTlsServer:
     Args:
         answer: Called in a thread with the client's certificate (DER), method, path and body.
         context: The TLS context of the next connection.
-        bounds: What unknown clients may cost.
     """
 
     def __init__(
@@ -276,7 +274,6 @@ class OwnCertificate:
     Args:
         registry: Has the authorities whose certificates are accepted.
         hosts: Names or addresses at which machines reach the service.
-        life: Of a certificate.
         clock: Seconds of a monotonic clock.
     """
 

@@ -54,11 +54,7 @@ class Answer:
 
 
 class PlatformService:
-    """Answers machines of one environment.
-
-    Args:
-        data_keys: Releases keys of data volumes.
-    """
+    """Answers machines of one environment."""
 
     def __init__(
         self, registry: Registry, certificates: Certificates, data_keys: DataKeys, *, environment: str

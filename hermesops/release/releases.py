@@ -49,13 +49,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Releases:
-    """The releases of an environment.
-
-    Attributes:
-        store: Where they are.
-        trust: The allowed signers.
-        signs: Signs changes.
-    """
+    """The releases of an environment."""
 
     store: Store
     trust: Trust
@@ -280,11 +274,7 @@ def _age(kept: Kept) -> tuple[float, str]:
 
 @dataclass(frozen=True)
 class HandedOut:
-    """One release as machines get it.
-
-    Attributes:
-        releases: Where it is kept.
-    """
+    """One release as machines get it."""
 
     id: ReleaseId
     releases: Releases

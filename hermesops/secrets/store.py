@@ -21,7 +21,6 @@ class SecretState:
 
     Attributes:
         where: Its backend, or the file that a setting names.
-        is_there: Whether there is one.
         changed_at: When it was written; ``None`` when that is not known, or there is none.
     """
 

@@ -28,7 +28,6 @@ class EmbeddedEngine(Engine):
     Attributes:
         adopting: Packages whose plugins, asked to Read without an id, find a thing by the name in its inputs. An
             interrupted create of any other package stops every run until a person has settled it.
-        plugins: How plugins are started.
     """
 
     name = "embedded"

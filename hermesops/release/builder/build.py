@@ -60,13 +60,7 @@ class Built:
 
 @dataclass(frozen=True)
 class WheelFetcher:
-    """Fetches wheels.
-
-    Attributes:
-        blob_store: Takes them.
-        downloads: Fetches what is not there.
-        scratch: An empty folder to work in.
-    """
+    """Fetches wheels."""
 
     blob_store: BlobStore
     downloads: Downloads
@@ -99,13 +93,7 @@ class WheelFetcher:
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds releases with what it is given.
-
-    Attributes:
-        releases: The store that they go to.
-        scratch: Folder for temporary files.
-        tell: Gets lines of progress.
-    """
+    """Builds releases with what it is given."""
 
     releases: Releases
     resolver: Resolver
@@ -273,7 +261,6 @@ class Rebuilder:
     The result is the release that the lock names, byte for byte, or nothing.
 
     Attributes:
-        builder: What built them.
         given: Files that may be parts of it: the agent's wheel or source archive, where no index has them.
     """
 

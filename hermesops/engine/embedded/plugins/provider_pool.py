@@ -25,8 +25,6 @@ class Providers:
     """Starts, configures and ends provider plugins.
 
     Args:
-        host: Where plugins come from.
-        journal: Of the run.
         folder: What plugins are told the program's folder is.
         engine_address: Where plugins send log lines; empty for none.
     """
@@ -142,7 +140,6 @@ class Plugins:
 
     Attributes:
         folders: Searched before ``PATH``.
-        environment: The whole environment of plugin processes.
         about: What plugins are told the program's folder is.
         host: Replaces plugin processes; for tests.
     """

@@ -157,13 +157,7 @@ class EngineLog:
 
 @dataclass(frozen=True)
 class ProgramHost:
-    """Runs one program.
-
-    Attributes:
-        taker: Takes its registrations.
-        parallel: How many registrations at once.
-        dry: Whether it is a preview.
-    """
+    """Runs one program."""
 
     ref: StackRef
     taker: Registrations

@@ -38,7 +38,6 @@ class Run:
     """One run.
 
     Attributes:
-        before: The stack's state before it.
         verdict: The error that the run ends with, when it is ours and not a provider's.
         started: Unix time.
     """

@@ -26,7 +26,6 @@ class StoredStacks:
     """Stacks as their files have them.
 
     Args:
-        backend: Where the files are.
         passphrase: Asked for only when a secret is read or written.
         token_of: The token of the lease under which a stack is changed; ``None`` where there is no lease.
     """
