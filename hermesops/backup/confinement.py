@@ -51,13 +51,7 @@ _FORBIDDEN = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What a confined process may use.
-
-    Attributes:
-        file_bytes: Of its largest file.
-        memory_bytes: Of its address space.
-        processor_s: Seconds of processor time.
-    """
+    """What a confined process may use."""
 
     file_bytes: int
     memory_bytes: int
@@ -73,9 +67,7 @@ def confine(folder: Path, limits: Limits) -> str:
 
     The caller goes on in a child; this process waits for it and ends with it. Both end when their parent does.
 
-    Args:
-        folder: Empty, and this user's own.
-        limits: What it may use from here on.
+    The folder is empty, and this user's own.
 
     Returns:
         How it is confined, in words for people.

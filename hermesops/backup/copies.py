@@ -63,10 +63,7 @@ class Copies:
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
         """Back up the state on a machine, unless ``why`` has a backup already.
 
-        Args:
-            instance: Whose.
-            machine_id: Where it is.
-            why: Names the operation, so that a repeated one makes no second backup.
+        ``why`` names the operation, so that a repeated one makes no second backup.
 
         Raises:
             UnavailableError: Object store or machine do not answer, or lack room; the agent goes on.

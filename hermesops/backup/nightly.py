@@ -15,12 +15,7 @@ _LONGEST_S = 6 * 3600.0
 
 
 class Nightly:
-    """Nightly backups.
-
-    Args:
-        back_up: Backs one instance up, as an operation.
-        at_once: How many at the same time.
-    """
+    """Nightly backups."""
 
     def __init__(self, registry: Registry, back_up: Callable[[Instance], Awaitable[object]], *, at_once: int) -> None:
         self._registry = registry

@@ -14,11 +14,7 @@ from hermesops.registry import Registry
 
 
 class Pruning:
-    """Deletes backups that no rule keeps.
-
-    Args:
-        keep: How much is kept of an instance that is not terminated.
-    """
+    """Deletes backups that no rule keeps."""
 
     def __init__(self, registry: Registry, contents: RepositoryContents, keep: Keep) -> None:
         self._registry = registry

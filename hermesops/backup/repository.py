@@ -55,12 +55,8 @@ def payload_of(
 ) -> bytes:
     """The file that ``hermes-node backup`` and ``restore`` read. It holds secrets: mode 0600, on a tmpfs, read once.
 
-    Args:
-        repository: Where backups are.
-        password: Of the repository.
-        credential: The instance's own, which can do little.
-        tags: What a new snapshot is marked with.
-        snapshot: Which one is put back.
+    ``credential`` is the instance's own, which can do little; a new snapshot is marked with ``tags``; ``snapshot`` is
+    put back.
     """
     return json.dumps(
         {

@@ -42,9 +42,6 @@ class Allowance:
         most_s: Seconds for the largest one; less than the time that a job gives to each.
         bytes_per_s: Each so many bytes add a second, up to ``most_s``.
         processor_s: Seconds of processor time beside those that its size gives.
-        memory_bytes: Of the process that reads.
-        members: Files and folders.
-        reserve_bytes: Of the disk here, left free.
     """
 
     least_s: float = 900.0
@@ -74,11 +71,7 @@ class NotProvedError(RefusedError):
 
 
 class Proof:
-    """Proves backups.
-
-    Args:
-        allowance: What proving one may take.
-    """
+    """Proves backups."""
 
     def __init__(
         self,

@@ -26,11 +26,7 @@ _STATE = Path("/state")
 def command(root: Path, folder: Path, bounds: unpack.Bounds, limits: Limits) -> list[str]:
     """The command line that starts it.
 
-    Args:
-        root: Where the package ``hermesops`` is.
-        folder: Empty; becomes all that it sees.
-        bounds: How much of the archive is taken.
-        limits: What it may use.
+    ``root`` is where the package ``hermesops`` is; ``folder`` is empty, and becomes all that it sees.
     """
     start = "import sys; sys.path.insert(0, sys.argv[1]); from hermesops.backup.restored_state import main; main()"
     given = {"folder": str(folder), "bounds": vars(bounds), "limits": vars(limits)}

@@ -26,11 +26,7 @@ _PERIODS: tuple[tuple[str, Callable[[datetime], tuple[int, ...]]], ...] = (
 def going(made: Mapping[str, datetime], keep: Keep, now: datetime, *, spared: Collection[str] = ()) -> list[str]:
     """Ids of the backups to delete, oldest first; never the newest, and none of the last day.
 
-    Args:
-        made: When each was made, by id.
-        keep: How much is kept.
-        now: The time.
-        spared: Ids that stay in any case.
+    ``made`` says when each was made, by id; ``spared`` stay in any case.
     """
     newest_first = sorted(made, key=lambda id_: (made[id_], id_), reverse=True)
     kept = {*spared, *newest_first[:1], *(id_ for id_ in made if now - made[id_] < _YOUNG)}

@@ -22,10 +22,7 @@ def minute_of(instance_id: InstanceId) -> int:
 def is_due(instance_id: InstanceId, since: datetime, now: datetime) -> bool:
     """Whether a backup should be made now.
 
-    Args:
-        instance_id: Whose.
-        since: When the newest was made; when the instance was, while there is none.
-        now: The time.
+    ``since`` is when the newest was made; when the instance was, while there is none.
     """
     turn = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     turn += timedelta(minutes=minute_of(instance_id))
@@ -39,11 +36,7 @@ def drill_is_due(
 ) -> bool:
     """Whether the next restore drill should begin.
 
-    Args:
-        drills: All, ended or running.
-        first_backup_at: When the oldest backup that is kept was made.
-        every: From the end of one to the start of the next.
-        now: The time.
+    ``drills`` are all, ended or running; ``every`` is from the end of one to the start of the next.
     """
     if first_backup_at is None or any(not drill.status.has_ended for drill in drills):
         return False
@@ -52,11 +45,7 @@ def drill_is_due(
 
 
 def drill_of(checks: Mapping[InstanceId, datetime | None]) -> InstanceId | None:
-    """The instance whose last proof is oldest; one never proved comes first; ``None`` when none has a backup.
-
-    Args:
-        checks: When a backup of each was last restored and compared.
-    """
+    """The instance whose last proof is oldest; one never proved comes first; ``None`` when none has a backup."""
     never = sorted(id_ for id_, at in checks.items() if at is None)
     if never:
         return never[0]

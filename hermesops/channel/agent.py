@@ -58,12 +58,7 @@ class Tokens(Protocol):
 
 
 class AgentApi:
-    """Talks to agents.
-
-    Args:
-        proxy: Connections through the vendor's proxy.
-        tokens: What opens it.
-    """
+    """Talks to agents."""
 
     def __init__(self, proxy: ProxyClient, tokens: Tokens) -> None:
         self._proxy = proxy
@@ -102,11 +97,7 @@ class AgentApi:
     async def chat(self, machine: Machine, api_key: str, text: str, *, session_id: str = "") -> AsyncIterator[Piece]:
         """Send a message to the agent and yield its answer as it comes.
 
-        Args:
-            machine: The agent's.
-            api_key: Bearer of its API.
-            text: The message.
-            session_id: Of the conversation to continue; empty begins a new one.
+        ``session_id`` is of the conversation to continue; empty begins a new one.
 
         Raises:
             RefusedError: The agent refuses the key, the model or the turn.

@@ -20,9 +20,7 @@ _WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, R
 def understood(machine_id: str, verb: str) -> Iterator[None]:
     """Parse an answer of a machine in the block; a malformed one is the machine's fault, not a bug.
 
-    Args:
-        machine_id: Whose.
-        verb: What it was asked, as it reads after "answers to".
+    ``verb`` is what it was asked, as it reads after "answers to".
 
     Raises:
         UnavailableError: It is malformed.

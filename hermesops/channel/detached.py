@@ -69,7 +69,6 @@ class CommandStatus:
 
     Attributes:
         state: As the scripts print it.
-        exit_code: Of a command that is done.
         output: Standard output and error, where they fit into an answer.
         age_s: Seconds since the machine booted, where the command never began.
     """
@@ -102,11 +101,7 @@ def _decoded(lines: list[str]) -> tuple[bytes, bytes]:
 
 
 class DetachedCommand:
-    """One command on one machine, as root; run it once.
-
-    Args:
-        pace: How long requests may be silent.
-    """
+    """One command on one machine, as root; run it once."""
 
     def __init__(self, toolbox: Toolbox, machine_id: str, pace: Pace) -> None:
         self._toolbox = toolbox

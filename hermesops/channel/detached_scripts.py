@@ -5,7 +5,7 @@ the folder by then; or else a look or a stop, and then the start is refused for 
 the lock, which goes when that shell ends, however it ends.
 """
 
-from hermesops.channel.script import script_command
+import shlex
 
 FOLDER = "/run/hermesops-runs"
 """In memory: output may be secret, must not get into images, and is gone after a reboot."""
@@ -113,6 +113,11 @@ rm -rf "$1"
 systemctl kill --signal=KILL "${1##*/}.scope" 2>/dev/null
 rm -rf "$1"
 """
+
+
+def script_command(script: str, *arguments: str) -> str:
+    """The command line that runs a script in ``sh`` with these as ``$1``, ``$2`` and so on."""
+    return shlex.join(["sh", "-c", script, "sh", *arguments])
 
 
 def start(folder: str, command: str, limit_s: str, wait_s: str, inline: str) -> str:

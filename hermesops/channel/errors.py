@@ -43,10 +43,8 @@ Source:
 def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = RefusedError) -> Iterator[None]:
     """Turn the vendor client's errors into ours.
 
-    Args:
-        machine_id: Whose machine.
-        doing: What was being done, as it reads after "while"; no secrets, so never a command.
-        missing: What a 404 of the machine's own daemon means.
+    ``doing`` reads as after "while", without secrets, so it is never a command. ``missing`` is what a 404 of the
+    machine's own daemon means.
 
     Raises:
         HermesError: Always one of this module or of ``hermesops.errors``.

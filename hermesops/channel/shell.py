@@ -8,11 +8,7 @@ _MARK = "hermesops-folder:"
 
 
 class Shell:
-    """Runs one line after the other on a machine.
-
-    Args:
-        folder: Where it starts.
-    """
+    """Runs one line after the other on a machine."""
 
     def __init__(self, channel: Channel, folder: str = "/root") -> None:
         self._channel = channel

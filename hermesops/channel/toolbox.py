@@ -10,9 +10,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from hermesops.channel.detached import DetachedCommand, Pace
+from hermesops.channel.detached_scripts import script_command
 from hermesops.channel.errors import NoSuchFileError, translated
 from hermesops.channel.interface import Completed, Exit, Output
-from hermesops.channel.script import script_command
 from hermesops.errors import HermesError
 from hermesops.justavps import Client, Execution, OutputEvent
 
@@ -47,10 +47,7 @@ fi
 class ToolboxChannel:
     """The channel to one machine through its vendor's toolbox.
 
-    Args:
-        client: An open client; the caller closes it.
-        machine_id: The vendor's id of the machine.
-        pace: How long a request may be silent.
+    The caller closes the client.
     """
 
     def __init__(self, client: Client, machine_id: str, *, pace: Pace | None = None) -> None:

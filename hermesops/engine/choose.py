@@ -5,19 +5,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hermesops.engine.interface import Engine
-from hermesops.engine.options import EngineConfig
+from hermesops.engine.options import EngineConfig, pulumi_home
 from hermesops.errors import UsageError
-from hermesops.private_file import read_secret
 
 
 def make_engine(kind: str, config: EngineConfig, *, production: bool) -> Engine:
     """Make the engine that the settings ask for; starts no process and reads no secret.
 
-    Args:
-        kind: ``cli``, ``embedded``, or ``auto``: the CLI where it is installed, else the embedded one, which
-            production never takes by itself.
-        config: What it is made with.
-        production: Whether what is run belongs to users.
+    ``kind`` is ``cli``, ``embedded``, or ``auto``: the CLI where it is installed, else the embedded one, which
+    ``production``, where what is run belongs to users, never takes by itself.
 
     Raises:
         UsageError: There is no CLI and the embedded engine must not or shall not stand in for it.
@@ -46,17 +42,3 @@ def find_cli(environment: Mapping[str, str]) -> Path | None:
     home = pulumi_home(environment)
     places = [home / "bin" / "pulumi", *sorted(home.glob("versions/*/bin/pulumi"), reverse=True)]
     return next((place for place in places if place.is_file()), None)
-
-
-def pulumi_home(environment: Mapping[str, str]) -> Path:
-    """The folder in which the pulumi CLI keeps its own files."""
-    return Path(environment.get("PULUMI_HOME") or Path(environment.get("HOME", "/nonexistent")) / ".pulumi")
-
-
-def read_passphrase(file: Path) -> str:
-    """Read the passphrase of the state's secrets.
-
-    Raises:
-        RefusedError: The file is missing, empty, or readable by others.
-    """
-    return read_secret(file, what="passphrase of Pulumi's state")

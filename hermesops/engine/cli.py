@@ -42,10 +42,6 @@ class CliEngine(Engine):
 
     State and outputs are read from the stack's file: the Automation API's export would write every secret in the
     clear.
-
-    Args:
-        command: The CLI's executable.
-        config: As for every engine.
     """
 
     name = "cli"

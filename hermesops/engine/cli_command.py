@@ -27,9 +27,7 @@ OnOutput = Callable[[str], object]
 class CleanCommand(PulumiCommand):
     """The CLI at one place.
 
-    Args:
-        program: Its executable.
-        environment: All that it sees, beside what the SDK adds for a command.
+    ``environment`` is all that it sees, beside what the SDK adds for a command.
 
     Raises:
         UnavailableError: It is too old for the SDK, or no pulumi CLI.

@@ -45,7 +45,6 @@ class CliEvents:
         begun: Steps by URN and operation; a preview tells nothing more of deletions.
         refreshed: What a refresh found changed or gone.
         provided: URNs of what a provider made; all else exists only in the state.
-        failed: URN and operation of failed steps.
         has_half_made: Whether something was made though its create failed: it has an id then.
         errors: Error lines with the URN that they are about, if any.
         at_first: Called at the first event: the CLI holds the stack's lock by then.
@@ -136,11 +135,8 @@ def done_by(events: CliEvents, what: str) -> tuple[Change, ...]:
 def error_of(events: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
     """Choose the error that a failed command ends with.
 
-    Args:
-        events: Of the command.
-        what: What it was to do: ``up``, ``preview of destroy`` ….
-        ref: The stack.
-        output: What the Automation API says of it: exit code, stdout, stderr.
+    ``what`` is what it was to do, as ``preview of destroy``; ``output`` what the Automation API says: exit code,
+    stdout, stderr.
     """
     if LOCKED in output:
         line = next(line for line in output.splitlines() if LOCKED in line)

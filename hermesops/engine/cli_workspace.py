@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.engine.choose import pulumi_home, read_passphrase
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.secrets import PassphraseVault
-from hermesops.engine.options import EngineConfig, Program, StackConfig
+from hermesops.engine.options import EngineConfig, Program, StackConfig, pulumi_home, read_passphrase
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
 
@@ -22,13 +21,7 @@ SALT = "encryptionsalt:"
 
 
 class Workspace:
-    """Opens stacks for the CLI.
-
-    Args:
-        command: The CLI's executable.
-        backend: Where the stacks are.
-        config: Of the engine.
-    """
+    """Opens stacks for the CLI."""
 
     def __init__(self, command: Path, backend: FileBackend, config: EngineConfig) -> None:
         self._command = command
@@ -97,11 +90,7 @@ def refuse_other_seal(backend: str | Path, ref: StackRef, folder: Path, environm
     takes the salt from the state, it asks whether the passphrase is right only when it meets a secret.
     Source: pulumi 3.259.0, pkg/cmd/pulumi/stack/secrets.go and pkg/secrets/passphrase/manager.go.
 
-    Args:
-        backend: Where the stack's state is.
-        ref: The stack.
-        folder: Where its project is.
-        environment: Of the CLI.
+    ``folder`` is where the stack's project is, ``environment`` the CLI's.
 
     Raises:
         RefusedError: The settings hold another salt, or the passphrase is another.

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UsageError
 from hermesops.model.stack import Change, Import, StackRef
+from hermesops.private_file import read_secret
 
 Program = Callable[[], Any]
 """A Pulumi program: called with nothing, registers resources through the pulumi SDK."""
@@ -73,7 +74,6 @@ class StackConfig:
 
     Attributes:
         values: Full keys (``project:name``) and plain values.
-        secret: Keys whose values are secret.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
@@ -103,12 +103,24 @@ class RunOptions:
     tell: Tell | None = None
 
 
+def pulumi_home(environment: Mapping[str, str]) -> Path:
+    """The folder in which the pulumi CLI keeps its own files."""
+    return Path(environment.get("PULUMI_HOME") or Path(environment.get("HOME", "/nonexistent")) / ".pulumi")
+
+
+def read_passphrase(file: Path) -> str:
+    """Read the passphrase of the state's secrets.
+
+    Raises:
+        RefusedError: The file is missing, empty, or readable by others.
+    """
+    return read_secret(file, what="passphrase of Pulumi's state")
+
+
 class UnsupportedByEmbeddedError(UsageError):
     """The program or its state uses something that only the pulumi CLI can do.
 
-    Args:
-        what: The feature, as its user would call it.
-        where: The resource or file that uses it.
+    ``what`` is the feature, as its user would call it; ``where`` the resource or file that uses it.
     """
 
     def __init__(self, what: str, where: str) -> None:
@@ -132,11 +144,7 @@ def stopped(error: HermesError, what: str, stack: StackRef, done: Collection[Cha
 
     An error that promises "nothing changed" must not be raised when something did.
 
-    Args:
-        error: What the program raised.
-        what: What it ran for: ``up`` …
-        stack: The stack.
-        done: What had changed outside the state before.
+    ``done`` is what had changed outside the state before.
     """
     if not done or not isinstance(error, RefusedError):
         return error

@@ -24,10 +24,8 @@ class Asked:
 
     Attributes:
         what: In words, as ``preview of cell1``.
-        environment: Where.
         digest: SHA-256 of all of it.
         by: The identity that signed it, or that a key or token proved; else the name that a computer gave.
-        is_proved: Whether ``by`` is proved.
     """
 
     what: str
@@ -56,9 +54,7 @@ def digest_of(content: bytes) -> str:
 def is_own(asked: Asked, signer: str) -> bool:
     """Whether a signature may be the requester's, whatever the spelling.
 
-    Args:
-        asked: The request.
-        signer: The name of the signing key in the allowed signers; several names with commas are one person's.
+    ``signer`` names the signing key in the allowed signers; several names with commas are one person's.
     """
     by, names = _spelled(asked.by), {_spelled(name) for name in signer.split(",")}
     if asked.is_proved:
@@ -73,9 +69,7 @@ def _spelled(name: str) -> str:
 def refuse_own(asked: Asked, signer: str) -> None:
     """Refuse an approval by the requester.
 
-    Args:
-        asked: The request.
-        signer: The name of the approving key in the allowed signers.
+    ``signer`` names the approving key in the allowed signers.
 
     Raises:
         RefusedError: It may be the requester's.
@@ -89,10 +83,7 @@ def refuse_own(asked: Asked, signer: str) -> None:
 def refuse_other(approval: Approval, asked: Asked, *, signer: str) -> None:
     """Refuse an approval of something else, or by the requester.
 
-    Args:
-        approval: With a valid signature.
-        asked: What is about to happen.
-        signer: Who signed the approval.
+    The approval has a valid signature, by ``signer``.
 
     Raises:
         RefusedError: It is of something else, or may be the requester's own.
@@ -109,10 +100,7 @@ def refuse_other(approval: Approval, asked: Asked, *, signer: str) -> None:
 def refuse_old(approval: Approval, *, now: datetime, life: timedelta) -> None:
     """Refuse an expired approval, or one of the future.
 
-    Args:
-        approval: The approval.
-        now: The time.
-        life: For how long an approval is valid.
+    ``life`` is for how long an approval is valid.
 
     Raises:
         RefusedError: It is not valid now.

@@ -72,12 +72,8 @@ def refuse_many(
 ) -> None:
     """Let an agent end or change its plan while few others do.
 
-    Args:
-        operations: All that end agents or change their plans.
-        instance_id: Whose turn it is.
-        at: When it was asked for.
-        limit: So many agents may in 24 hours without an approval.
-        environment: Its name, for the message.
+    ``operations`` are all that end agents or change their plans, ``at`` when this one was asked for; ``limit`` agents
+    may in 24 hours without an approval.
 
     Raises:
         RefusedError: So many others do already.

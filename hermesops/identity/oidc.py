@@ -33,7 +33,6 @@ class Pipelines:
     """Pipelines that may act in an environment.
 
     Attributes:
-        issuer: Signs their tokens.
         audience: Claim ``aud`` that tokens must have.
         subjects: Patterns of claim ``sub``, as ``repo:helium/hermes:ref:refs/heads/main``; * matches anything.
         keys: Fetches the issuer's keys.

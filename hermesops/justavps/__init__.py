@@ -7,8 +7,7 @@ from hermesops.justavps.client import Client
 from hermesops.justavps.ordering import wait_ready
 from hermesops.justavps.proxy import Port, ProxyAnswer, ProxyClient, ProxyStream
 from hermesops.justavps.sse import ServerSentEvent
-from hermesops.justavps.toolbox import Execution, ExitEvent, OutputEvent
-from hermesops.justavps.toolbox_wire import ExecResult
+from hermesops.justavps.toolbox import ExecResult, Execution, ExitEvent, OutputEvent
 from hermesops.justavps.wire import (
     Image,
     ImageStatus,
@@ -17,7 +16,6 @@ from hermesops.justavps.wire import (
     MachineStatus,
     ProxyToken,
     ServerType,
-    StatusEvent,
 )
 
 __all__ = [
@@ -38,6 +36,5 @@ __all__ = [
     "ProxyToken",
     "ServerSentEvent",
     "ServerType",
-    "StatusEvent",
     "wait_ready",
 ]

@@ -20,11 +20,7 @@ class UnreadableAnswerError(Exception):
 
 
 class Deadline:
-    """The moment by which a whole exchange has to be over, however many bytes go on coming.
-
-    Args:
-        total_s: Seconds from now.
-    """
+    """The moment by which a whole exchange has to be over, however many bytes go on coming."""
 
     def __init__(self, total_s: float) -> None:
         self._total_s = total_s
@@ -60,10 +56,7 @@ class Deadline:
 class AnswerBody:
     """The body of one answer, still to come.
 
-    Args:
-        response: Whose; it stays the caller's to close.
-        deadline: When it has to be read.
-        largest: Bytes.
+    The response stays the caller's to close; ``largest`` is in bytes.
     """
 
     def __init__(self, response: httpx.Response, *, deadline: Deadline, largest: int) -> None:

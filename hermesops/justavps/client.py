@@ -1,6 +1,5 @@
 """JustAVPS's HTTP API: machines, images, proxy tokens, sizes, account. The toolbox is in ``toolbox.py``."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 
@@ -9,22 +8,14 @@ import httpx
 from hermesops.justavps import errors, ordering, wire
 from hermesops.justavps.connections import Closing
 from hermesops.justavps.sharing import Shared
-from hermesops.justavps.sse import events_of
 from hermesops.justavps.toolbox import Toolbox
-from hermesops.justavps.transport import Call, Transport, validated
-from hermesops.node.untrusted import strict_json
+from hermesops.justavps.transport import Call, Transport
 
 _SLOW_READ_S = 60.0
 """One machine's answer was seen to take six seconds; leave ten times that."""
 
 _ORDER_S = 300.0
 """The vendor's only public client raised this from 30 to 300 s on its first day."""
-
-_STREAM_IDLE_S = 90.0
-"""The status stream pings; silence for this long is a dead connection."""
-
-_STREAM_S = 900.0
-"""Seconds for a whole status stream, which the vendor ends after 600."""
 
 _LARGEST_LIST = 512 << 20
 """Bytes of all machines of an account: 4 KB each, with room for 100,000."""
@@ -101,10 +92,6 @@ class Client(Closing):
         """Destroy a machine and its disk for good and stop its billing. One that is gone already is success."""
         await self._transport.ask_gone(Call("DELETE", f"/machines/{machine_id}", read_timeout_s=_SLOW_READ_S))
 
-    async def reboot_machine(self, machine_id: str) -> None:
-        """Reboot hard. Its status may go on saying ``ready``: believe the machine's boot id, not the status."""
-        await self._do(machine_id, "reboot")
-
     async def start_machine(self, machine_id: str) -> None:
         """Boot a stopped machine."""
         await self._do(machine_id, "start")
@@ -121,18 +108,6 @@ class Client(Closing):
         await self._transport.ask(
             Call("POST", f"/machines/{machine_id}/{verb}", body=body, read_timeout_s=_SLOW_READ_S)
         )
-
-    async def status_events(self, machine_id: str) -> AsyncIterator[wire.StatusEvent]:
-        """Follow a machine's status to a final state; the server ends it after ten minutes, the caller reconnects.
-
-        Raises:
-            LostReadError: The stream broke, or was silent for a minute and a half.
-        """
-        path = f"/machines/{machine_id}/status/stream"
-        call = Call("GET", path, read_timeout_s=_STREAM_IDLE_S, total_s=_STREAM_S, changes=False)
-        async with self._transport.opened(call) as answer:
-            async for event in events_of(answer.lines()):
-                yield _status_event(call, event.event, event.data)
 
     async def list_images(self) -> list[wire.Image]:
         """All images of the account that are not deleted."""
@@ -160,10 +135,8 @@ class Client(Closing):
     async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> wire.ProxyToken:
         """Make a token that opens the machine's ports through the vendor's proxy.
 
-        Args:
-            machine_id: Whose ports.
-            label: What it is for, as it appears in the vendor's list.
-            lifetime_s: Seconds; the vendor caps it at seven days, we at six hours.
+        ``label`` is what it is for, as it appears in the vendor's list. The vendor caps ``lifetime_s`` at seven days,
+        we at six hours.
         """
         body = {"machine_id": machine_id, "label": label, "expires_in_seconds": lifetime_s}
         return await self._transport.ask_for(Call("POST", "/proxy-tokens", body=body), wire.ProxyToken)
@@ -195,14 +168,3 @@ def _refuse_other(call: Call, what: str, is_meant: bool) -> None:  # noqa: FBT00
 
 def _read(path: str, *, query: dict[str, str] | None = None) -> Call:
     return Call("GET", path, query=query or {}, read_timeout_s=_SLOW_READ_S, changes=False)
-
-
-def _status_event(call: Call, kind: str, data: str) -> wire.StatusEvent:
-    try:
-        told = strict_json.parse(data) if data else {}
-    except strict_json.MalformedJSONError:
-        told = {"message": data}
-    if not isinstance(told, dict):
-        told = {"message": str(told)}
-    known = {key: told[key] for key in ("status", "stage", "message") if isinstance(told.get(key), str)}
-    return validated(call, {"kind": kind, **known}, wire.StatusEvent)

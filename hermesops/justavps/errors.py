@@ -53,7 +53,6 @@ class JustAvpsError(HermesError):
         call: What was asked, as ``GET /machines``: method and path without query.
         said: What went wrong, in words that may be shown.
         request_id: The id this call carried; it is in our log and, where kept, in the vendor's.
-        hint: The next command.
     """
 
     def __init__(self, call: str, said: str, *, request_id: str = "", hint: str = "") -> None:
@@ -102,7 +101,6 @@ class AnswerError(JustAvpsError):
     """An answer that is not a success.
 
     Attributes:
-        status: The HTTP status.
         code: The machine's daemon's own code (``file_not_found`` …); empty when the API itself answered.
     """
 

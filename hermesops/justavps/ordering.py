@@ -89,12 +89,6 @@ async def wait_ready(
     A 404 is tolerated for the first minute, as the vendor answers so about machines that it just accepted; ``error``
     until the deadline, as machines have recovered from it by themselves.
 
-    Args:
-        shop: The client.
-        machine_id: Whose.
-        timeout_s: Seconds for the whole wait.
-        tell: Gets a line of narration at each change.
-
     Raises:
         NotFoundError: Deleted, or still unknown after a minute.
         WaitExpiredError: Not ready in time; it carries the last status and stage.

@@ -96,11 +96,7 @@ class _Backend(httpcore.AnyIOBackend):
 
 
 class OwnConnection(httpx.AsyncHTTPTransport):
-    """Carries each request on a connection of its own; any number at a time.
-
-    Args:
-        verify: Whom TLS trusts.
-    """
+    """Carries each request on a connection of its own; any number at a time."""
 
     def __init__(self, verify: ssl.SSLContext) -> None:
         super().__init__(verify=verify)

@@ -142,13 +142,8 @@ class ProxyClient(Closing):
     ) -> ProxyAnswer:
         """Ask what listens on a port, once, and read its whole answer.
 
-        Args:
-            port: Where.
-            method: HTTP method.
-            path: With its leading slash, and query.
-            headers: Added, as the service's own ``Authorization``.
-            body: Sent as JSON.
-            timeout_s: Seconds for the whole exchange: what answers may send a byte now and then for ever.
+        ``path`` has its leading slash, and the query; ``body`` is sent as JSON. ``timeout_s`` is for the whole
+        exchange: what answers may send a byte now and then for ever.
 
         Raises:
             UnreachableError: Nothing was sent; also when the vendor names a port that is not served where it should be.
@@ -175,15 +170,8 @@ class ProxyClient(Closing):
     ) -> AsyncIterator[ProxyStream]:
         """As ``request``, with the body streamed; leaving the context hangs up.
 
-        Args:
-            port: Where.
-            method: HTTP method.
-            path: With its leading slash, and query.
-            headers: Added.
-            body: Sent as JSON; bytes are sent as they are.
-            timeout_s: Seconds without a byte of the answer until it counts as lost.
-            total_s: Seconds for the whole exchange.
-            largest: Bytes of the answer's body.
+        Bytes as ``body`` are sent as they are. ``timeout_s`` is without a byte of the answer until it counts as lost,
+        ``total_s`` for the whole exchange; ``largest`` is the body's, in bytes.
         """
         url, host = self._address(port.url + path)
         request = self._http.build_request(

@@ -11,9 +11,6 @@ class Shared(Generic[T]):
     """A read that is sent once for all callers that wait for its answer.
 
     Each answer is to a request that was sent after the call: calls during a request wait for the next one.
-
-    Args:
-        ask: Sends the read.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T]]) -> None:

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from pydantic import field_validator
+
 from hermesops.justavps import errors
 from hermesops.justavps.sse import ServerSentEvent, events_of
-from hermesops.justavps.toolbox_wire import ExecResult, FileEntry
-from hermesops.justavps.transport import Call, Transport, loaded
+from hermesops.justavps.transport import Call, Transport
+from hermesops.justavps.wire import Wire
 from hermesops.node.untrusted import strict_json
 
 _CHUNK = 1 << 20
@@ -58,6 +60,26 @@ class Execution:
         if self.env:
             body["env"] = dict(self.env)
         return body
+
+
+class ExecResult(Wire):
+    """A command that ended.
+
+    Attributes:
+        stdout: Bytes that are not UTF-8 arrive as U+FFFD: use files for those.
+        truncated: Whether the daemon dropped output; ours does after 16 MiB a stream.
+    """
+
+    exit_code: int
+    stdout: str = ""
+    stderr: str = ""
+    duration_ms: float = 0
+    truncated: bool = False
+
+    @field_validator("stdout", "stderr", mode="before")
+    @classmethod
+    def _null_is_empty(cls, value: object) -> object:
+        return "" if value is None else value
 
 
 @dataclass(frozen=True)
@@ -112,11 +134,7 @@ class Toolbox:
     ) -> None:
         """Write a file on the machine, replacing one that is there; parents are made.
 
-        Args:
-            machine_id: Which machine.
-            path: Absolute.
-            content: A ``Path`` and an iterable are streamed and need no memory.
-            mode: Permission bits.
+        ``path`` is absolute. A ``Path`` and an iterable are streamed and need no memory.
         """
         body = _chunks(content) if isinstance(content, Path) else content
         query = {"path": path, "mode": f"{mode:o}", "overwrite": "true"}
@@ -149,21 +167,6 @@ class Toolbox:
         finally:
             partial.unlink(missing_ok=True)
 
-    async def exists(self, machine_id: str, path: str) -> bool:
-        """Whether there is a file or folder of that path."""
-        call = _reading(machine_id, "files/exists", path)
-        try:
-            answer = loaded(call, await self._transport.ask(call))
-        except errors.NotFoundError as missing:
-            if missing.code:  # the daemon answered, so the machine exists and the file does not
-                return False
-            raise
-        return bool(answer.get("exists")) if isinstance(answer, dict) else bool(answer)
-
-    async def describe(self, machine_id: str, path: str) -> FileEntry:
-        """Size, mode and kind of a file or folder."""
-        return await self._transport.ask_for(_reading(machine_id, "files/info", path), FileEntry)
-
     async def delete(self, machine_id: str, path: str, *, recursive: bool = False) -> None:
         """Remove a file or folder. One that is gone already is success.
 
@@ -184,12 +187,9 @@ def _path(machine_id: str, verb: str) -> str:
     return f"/machines/{machine_id}/toolbox/{verb}"
 
 
-def _reading(machine_id: str, verb: str, path: str) -> Call:
-    return Call("GET", _path(machine_id, verb), query={"path": path}, read_timeout_s=_FILE_S, changes=False)
-
-
 def _download(machine_id: str, path: str, *, largest: int, total_s: float) -> Call:
-    return replace(_reading(machine_id, "files/download", path), total_s=total_s, largest=largest)
+    where, query = _path(machine_id, "files/download"), {"path": path}
+    return Call("GET", where, query=query, read_timeout_s=_FILE_S, total_s=total_s, largest=largest, changes=False)
 
 
 def _time_for(size: int) -> float:

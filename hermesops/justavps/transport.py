@@ -44,7 +44,6 @@ class Call:
         body: Sent as JSON; ``content`` is sent as it is.
         read_timeout_s: Seconds without a byte of the answer until it counts as lost.
         total_s: Seconds until a call whose bytes go on coming counts as lost; by default as many.
-        largest: Bytes of the answer.
         changes: Whether it may change something, so that a lost answer is an unknown outcome.
     """
 

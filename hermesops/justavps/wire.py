@@ -215,20 +215,6 @@ class Account(Wire):
     machines_count: int = 0
 
 
-class StatusEvent(Wire):
-    """One event of a machine's status stream: ``kind`` is ``status``, ``stage``, ``done``, ``ping`` or ``error``."""
-
-    kind: str
-    status: MachineStatus | None = None
-    stage: str = ""
-    message: str = ""
-
-    @field_validator("message", mode="before")
-    @classmethod
-    def _may_be_shown(cls, value: object) -> object:
-        return scrubbed(value) if isinstance(value, str) else ""
-
-
 class MachineOrder(Wire):
     """What to rent.
 

@@ -47,9 +47,7 @@ class KeyRing:
     def load(cls, path: Path, *, create: bool = False) -> Self:
         """Read the ring from its file.
 
-        Args:
-            path: A file of mode 0600.
-            create: Make a ring with one fresh key when there is no file; two processes end up with the same ring.
+        With ``create`` a ring of one fresh key is made where there is no file; two processes end up with the same ring.
 
         Raises:
             RefusedError: The file is missing, damaged, or readable by others.
@@ -62,9 +60,7 @@ class KeyRing:
     def kept(cls, read: Callable[[], str], *, source: str) -> Self:
         """Make a ring from its text.
 
-        Args:
-            read: Reads the text; called again when a value names a key that the ring lacks.
-            source: Where it is kept, for error messages.
+        ``read`` is called again when a value names a key that the ring lacks; ``source`` is for error messages.
 
         Raises:
             RefusedError: It is damaged.
@@ -99,10 +95,7 @@ class KeyRing:
     def seal(self, plain: str, *, place: str, key: str = "") -> str:
         """Encrypt ``plain`` for one place; the same text gives a different value each time.
 
-        Args:
-            plain: What is to be kept secret.
-            place: Where it belongs.
-            key: Id of the key, one of those at hand; empty for the current one.
+        ``key`` is one of those at hand; empty for the current one.
         """
         key = key or self._current
         nonce = secrets.token_bytes(_NONCE_BYTES)

@@ -78,8 +78,7 @@ class Ring:
     def without_retired(self, needed_since: datetime | None) -> Self:
         """The same without retired keys that no copy needs.
 
-        Args:
-            needed_since: When the oldest copy was made that may still be restored; ``None`` for no copy.
+        ``needed_since`` is when the oldest copy was made that may still be restored; ``None`` for no copy.
         """
         gone = {one for one, at in self.retired.items() if needed_since is None or at < needed_since}
         return replace(

@@ -44,11 +44,7 @@ Step = Add | Change | Reseal | Settle
 def next_step(ring: Ring, sealing: str, left: int, *, source: str = "the ring") -> Step:
     """What a rotation does next. Pure.
 
-    Args:
-        ring: The keys at hand.
-        sealing: The key that the registry seals with.
-        left: How many values another key sealed.
-        source: Where the ring is kept, for people.
+    ``sealing`` is the key that the registry seals with, ``left`` how many values another key sealed.
 
     Raises:
         RefusedError: The registry's key is not at hand here.
@@ -71,7 +67,6 @@ class KeyRotation:
     """One rotation.
 
     Args:
-        read: Reads the ring's text.
         write: Keeps another one, whole or not at all.
         source: Where it is kept, for people.
         needed_since: When the oldest copy of the registry was made that may still be restored; ``None`` for no copy.

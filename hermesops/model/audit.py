@@ -16,7 +16,6 @@ class AuditEntry:
         subject: What was acted on, as ``instance/<id>``.
         why: The reason a person gave, or the operation's kind and id.
         before: What was changed, as it was; empty for what is new. No secrets, no users' words.
-        after: The same, as it is now.
         epoch: The registry's epoch in which it was written.
         previous: Hash of the entry before; empty in the first one.
         hash: Over everything above: SHA-256 in hexadecimal.
@@ -62,7 +61,6 @@ class ChainReport:
     """The result of checking every entry and every anchored head.
 
     Attributes:
-        entries: How many were checked.
         head: The newest one; ``None`` when there is none.
         anchors: How many heads outside the database were compared.
         anchored_to: The newest entry whose hash is stored outside the database; 0 for none.

@@ -23,7 +23,6 @@ class Backup:
         why: ``daily``, ``manual``, ``last`` or ``before <what> <operation>``.
         bytes: Size of what was copied.
         added: Bytes that the repository grew by.
-        state: What was copied.
         checked_at: When its last test restore was; ``None`` never.
         checked: What was wrong then; empty for nothing.
     """
@@ -65,7 +64,6 @@ class Loss:
         agents: How many run. Suspended ones receive nothing, and their last backup has all of their state.
         oldest_s: The most seconds since an agent's newest backup, or since it was made; 0 for no agents.
         late: How many would lose more than the objective allows.
-        never: How many have no backup yet.
         objective_s: Seconds that may be lost.
     """
 

@@ -130,7 +130,6 @@ class Caller:
 
     Attributes:
         serial: Hexadecimal digits.
-        name: The service's.
         key: SHA-256 of its public key, hexadecimal.
         revoked_at: ``None`` while it is not revoked.
         why: It was admitted, or revoked.

@@ -35,7 +35,6 @@ class Contradiction:
     Attributes:
         subject: What it is about, as ``instance/<id>``, ``operation/<id>``, ``lease/<subject>``, ``audit/<entry>``.
         what: The contradiction, in one line without secrets.
-        hint: What to do.
     """
 
     subject: str

@@ -78,7 +78,6 @@ class Unconfirmed:
 
     Attributes:
         user: Alias, else id.
-        machine: The machine's name.
         status: At the last listing; empty when the instance changed its machine since.
     """
 
@@ -93,8 +92,6 @@ class Confirmation:
 
     Attributes:
         listed_at: ``None`` for never.
-        confirmed: How many machines were ready.
-        unconfirmed: The others, by user.
     """
 
     listed_at: datetime | None

@@ -11,7 +11,6 @@ class Freeze:
     Attributes:
         ends_at: ``None`` while only lifting it ends it.
         reason: Shown to those that it stops.
-        who: The operator.
     """
 
     id: str

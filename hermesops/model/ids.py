@@ -58,10 +58,8 @@ def instance_subject(instance_id: InstanceId) -> str:
 def machine_name(environment: str, cell: CellName, instance_id: InstanceId) -> MachineName:
     """The name of an instance's new machine: unique, and readable in the vendor's list.
 
-    Args:
-        environment: Name of the environment; its dashes are dropped.
-        cell: The cell whose stack holds the machine.
-        instance_id: Of its instance; for a replacement machine, the operation's id.
+    Dashes of the environment's name are dropped. For a replacement machine the operation's id stands in for its
+    instance's.
     """
     return MachineName(f"hermes-{environment.replace('-', '')}-{cell}-{instance_id.replace('-', '')[:12]}")
 

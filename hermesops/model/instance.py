@@ -28,7 +28,6 @@ class InstanceSettings:
         messengers: Environment variables of messengers by name (``TELEGRAM_BOT_TOKEN`` …); secret.
         mcp_servers: hermes-agent's ``mcp_servers`` entries by name; may hold secrets.
         cron: Jobs made on the first start: ``{"cron": …, "prompt": …, "enabled": …}``.
-        disabled_tools: Toolsets the user switched off.
     """
 
     model: str = ""

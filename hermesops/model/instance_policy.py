@@ -34,7 +34,6 @@ class InstancePolicy:
     Attributes:
         opted_in: Gets new releases first.
         protected: Gets them last.
-        quiet: ``None`` for no quiet hours.
     """
 
     opted_in: bool = False

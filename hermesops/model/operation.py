@@ -88,7 +88,6 @@ class OperationStep:
     """A row of ``operation_steps``: a step that was begun.
 
     Attributes:
-        at: When it began.
         holder: Who began it, as in a lease; empty where no lease was held.
         problem: Why work stopped during it; empty when the next step or the outcome followed.
     """
@@ -123,22 +122,14 @@ class Operation:
 
 @dataclass(frozen=True)
 class Done:
-    """Decision: nothing is left to do.
-
-    Attributes:
-        outcome: One line for the operation's row.
-    """
+    """Decision: nothing is left to do."""
 
     outcome: str
 
 
 @dataclass(frozen=True)
 class Refused:
-    """Decision: no step can finish the work.
-
-    Attributes:
-        error: For the operator.
-    """
+    """Decision: no step can finish the work."""
 
     error: HermesError
 

@@ -108,13 +108,10 @@ class Target:
     """One instance as it was when the rollout started.
 
     Attributes:
-        user: The user's name.
         release_before: What it ran; empty where that is unknown.
-        agent_version: Of that release.
         opted_in: Gets releases first, however often.
         protected: Gets them last.
         exposures: How many releases it was among the first to get, of those that count.
-        quiet: The user's quiet hours.
     """
 
     instance_id: InstanceId
@@ -164,7 +161,6 @@ class RolloutTarget:
         position: Its place among all targets, from 0.
         detail: Why it is in this state, one line.
         touched_at: When the first change of its machine began; ``None`` before.
-        updated_at: When the state last changed.
     """
 
     facts: Target
@@ -254,11 +250,9 @@ class ReleaseStatus:
     """What a machine reports of its releases.
 
     Attributes:
-        current: The release that it runs.
         activation: The release that it is changing to, until that is confirmed; empty when it is not changing.
         phase: Of that; ``unconfirmed`` once it waits to be confirmed.
         last: Identifies its last change, as its node reports it; empty when there was none.
-        last_to: What the last change was to.
         last_failed: Whether that ended on the old release.
         confirm_timed_out: Whether only because it was not confirmed in time, which says nothing of the release.
         why: Why it did.

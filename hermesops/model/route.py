@@ -49,7 +49,6 @@ class ModelToken:
     """The content of a genuine token.
 
     Attributes:
-        instance_id: Whose it is.
         generation: Raised to revoke: tokens of an earlier one than the instance's floor are refused.
         expires_at: Unix seconds from which on it is refused.
     """
@@ -105,10 +104,8 @@ def read_token(secret: bytes, text: str) -> ModelToken | None:
 def refusal_of(token: ModelToken, *, floor: int | None, now: float) -> Refusal | None:
     """Why a router has to refuse a genuine token; ``None`` when it is good.
 
-    Args:
-        token: As ``read_token`` read it.
-        floor: The oldest valid generation of its instance; ``None`` when there is no such instance.
-        now: Unix seconds.
+    ``floor`` is the oldest valid generation of its instance, ``None`` when there is no such instance; ``now`` in Unix
+    seconds.
     """
     if now >= token.expires_at:
         return Refusal.EXPIRED

@@ -36,10 +36,8 @@ class SignedFile(Generic[Content]):
 
     Attributes:
         kind: Names the kind in the file, and is the namespace of its signature.
-        content: The type of what is signed.
         field: The key of the content in the file.
         title: What such a file is, for messages, as ``a saved preview``.
-        hint: The command that makes one.
     """
 
     kind: str
@@ -78,11 +76,7 @@ class SignedFile(Generic[Content]):
 def why_outdated(made: str, at: datetime, *, now: datetime, life: timedelta) -> str:
     """Why a signature is not valid any more, or not yet, as a sentence; empty when it is.
 
-    Args:
-        made: The sentence's beginning, as ``the preview was made at``.
-        at: When it was signed.
-        now: The present moment.
-        life: How long it is valid.
+    ``made`` begins the sentence, as ``the preview was made at``.
     """
     if -_SKEW <= now - at <= life:
         return ""

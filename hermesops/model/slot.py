@@ -18,7 +18,6 @@ class Switch:
     """A switch to another release that is not confirmed yet.
 
     Attributes:
-        release: The new one.
         before: The one that the machine returns to without confirmation.
         phase: As hermes-node names it.
     """
@@ -50,7 +49,6 @@ class SlotsState:
 
     Attributes:
         current: The one that runs; empty where there is none.
-        slots: The installed ones.
         python: The machine's Python, as ``3.11``.
         busy: What the agent is doing; empty for nothing or unknown. Idle open connections do not count.
         is_activity_unknown: Whether its gateway runs and does not report what it is doing.
@@ -149,8 +147,6 @@ class RollbackResult:
     """The result of a rollback to another slot.
 
     Attributes:
-        release: What runs now.
-        before: What ran before.
         gap_s: Seconds for which the gateway did not answer.
         migrated: Rows written since that are in the present state.
         listed: Rows written since that are not, and are listed in a file beside the newer state.

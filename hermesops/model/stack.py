@@ -79,8 +79,6 @@ class Import:
 
     Attributes:
         type: Pulumi type token, as ``justavps:index:Machine``.
-        name: Its logical name in the stack.
-        id: The vendor's id.
         protect: Whether it is protected from deletion until a program says otherwise.
     """
 
@@ -127,7 +125,6 @@ class StateVersion:
 
     Attributes:
         version: Nanoseconds since 1970, as in the copy's file name.
-        at: When the copy was made.
         what: What had ended then, as ``update succeeded``; empty for a copy taken before something began.
         resources: How many resources it holds; None: it is damaged.
         current: Whether the state is the same now.

@@ -91,11 +91,7 @@ def _unknown(noun: Noun, text: str, near: list[str], of: str, where: str = "") -
 def find_by_id(noun: Noun, text: str, ids: Iterable[str], *, of: str = "") -> str:
     """The only id that begins with what was typed.
 
-    Args:
-        noun: Whose ids they are.
-        text: As typed; an empty one is no id.
-        ids: All of them.
-        of: As for ``unknown_name``.
+    An empty text is no id; ``of`` is as for ``unknown_name``.
 
     Raises:
         UsageError: None begins so, or several do.

@@ -51,8 +51,6 @@ class Vitals:
 
     Attributes:
         until: The end of the span, and when it was measured.
-        turn: The result of the probe's turn.
-        missing: Why each absent figure is absent.
     """
 
     instance_id: InstanceId

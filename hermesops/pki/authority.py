@@ -39,7 +39,6 @@ class Issued:
     """A certificate that was signed.
 
     Attributes:
-        pem: It.
         serial: Hexadecimal digits.
         key: SHA-256 of its public key, hexadecimal.
     """
@@ -75,11 +74,7 @@ class Authority:
     def load(cls, text: str, registry: Registry, *, environment: str, source: str) -> Self:
         """The authority of a key whose certificate is trusted; the first key of an environment becomes trusted.
 
-        Args:
-            text: The key, PEM.
-            registry: The registry, which has its certificate.
-            environment: Name of the environment.
-            source: Where the key came from, for error messages.
+        ``source`` is where the key came from, for error messages.
 
         Raises:
             RefusedError: The key is damaged, or of an authority that is not trusted.
@@ -95,11 +90,8 @@ class Authority:
     def issue(self, request: str, names: MachineNames | CallerName, *, now: datetime, life: timedelta) -> Issued:
         """Sign the certificate of a machine or a service.
 
-        Args:
-            request: A certificate signing request, PEM; only the key that it proves to have is used.
-            names: Names in the certificate.
-            now: The certificate is valid from ``SKEW`` before.
-            life: How long it is valid after that.
+        Of the request, PEM, only the key is used that it proves to have. The certificate is valid from ``SKEW`` before
+        ``now`` until ``life`` after it.
 
         Raises:
             RefusedError: It is no request, its signature is wrong, or its key is not on P-256.
@@ -264,8 +256,7 @@ def _pem_of(key: ec.EllipticCurvePrivateKey) -> str:
 def read_peer(certificate: bytes) -> tuple[str, Sequence[str]]:
     """Serial (hexadecimal digits) and URIs of a certificate.
 
-    Args:
-        certificate: DER; the caller has verified that an authority of ours signed it.
+    The certificate is DER; the caller has verified that an authority of ours signed it.
 
     Raises:
         RefusedError: It has no names at all.

@@ -44,9 +44,7 @@ class Admitted:
 class Callers:
     """Issues callers' certificates, and identifies callers by them.
 
-    Args:
-        authority: Signs; called when it is first needed.
-        life: Of a certificate.
+    ``authority`` signs, and is called when it is first needed; ``life`` is of a certificate.
     """
 
     def __init__(
@@ -60,10 +58,7 @@ class Callers:
     def admit(self, name: str, request: str, *, why: str) -> Admitted:
         """Let a service call the relay.
 
-        Args:
-            name: The service's.
-            request: A certificate signing request, PEM.
-            why: For the audit log.
+        ``request`` is a certificate signing request, PEM.
 
         Raises:
             UsageError: It is no name of a service.
@@ -74,9 +69,7 @@ class Callers:
     def renew(self, held: Caller, request: str) -> Admitted:
         """Give a service another certificate.
 
-        Args:
-            held: Its present certificate, which must still be valid.
-            request: As in ``admit``.
+        ``held`` is its present certificate, which must still be valid; ``request`` as in ``admit``.
 
         Raises:
             RefusedError: The request is malformed, or the present certificate is not valid any more.
@@ -87,8 +80,7 @@ class Callers:
     def caller_of(self, peer: bytes) -> Caller:
         """The service of a certificate.
 
-        Args:
-            peer: DER; the caller has verified that an authority of ours signed it.
+        ``peer`` is DER; the caller has verified that an authority of ours signed it.
 
         Raises:
             RefusedError: It is a machine's, another environment's, revoked, expired, or was never issued.

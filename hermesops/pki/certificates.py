@@ -22,7 +22,6 @@ class Certificates:
     Args:
         authority: Signs; called when it is first needed.
         url: Where machines reach the platform's service; empty where there is none.
-        life: Of a certificate.
     """
 
     def __init__(
@@ -53,9 +52,7 @@ class Certificates:
     def renew(self, request: str, held: Certificate) -> Credential:
         """Give a machine another certificate with the same names.
 
-        Args:
-            request: With any key of the machine.
-            held: Its present certificate, which must still be valid.
+        The request may have any key of the machine; ``held`` is its present certificate, which must still be valid.
 
         Raises:
             RefusedError: The request is malformed, or the present certificate is not valid any more.

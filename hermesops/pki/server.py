@@ -60,10 +60,7 @@ class Bounds:
 def context_of(certificate: str, key: str, roots: str) -> ssl.SSLContext:
     """The TLS context of this side.
 
-    Args:
-        certificate: Of this side, PEM.
-        key: Of the certificate, PEM.
-        roots: Authorities whose certificates are accepted, PEM.
+    All are PEM; ``roots`` are the authorities whose certificates are accepted.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -93,7 +90,6 @@ class MutualTlsListener:
     Args:
         converse: Called for each; what it raises ends that connection alone. The connection is closed after it.
         context: The TLS context of the next connection.
-        bounds: What unknown clients may cost.
     """
 
     def __init__(
@@ -110,8 +106,7 @@ class MutualTlsListener:
     async def serve(self, listener: socket.socket) -> None:
         """Serve until cancelled; open connections then have ``stop_s`` to end. Closes the listener.
 
-        Args:
-            listener: Not blocking.
+        The listener must not block.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -192,7 +187,6 @@ class MutualTlsServer:
     Args:
         answer: Called in a thread with the client's certificate (DER), method, path and body.
         context: The TLS context of the next connection.
-        bounds: What unknown clients may cost.
     """
 
     def __init__(
@@ -208,8 +202,7 @@ class MutualTlsServer:
     async def serve(self, listener: socket.socket) -> None:
         """Serve until cancelled.
 
-        Args:
-            listener: Not blocking.
+        The listener must not block.
         """
         await self._listener.serve(listener)
 
@@ -281,7 +274,6 @@ class OwnCertificate:
     Args:
         registry: Has the authorities whose certificates are accepted.
         hosts: Names or addresses at which machines reach the service.
-        life: Of a certificate.
         clock: Seconds of a monotonic clock.
     """
 

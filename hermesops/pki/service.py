@@ -54,11 +54,7 @@ class Answer:
 
 
 class PlatformService:
-    """Answers machines of one environment.
-
-    Args:
-        data_keys: Releases keys of data volumes.
-    """
+    """Answers machines of one environment."""
 
     def __init__(
         self, registry: Registry, certificates: Certificates, data_keys: DataKeys, *, environment: str
@@ -71,11 +67,8 @@ class PlatformService:
     def answer(self, peer: bytes, method: str, path: str, body: bytes) -> Answer:
         """Answer one request.
 
-        Args:
-            peer: The machine's certificate, DER; the caller has verified that an authority of ours signed it.
-            method: Of HTTP.
-            path: From ``/v1`` on.
-            body: Of the request.
+        ``peer`` is the machine's certificate, DER; the caller has verified that an authority of ours signed it.
+        ``path`` is from ``/v1`` on.
         """
         serial = "unknown"
         try:

@@ -1,14 +1,21 @@
-"""How the provider waits for the vendor: polls often at first, seldom later, and stops once the engine wants an end."""
+"""What actions on machines and on images share: the vendor, its polls, often at first and seldom later, and deletion.
+
+Whatever waits stops once the engine wants an end.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops import waiting
 from hermesops.errors import RefusedError, UnknownOutcomeError
 from hermesops.provider.observation import InterruptedWorkError, Observed
 from hermesops.waiting import Pending, WaitExpiredError, cancel
+
+if TYPE_CHECKING:
+    from hermesops.provider.vendor import JustAvps  # loads the vendor's client
 
 T = TypeVar("T")
 
@@ -37,6 +44,26 @@ class Timeouts:
     newborn: float = 60
     broken: float = 60
     gone: float = 120
+
+
+@dataclass
+class Actions:
+    """The actions on one type of resource, at one vendor. Timeouts are seconds; 0 takes the default.
+
+    Attributes:
+        open_vendor: Opens the vendor when the first resource is needed, since most runs of an engine find nothing to
+            do. What it raises reaches the operator.
+        stopping: Set when the engine wants an end: nothing new is begun, and waits are given up.
+    """
+
+    open_vendor: Callable[[], "JustAvps"]
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @cached_property
+    def vendor(self) -> "JustAvps":
+        """The vendor, opened."""
+        return self.open_vendor()
 
 
 async def poll(check: Callable[[], Awaitable[T | Pending[T]]], *, what: str, timeout_s: float) -> T:
@@ -94,13 +121,7 @@ async def delete_and_wait(
 ) -> None:
     """Delete it for good and wait until the vendor knows none of that id; what is gone already is success.
 
-    Args:
-        what: ``machine`` or ``image``.
-        name: The name that it must have.
-        read: Reads it; answers None when it is gone.
-        delete: Asks the vendor to delete it.
-        timeout_s: For it to vanish.
-        stopping: Set when the engine wants an end.
+    ``what`` is ``machine`` or ``image``; ``read`` answers None when it is gone.
 
     Raises:
         RefusedError: It has another name than the state says, or the vendor said no.

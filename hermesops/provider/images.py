@@ -4,17 +4,13 @@ As with machines, every action reads before it acts: the vendor has no idempoten
 its name and the machine whose disk it is.
 """
 
-import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.provider import values
 from hermesops.provider.backoff import (
+    Actions,
     Tell,
-    Timeouts,
     delete_and_wait,
     poll,
     refuse_if_stopping,
@@ -25,40 +21,24 @@ from hermesops.provider.observation import HalfMadeError, ImageSpec, Interrupted
 from hermesops.provider.resource_types import IMAGE
 from hermesops.waiting import Pending, WaitExpiredError
 
-if TYPE_CHECKING:
-    from hermesops.provider.vendor import JustAvps  # loads the vendor's client
-
 _LOST_ANSWER_S = 10.0
 """How long an image whose order got no answer is searched for."""
 
 _GONE = frozenset({"failed", "deleted"})
 
 
-@dataclass
-class Images:
-    """The actions, on one vendor.
+class Images(Actions):
+    """The actions on images; see ``Machines``."""
 
-    Attributes:
-        open_vendor: Opens the vendor when the first image is needed.
-        stopping: Set when the engine wants an end.
-    """
+    type = IMAGE
 
-    open_vendor: Callable[[], "JustAvps"]
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @cached_property
-    def vendor(self) -> "JustAvps":
-        """The vendor, opened."""
-        return self.open_vendor()
+    async def order(self, inputs: Mapping[str, object], *, timeout_s: float, tell: Tell) -> ObservedImage:
+        """``create`` by a resource's inputs."""
+        spec = ImageSpec(name=values.text(inputs, "name"), machine_id=values.text(inputs, "machine_id"))
+        return await self.create(spec, timeout_s=timeout_s, tell=tell)
 
     async def create(self, spec: ImageSpec, *, timeout_s: float, tell: Tell) -> ObservedImage:
         """Save a machine's disk, or adopt the image of that name and machine, and wait until it boots.
-
-        Args:
-            spec: What to save.
-            timeout_s: For it to be saved; 0 takes the default.
-            tell: Called with what is waited for.
 
         Raises:
             HalfMadeError: It exists and is not finished.
@@ -70,7 +50,15 @@ class Images:
         await tell(f"{spec.name} is image {image.id}")
         return await self._settled(image, timeout_s=timeout_s, tell=tell)
 
-    async def finish(self, image_id: str, name: str, *, timeout_s: float, tell: Tell) -> ObservedImage:
+    async def update(
+        self,
+        image_id: str,
+        name: str,
+        news: Mapping[str, object],  # noqa: ARG002 - as of a machine
+        *,
+        timeout_s: float,
+        tell: Tell,
+    ) -> ObservedImage:
         """Wait for one that was left half made; nothing else about an image can change.
 
         Raises:
@@ -84,18 +72,16 @@ class Images:
         refuse_other_name("image", image, name)
         return await self._settled(image, timeout_s=timeout_s, tell=tell)
 
-    async def read(self, image_id: str) -> ObservedImage | None:
-        """The image, or ``None`` when it is gone."""
+    async def read(self, image_id: str, name: str = "") -> ObservedImage | None:
+        """The image, or ``None`` when it is gone; without an id the one of that name that is or becomes usable."""
+        if not image_id:
+            images = await self.vendor.find_images(name) if name else []
+            return next((image for image in images if image.status not in _GONE), None)
         image = await self.vendor.get_image(image_id)
         return None if image is None or image.status == "deleted" else image
 
-    async def find(self, name: str) -> ObservedImage | None:
-        """The image of that name, or ``None`` when there is none that is or becomes usable."""
-        images = await self.vendor.find_images(name) if name else []
-        return next((image for image in images if image.status not in _GONE), None)
-
     async def delete(self, image_id: str, name: str, *, timeout_s: float = 0) -> None:
-        """Delete an image for good; see ``delete_and_wait``. A timeout of 0 takes the default."""
+        """Delete an image for good; see ``delete_and_wait``."""
         await delete_and_wait(
             "image",
             name,
@@ -180,36 +166,3 @@ class Images:
         except HermesError as error:
             raise HalfMadeError(image, f"{why}; nor could it be removed: {error.message}") from error
         raise RefusedError(why, hint="run the same command again; it saves the disk anew")
-
-
-class ImageResource:
-    """The resource type ``Image``; see ``MachineResource``.
-
-    Args:
-        images: The actions.
-    """
-
-    type = IMAGE
-
-    def __init__(self, images: Images) -> None:
-        self._images = images
-
-    async def create(self, inputs: Mapping[str, object], *, timeout_s: float, tell: Tell) -> ObservedImage:
-        """Save one."""
-        spec = ImageSpec(name=values.text(inputs, "name"), machine_id=values.text(inputs, "machine_id"))
-        return await self._images.create(spec, timeout_s=timeout_s, tell=tell)
-
-    async def update(
-        self, image_id: str, name: str, news: Mapping[str, object], *, timeout_s: float, tell: Tell
-    ) -> ObservedImage:
-        """Finish one."""
-        del news
-        return await self._images.finish(image_id, name, timeout_s=timeout_s, tell=tell)
-
-    async def read(self, image_id: str, name: str) -> ObservedImage | None:
-        """Observe one."""
-        return await (self._images.read(image_id) if image_id else self._images.find(name))
-
-    async def delete(self, image_id: str, name: str, *, timeout_s: float) -> None:
-        """Delete one."""
-        await self._images.delete(image_id, name, timeout_s=timeout_s)

@@ -4,18 +4,15 @@ Every action reads before it acts, so it may be repeated after any interruption.
 request: the vendor answers 404 for a while after an order, and calls machines broken that recover by themselves.
 """
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.provider import values
 from hermesops.provider.backoff import (
+    Actions,
     Tell,
-    Timeouts,
     delete_and_wait,
     poll,
     refuse_if_stopping,
@@ -26,37 +23,23 @@ from hermesops.provider.observation import HalfMadeError, InterruptedWorkError, 
 from hermesops.provider.resource_types import MACHINE
 from hermesops.waiting import Pending, WaitExpiredError
 
-if TYPE_CHECKING:
-    from hermesops.provider.vendor import JustAvps  # loads the vendor's client
 
+class Machines(Actions):
+    """The actions on machines."""
 
-@dataclass
-class Machines:
-    """The actions, on one vendor.
+    type = MACHINE
 
-    Attributes:
-        open_vendor: Opens the vendor when the first machine is needed, since most runs of an engine find nothing to
-            do. What it raises reaches the operator.
-        stopping: Set when the engine wants an end: nothing new is begun, and waits are given up.
-    """
-
-    open_vendor: Callable[[], "JustAvps"]
-    timeouts: Timeouts = field(default_factory=Timeouts)
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @cached_property
-    def vendor(self) -> "JustAvps":
-        """The vendor, opened."""
-        return self.open_vendor()
+    async def order(self, inputs: Mapping[str, object], *, timeout_s: float, tell: Tell) -> ObservedMachine:
+        """``create`` by a resource's inputs."""
+        names = ("name", "server_type", "region", "image_id", "data_gb")
+        spec = MachineSpec(**{name: values.text(inputs, name) for name in names})
+        return await self.create(spec, timeout_s=timeout_s, tell=tell)
 
     async def create(self, spec: MachineSpec, *, timeout_s: float, tell: Tell) -> ObservedMachine:
         """Rent a machine, or adopt the one of that name, and wait until it is ready.
 
-        Args:
-            spec: What to rent.
-            timeout_s: For the order and for it to become ready; 0 takes the default. An order on its way is never
-                given up: its answer has the id.
-            tell: Called with what is waited for.
+        The timeout is for the order and for it to become ready. An order on its way is never given up: its answer has
+        the id.
 
         Raises:
             HalfMadeError: It exists and did not become ready.
@@ -72,9 +55,9 @@ class Machines:
         return await self._settled(machine, timeout_s=max(left_s, 0), tell=tell, newborn=True)
 
     async def update(
-        self, machine_id: str, name: str, server_type: str, *, timeout_s: float, tell: Tell
+        self, machine_id: str, name: str, news: Mapping[str, object], *, timeout_s: float, tell: Tell
     ) -> ObservedMachine:
-        """Bring a machine to a size, or finish one that was left half made.
+        """Bring a machine to its wanted size, or finish one that was left half made.
 
         Raises:
             HalfMadeError: The vendor accepted and it is not done.
@@ -87,6 +70,7 @@ class Machines:
                 f"machine {name} ({machine_id}) is gone", hint="hermesops stack preview shows what is left"
             )
         refuse_other_name("machine", machine, name)
+        server_type = values.text(news, "server_type")
         if machine.server_type != server_type:
             await tell(f"resizing {name} from {machine.server_type} to {server_type}; it reboots")
             await self.vendor.resize_machine(machine_id, server_type)
@@ -97,21 +81,17 @@ class Machines:
         """The machine, or ``None`` when it is gone.
 
         A machine that the vendor does not know by id is searched in its list as well: right after an order the two
-        disagree, and believing the 404 would forget a machine that is billed.
+        disagree, and believing the 404 would forget a machine that is billed. Without an id the one of that name is
+        meant: so the embedded engine looks up what an interrupted create made. In an import the name is empty.
         """
-        machine = await self.vendor.get_machine(machine_id)
+        machine = await self.vendor.get_machine(machine_id) if machine_id else None
         if machine is None and name:
             found = await self.vendor.find_machine(name)
-            machine = found if found is not None and found.id == machine_id else None
-        return None if machine is None or machine.status == "deleted" else machine
-
-    async def find(self, name: str) -> ObservedMachine | None:
-        """The machine of that name, or ``None`` when there is none."""
-        machine = await self.vendor.find_machine(name) if name else None
+            machine = found if found is not None and machine_id in {"", found.id} else None
         return None if machine is None or machine.status == "deleted" else machine
 
     async def delete(self, machine_id: str, name: str, *, timeout_s: float = 0) -> None:
-        """Destroy a machine for good; see ``delete_and_wait``. A timeout of 0 takes the default."""
+        """Destroy a machine for good; see ``delete_and_wait``."""
         await delete_and_wait(
             "machine",
             name,
@@ -211,45 +191,3 @@ def _refuse_other_machine(spec: MachineSpec, machine: ObservedMachine) -> None:
                 f" and not {wanted or 'the base'}",
                 hint="delete it or take another name",
             )
-
-
-class MachineResource:
-    """The resource type ``Machine``: the actions in terms of its properties. Timeouts are seconds; 0 takes the default.
-
-    Args:
-        machines: The actions.
-    """
-
-    type = MACHINE
-
-    def __init__(self, machines: Machines) -> None:
-        self._machines = machines
-
-    async def create(self, inputs: Mapping[str, object], *, timeout_s: float, tell: Tell) -> ObservedMachine:
-        """Rent one."""
-        spec = MachineSpec(
-            name=values.text(inputs, "name"),
-            server_type=values.text(inputs, "server_type"),
-            region=values.text(inputs, "region"),
-            image_id=values.text(inputs, "image_id"),
-            data_gb=values.text(inputs, "data_gb"),
-        )
-        return await self._machines.create(spec, timeout_s=timeout_s, tell=tell)
-
-    async def update(
-        self, machine_id: str, name: str, news: Mapping[str, object], *, timeout_s: float, tell: Tell
-    ) -> ObservedMachine:
-        """Resize or finish the one of that id, which must have that name."""
-        size = values.text(news, "server_type")
-        return await self._machines.update(machine_id, name, size, timeout_s=timeout_s, tell=tell)
-
-    async def read(self, machine_id: str, name: str) -> ObservedMachine | None:
-        """Observe one; the name may be empty, as in an import.
-
-        Without an id the one of that name is meant: so the embedded engine looks up what an interrupted create made.
-        """
-        return await (self._machines.read(machine_id, name) if machine_id else self._machines.find(name))
-
-    async def delete(self, machine_id: str, name: str, *, timeout_s: float) -> None:
-        """Destroy the one of that id, which must have that name."""
-        await self._machines.delete(machine_id, name, timeout_s=timeout_s)

@@ -80,9 +80,7 @@ Observed: TypeAlias = ObservedMachine | ObservedImage
 class HalfMadeError(HermesError):
     """It exists, is billed, and is not what was asked for (yet): keep its id.
 
-    Args:
-        observed: As it was last observed.
-        reason: What is missing, in one line.
+    ``reason`` is what is missing, in one line.
     """
 
     def __init__(self, observed: Observed, reason: str) -> None:

@@ -73,10 +73,7 @@ class ResourceType:
     """A resource type. Each has an input ``name``, by which a lost order is found again.
 
     Attributes:
-        token: Pulumi's type token.
         noun: What one is called in errors.
-        description: For the schema.
-        computed: What only the vendor knows.
         is_name: Whether a text can be the name of one.
         name_form: How such a name looks, for people.
     """

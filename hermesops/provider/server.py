@@ -20,8 +20,8 @@ from pulumi.runtime.proto import provider_pb2_grpc
 from hermesops import waiting
 from hermesops.provider.engine_log import EngineLog
 from hermesops.provider.grpc_errors import ErrorInterceptor
-from hermesops.provider.images import ImageResource, Images
-from hermesops.provider.machines import MachineResource, Machines
+from hermesops.provider.images import Images
+from hermesops.provider.machines import Machines
 from hermesops.provider.servicer import Servicer
 from hermesops.waiting import Pending
 
@@ -49,18 +49,14 @@ async def serve(
 ) -> None:
     """Answer the engine until it is gone.
 
-    Args:
-        open_vendor: Opens the vendor; called when the first machine or image is needed.
-        version: Of the plugin.
-        engine: The engine's address; empty when none is known yet.
-        announce: Called with the port once calls are answered there.
+    ``engine`` is the engine's address, empty when none is known yet; ``announce`` is called with the port once calls
+    are answered there.
     """
     parent = os.getppid()  # before anybody knows the port: the engine that waits for it may be gone right after
     # Ctrl-C reaches the whole process group. The engine decides what it means and says so by Cancel.
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: None)
     log, vendor, stopping = EngineLog(engine), functools.cache(open_vendor), asyncio.Event()
-    machines = MachineResource(Machines(vendor, stopping=stopping))
-    images = ImageResource(Images(vendor, stopping=stopping))
+    machines, images = Machines(vendor, stopping=stopping), Images(vendor, stopping=stopping)
     server = grpc.aio.server(
         interceptors=(ErrorInterceptor(log),),
         options=(

@@ -19,12 +19,12 @@ from hermesops.provider import grpc_errors, values
 from hermesops.provider.backoff import Tell, unless_stopped
 from hermesops.provider.engine_log import EngineLog
 from hermesops.provider.grpc_errors import Context
-from hermesops.provider.images import ImageResource
-from hermesops.provider.machines import MachineResource
+from hermesops.provider.images import Images
+from hermesops.provider.machines import Machines
 from hermesops.provider.observation import HalfMadeError
 from hermesops.provider.resource_types import ChangeKind, Failure, schema
 
-Resource: TypeAlias = MachineResource | ImageResource
+Resource: TypeAlias = Machines | Images
 
 _PLAIN = {
     ChangeKind.ADD: proto.PropertyDiff.ADD,
@@ -43,11 +43,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     The generated base class and ``ErrorInterceptor`` answer all other methods as not implemented.
 
-    Args:
-        resources: One of each resource type; the vendor behind them is opened when the first of them needs it.
-        log: Where narration goes.
-        stopping: Set by Cancel.
-        version: Of the plugin.
+    ``stopping`` is set by Cancel.
     """
 
     def __init__(self, resources: Iterable[Resource], log: EngineLog, stopping: asyncio.Event, version: str) -> None:
@@ -126,7 +122,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         if request.preview:
             return proto.CreateResponse(properties=values.write(resource.type.outputs(inputs, None)))
         try:
-            made = await resource.create(inputs, timeout_s=request.timeout, tell=self._teller(request.urn))
+            made = await resource.order(inputs, timeout_s=request.timeout, tell=self._teller(request.urn))
         except HalfMadeError as error:
             await grpc_errors.abort_half_made(context, error, resource.type, inputs)
             raise

@@ -17,11 +17,7 @@ _NO_SUCH_CALL = {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus
 
 
 class JustAvps:
-    """JustAVPS, or a server that speaks its API.
-
-    Args:
-        client: Of the account whose machines these are.
-    """
+    """JustAVPS, or a server that speaks its API."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

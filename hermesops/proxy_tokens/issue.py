@@ -30,11 +30,7 @@ async def issue(issuer: Client, machine_id: MachineId, purpose: str, *, now: dat
 
 
 class ProxyTokens:
-    """Hands out proxy tokens.
-
-    Args:
-        now: The time; by default this computer's clock.
-    """
+    """Hands out proxy tokens."""
 
     def __init__(
         self, issuer: Client, registry: Registry, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -47,10 +43,8 @@ class ProxyTokens:
     async def token(self, machine_id: MachineId, *, purpose: str, instead_of: str = "") -> str:
         """A token with at least half an hour left; concurrent tasks share one.
 
-        Args:
-            machine_id: The machine whose ports it opens.
-            purpose: Who uses it and for what; each purpose has a token of its own.
-            instead_of: A token that was refused; it is replaced even if it should still be valid.
+        Each purpose has a token of its own. ``instead_of`` was refused, and is replaced even if it should still be
+        valid.
 
         Raises:
             HermesError: The vendor made none.
@@ -82,11 +76,8 @@ class ProxyTokens:
         The vendor's edge has its own copy of the tokens, which may lag behind. A refusal can also be the service's own;
         then the second answer says so.
 
-        Args:
-            machine_id: Whose ports.
-            purpose: As in ``token``.
-            call: Makes the request with a token; called at most twice, so it must have no effect when it is refused.
-            refused: Whether an answer is a refusal of the token (401 or 403).
+        ``call`` makes the request with a token, at most twice, so it must have no effect when it is refused;
+        ``refused`` says whether an answer is a refusal of the token (401 or 403).
         """
         token = await self.token(machine_id, purpose=purpose)
         answer = await call(token)

@@ -58,11 +58,7 @@ def due_of(
 ) -> Due:
     """What is due. Pure.
 
-    Args:
-        running: Machines of running agents.
-        used: Those and others that an operation uses.
-        kept: All tokens in the registry.
-        now: The time.
+    ``running`` are machines of running agents; ``used`` are those and others that an operation uses.
     """
     tokens = list(kept)
     fresh = {one.machine_id for one in tokens if one.purpose == PLATFORM and one.expires_at - now > _LEAST_LEFT}

@@ -17,7 +17,6 @@ class BlobStore:
     """The files of a store's releases.
 
     Attributes:
-        store: Where they are.
         distrusts: Whether a file that is there is compared with its hash before it is kept.
     """
 

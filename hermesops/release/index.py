@@ -37,13 +37,7 @@ class About:
 
 @dataclass(frozen=True)
 class Documents:
-    """Reads and writes them; only what an allowed signer signed is believed.
-
-    Attributes:
-        store: Where they are.
-        trust: The allowed signers.
-        signs: Signs what is written.
-    """
+    """Reads and writes them; only what an allowed signer signed is believed."""
 
     store: Store
     trust: Trust

@@ -49,13 +49,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Releases:
-    """The releases of an environment.
-
-    Attributes:
-        store: Where they are.
-        trust: The allowed signers.
-        signs: Signs changes.
-    """
+    """The releases of an environment."""
 
     store: Store
     trust: Trust
@@ -86,8 +80,7 @@ class Releases:
     def find(self, text: str) -> Lock:
         """The release that a text names.
 
-        Args:
-            text: Its id, its beginning with some of the hash, or the agent's version where one release of it may run.
+        That is its id, its beginning with some of the hash, or the agent's version where one release of it may run.
 
         Raises:
             UsageError: There is none, or more than one.
@@ -202,9 +195,7 @@ class Releases:
     def replace_signers(self, signers: str, *, sign_again: bool) -> tuple[str, ...]:
         """Change the allowed signers; the key at hand has to be one of them before and after.
 
-        Args:
-            signers: In OpenSSH's format.
-            sign_again: Sign releases of removed signers again, with the key at hand.
+        Signers are in OpenSSH's format. ``sign_again`` signs releases of removed signers again, with the key at hand.
 
         Returns:
             Releases that no remaining signer has signed: machines refuse them from now on.
@@ -283,11 +274,7 @@ def _age(kept: Kept) -> tuple[float, str]:
 
 @dataclass(frozen=True)
 class HandedOut:
-    """One release as machines get it.
-
-    Attributes:
-        releases: Where it is kept.
-    """
+    """One release as machines get it."""
 
     id: ReleaseId
     releases: Releases

@@ -63,9 +63,7 @@ def pin_of(wheel: Blob) -> Pin:
 def known_wheels(pins: Sequence[Pin], kept: Iterable[Blob]) -> dict[str, Blob]:
     """The wheels among those kept that pins may be satisfied with, by the pins' names.
 
-    Args:
-        pins: What is wanted.
-        kept: Wheels that were once taken for the same Python, so what was best for it then is best now.
+    Those kept were once taken for the same Python, so what was best for it then is best now.
     """
     wanted = {digest: pin.name for pin in pins for digest in pin.hashes}
     return {wanted[blob.sha256]: blob for blob in kept if blob.sha256 in wanted}

@@ -95,9 +95,6 @@ class Trust:
     """The signers of a store's releases.
 
     Attributes:
-        store: Where the chain is kept.
-        checks: Checks signatures.
-        memory: What this computer knows from before.
         vouchers: Allowed signers that the environment names, for where this computer remembers nothing; where it names
             none, the first file of the chain is believed …
         needs_vouchers: … unless signers have to be named.

@@ -20,7 +20,6 @@ class Endpoint:
         api_key: Its bearer.
         api_key_file: The file it came from, for other programs; ``None`` when it came from a variable.
         router_url: The model router as machines reach it, with ``/v1``.
-        router_key_file: The key that signs router tokens.
         broker_addresses: Of the vendor's broker, which machines' firewalls accept.
         daemon_port: Port of machines to which the broker connects.
         platform_url: The platform's service for machines; empty where there is none.

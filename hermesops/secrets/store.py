@@ -21,7 +21,6 @@ class SecretState:
 
     Attributes:
         where: Its backend, or the file that a setting names.
-        is_there: Whether there is one.
         changed_at: When it was written; ``None`` when that is not known, or there is none.
     """
 
@@ -34,9 +33,7 @@ class SecretState:
 class Secrets:
     """An environment's secrets.
 
-    Args:
-        files: The files that settings name, by the secret's name.
-        home: The backend of all others.
+    ``files`` are those that settings name, by the secret's name; ``home`` is the backend of all others.
     """
 
     def __init__(self, files: Mapping[str, Path], home: SecretBackend, lent: TempFiles | None = None) -> None:
@@ -116,11 +113,8 @@ class Secrets:
 def home_of(setting: str, *, keys: Path, identity: Path | None, variables: SecretBackend) -> SecretBackend:
     """The backend that a setting names.
 
-    Args:
-        setting: ``age:FILE``, ``aws:PREFIX``, ``environment``, or empty for the folder ``keys``.
-        keys: Folder of keys.
-        identity: What opens an age file.
-        variables: The backend ``environment``.
+    The setting reads ``age:FILE``, which ``identity`` opens, ``aws:PREFIX``, ``environment``, or nothing for the folder
+    ``keys``.
 
     Raises:
         RefusedError: It names none.

@@ -24,7 +24,6 @@ class CellArgs:
     """What a cell consists of.
 
     Attributes:
-        machines: Every machine the cell should have.
         released: Machines whose deletion or replacement was asked for by name: protection is taken from these.
         imported: Machines that exist and that the stack takes in by their ids, in place of making them.
         data_gb: Gigabytes of the data volume of machines of each plan; one of a plan that is not here has none.
@@ -79,7 +78,6 @@ class FleetProgram:
     """A Pulumi program: call it inside an engine.
 
     Attributes:
-        spec: What the cell should be.
         released: Machines that lose their protection, so that a later run may delete or replace them.
         imported: Machines that the stack takes in by their ids, in place of making them.
         data_gb: Gigabytes of the data volume of machines of each plan.

@@ -15,9 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.choose import find_cli, read_passphrase
+from hermesops.engine.choose import find_cli
 from hermesops.engine.interface import Engine
-from hermesops.engine.options import Program
+from hermesops.engine.options import Program, read_passphrase
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import StackRef

@@ -17,7 +17,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from hermesops.channel.script import script_command
+from hermesops.channel.detached_scripts import script_command
 from hermesops.channel.toolbox import BINARY
 from hermesops.errors import RefusedError
 from hermesops.localcloud.drivers.interface import Driver, MachinePower, MachineSize

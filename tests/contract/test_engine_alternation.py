@@ -11,8 +11,8 @@ import pytest
 
 from hermesops import child_environment
 from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.choose import read_passphrase
 from hermesops.engine.interface import Engine
+from hermesops.engine.options import read_passphrase
 from hermesops.errors import RefusedError
 from hermesops.settings import Environment
 from tests.support.engine.conformance import SCENARIOS, Reproduced

@@ -17,11 +17,11 @@ from pulumi.automation._cmd import CommandResult
 from pulumi.automation.errors import CommandError
 
 from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.choose import read_passphrase
 from hermesops.engine.embedded.state import lock
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.lock import held
 from hermesops.engine.interface import Engine
+from hermesops.engine.options import read_passphrase
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
 from hermesops.model.stack import StackRef
 from tests.support.engine.cli_events import line, step

@@ -19,7 +19,7 @@ from hermesops.justavps import errors as vendor_errors
 from hermesops.justavps.wire import Machine
 from hermesops.provider.engine_log import EngineLog
 from hermesops.provider.grpc_errors import ErrorInterceptor
-from hermesops.provider.machines import MachineResource
+from hermesops.provider.machines import Machines
 from hermesops.provider.observation import InterruptedWorkError
 from hermesops.provider.servicer import Servicer
 from hermesops.waiting import WaitExpiredError
@@ -204,7 +204,7 @@ async def test_nothing_is_mapped_and_attaching_is_taken() -> None:
         assert (await stub.GetPluginInfo(Empty())).version == "1.2.3"
 
 
-class Slow(MachineResource):
+class Slow(Machines):
     """A vendor that never answers."""
 
     def __init__(self) -> None:

@@ -100,11 +100,11 @@ async def test_a_refusal_leaves_nothing(world: World, kind: str, reason: str) ->
 
 async def test_a_machine_is_resized_and_stays_the_same_machine(world: World) -> None:
     made = await world.create()
-    grown = await world.machines.update(made.id, NAME, "pro", timeout_s=30, tell=_nobody)
+    grown = await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, tell=_nobody)
     assert (grown.id, grown.status, grown.server_type) == (made.id, "ready", "pro")
-    assert await world.machines.update(made.id, NAME, "pro", timeout_s=30, tell=_nobody) == grown
+    assert await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, tell=_nobody) == grown
     with pytest.raises(RefusedError, match="unknown server type 'no-such-size'"):
-        await world.machines.update(made.id, NAME, "no-such-size", timeout_s=5, tell=_nobody)
+        await world.machines.update(made.id, NAME, {"server_type": "no-such-size"}, timeout_s=5, tell=_nobody)
     assert await world.machines.read(made.id, NAME) == grown
 
 
@@ -112,8 +112,10 @@ async def test_a_machine_not_found_for_a_moment_is_no_api_that_cannot_resize(wor
     made = await world.create()
     await world.cloud.fault("not-found-for-a-while", method="POST")
     with pytest.raises(UnavailableError, match="seen just before"):
-        await world.machines.update(made.id, NAME, "pro", timeout_s=30, tell=_nobody)
-    assert (await world.machines.update(made.id, NAME, "pro", timeout_s=30, tell=_nobody)).server_type == "pro"
+        await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, tell=_nobody)
+    assert (
+        await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, tell=_nobody)
+    ).server_type == "pro"
 
 
 async def test_an_image_comes_is_found_again_and_goes(world: World) -> None:

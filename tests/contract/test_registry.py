@@ -125,7 +125,7 @@ def test_the_platforms_columns_have_its_types_on_postgresql(server: postgresql.P
     assert (plans, states) == ("{light,heavy}", "{provisioning,running,suspended,terminated}")
 
 
-def test_migrations_make_the_tables_that_code_knows(registry: Registry) -> None:
+def test_a_new_registry_has_the_tables_that_code_knows(registry: Registry) -> None:
     with registry._database.reading() as connection:
         found = compare_metadata(MigrationContext.configure(connection), indexes.metadata)
     assert found == []

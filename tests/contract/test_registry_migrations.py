@@ -1,8 +1,9 @@
 """Tables of this revision come to later ones with all that is in them, on both databases."""
 
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -31,6 +32,7 @@ from tests.support.real.registries import KEYS, TurnedClock, placed, registry_at
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW = REVISIONS[-1]
+FIRST = Path(__file__).parents[1] / "data" / "registries" / "0001.sql"
 Rows = dict[str, list[dict[str, Any]]]
 Newer = Callable[..., AbstractContextManager[tuple[str, ...]]]
 
@@ -79,6 +81,17 @@ def differences_of(registry: Registry) -> list[Any]:
     with registry._database.reading() as connection:
         found: list[Any] = compare_metadata(MigrationContext.configure(connection), indexes.metadata)
     return found
+
+
+def test_a_registry_of_the_first_revision_comes_to_the_tables_that_code_knows(tmp_path: Path) -> None:
+    """Whoever changes the tables adds a script: new registries are made from them, older ones only by scripts."""
+    file = tmp_path / "registry.db"
+    with closing(sqlite3.connect(file)) as first:
+        first.executescript(FIRST.read_text())
+    assert migrate_registry(f"sqlite:///{file}") == ("0001", NOW)
+    migrated = registry_at(f"sqlite:///{file}")
+    assert differences_of(migrated) == []
+    migrated.close()
 
 
 def test_tables_are_brought_to_the_newest_revision(registry: Registry, registry_url: str, newer: Newer) -> None:

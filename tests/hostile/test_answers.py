@@ -81,12 +81,6 @@ async def _stop_machine(service: HostileService, _: Path) -> None:
 
 
 @_reader
-async def _status_events(service: HostileService, _: Path) -> None:
-    async with Client(service.url, "key") as client:
-        await _all_of(client.status_events("m1"))
-
-
-@_reader
 async def _execute(service: HostileService, _: Path) -> object:
     async with Client(service.url, "key") as client:
         return await client.toolbox.execute("m1", Execution("true", timeout_s=0))
@@ -96,12 +90,6 @@ async def _execute(service: HostileService, _: Path) -> object:
 async def _execute_stream(service: HostileService, _: Path) -> None:
     async with Client(service.url, "key") as client:
         await _all_of(client.toolbox.stream("m1", Execution("true", timeout_s=0)))
-
-
-@_reader
-async def _exists(service: HostileService, _: Path) -> object:
-    async with Client(service.url, "key") as client:
-        return await client.toolbox.exists("m1", "/etc")
 
 
 @_reader

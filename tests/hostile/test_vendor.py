@@ -31,8 +31,6 @@ CALLS: dict[str, Callable[[Client], Awaitable[object]]] = {
     "account": lambda client: client.get_account(),
     "usage": lambda client: client.get_usage(),
     "delete": lambda client: client.delete_machine("m-1"),
-    "exists": lambda client: client.toolbox.exists("m-1", "/etc/hermes"),
-    "describe": lambda client: client.toolbox.describe("m-1", "/etc/hermes"),
     "download": lambda client: client.toolbox.download("m-1", "/etc/hermes"),
 }
 

@@ -11,7 +11,7 @@ import pytest
 from hermesops.app import Container
 from hermesops.cells.stack.state import machines_in
 from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.choose import read_passphrase
+from hermesops.engine.options import read_passphrase
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance

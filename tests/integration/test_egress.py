@@ -115,7 +115,7 @@ async def test_the_agents_terminal_sees_nothing_of_the_vendors(agent: Agent) -> 
 
 async def test_the_daemon_answers_after_a_reboot_and_the_rules_are_back(agent: Agent, made: Made) -> None:
     before = await agent.run("cat /proc/sys/kernel/random/boot_id")
-    await made.world.client.reboot_machine(agent.machine_id)
+    await made.world.cloud.http.post(f"/api/v1/machines/{agent.machine_id}/reboot")
 
     async def rebooted() -> bool | Pending[bool]:
         try:

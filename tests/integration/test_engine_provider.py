@@ -9,9 +9,8 @@ import pytest
 from pulumi import ResourceOptions
 
 from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.choose import read_passphrase
 from hermesops.engine.interface import Engine
-from hermesops.engine.options import Program
+from hermesops.engine.options import Program, read_passphrase
 from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName

@@ -107,7 +107,7 @@ async def test_nothing_failed_to_start(applied: Applied) -> None:
 
 async def test_a_reboot_brings_the_rules_back_once_and_keeps_sshd_off(applied: Applied) -> None:
     before = await applied.run("cat /proc/sys/kernel/random/boot_id")
-    await applied.world.client.reboot_machine(applied.machine_id)
+    await applied.world.cloud.http.post(f"/api/v1/machines/{applied.machine_id}/reboot")
     await _rebooted(applied, before)
     rules = await applied.run("nft list ruleset")
     assert rules.count("table ") == 1

@@ -187,7 +187,7 @@ class Unconnected:
         return self.env.settings.pulumi.backend or str(self.env.folder / "pulumi")
 
     def _passphrase(self) -> str:
-        from hermesops.engine.choose import read_passphrase
+        from hermesops.engine.options import read_passphrase
         from hermesops.secrets.catalog import PULUMI_PASSPHRASE
 
         file = self.env.settings.pulumi.passphrase_file

@@ -45,8 +45,7 @@ def client_options(*, is_local: bool) -> dict[str, Any]:
 def asking(what: str) -> Iterator[None]:
     """Turn the API's errors in the block into ours.
 
-    Args:
-        what: What is asked for, to begin the message with.
+    Messages begin with ``what``.
 
     Raises:
         AbsentError: It is not there.
@@ -105,11 +104,7 @@ _STORE = "the object store"
 async def call(work: Callable[..., T], *args: Any, within_s: float = CALL_S, **named: Any) -> T:  # noqa: ANN401 - handed on
     """Call a store in a thread of its own, through a client that ``bound_answers`` bounded.
 
-    Args:
-        work: Asks it.
-        *args: Of ``work``.
-        within_s: Seconds until it is abandoned.
-        **named: Of ``work``.
+    It is abandoned after ``within_s`` seconds.
 
     Raises:
         UnavailableError: It was abandoned, or too many others wait for an answer.

@@ -89,10 +89,8 @@ class ObjectStore:
     def issue(self, user: str, repository: Repository, *, keep: str = "") -> Credential:
         """Give the user of a repository a new key; makes the user and its policy where they are missing.
 
-        Args:
-            user: Its name.
-            repository: What it may read and add to.
-            keep: The access key that stays valid beside the new one; every other one ends.
+        It may read the repository and add to it. The access key ``keep`` stays valid beside the new one; every other
+        one ends.
         """
         with asking(f"user {user}"):
             if not self._has(user):

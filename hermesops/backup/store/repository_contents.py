@@ -28,11 +28,7 @@ class RepositoryContents(Protocol):
 
 
 class ResticContents:
-    """Repositories in an object store.
-
-    Args:
-        store: Finds the object store.
-    """
+    """Repositories in an object store."""
 
     def __init__(self, keys: Keys, restic: Restic, store: Callable[[], Awaitable[ObjectStore]]) -> None:
         self._keys = keys

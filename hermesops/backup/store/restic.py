@@ -43,7 +43,6 @@ class Restic:
 
     Args:
         environ: HOME, PATH, and what sets up proxies and authorities.
-        credential: Gives the platform's credential.
     """
 
     def __init__(self, environ: Mapping[str, str], credential: Callable[[], Awaitable[Credential]]) -> None:

@@ -2,18 +2,21 @@
 
 import asyncio
 from functools import partial
+from typing import TYPE_CHECKING
 
 from hermesops.engine.embedded.plugins.provider_pool import Plugins
 from hermesops.engine.embedded.protocol.values import masked
 from hermesops.engine.embedded.run.adoption import refuse_unadoptable
 from hermesops.engine.embedded.run.events import EventLog
-from hermesops.engine.embedded.run.stack_run import Run
 from hermesops.engine.embedded.state.file_backend import ended_now
 from hermesops.engine.embedded.state.journal import Journal
 from hermesops.engine.embedded.state.lock import Lock
 from hermesops.engine.interface import Engine
 from hermesops.engine.options import EngineConfig, RunKind, RunOptions, Tell
 from hermesops.model.stack import Preview, StackRef, UpResult
+
+if TYPE_CHECKING:
+    from hermesops.engine.embedded.run.stack_run import Run
 
 HISTORY_KINDS = {"up": "update", "import": "resource-import"}
 """What the history calls the kinds of runs, where it calls them otherwise."""
@@ -25,7 +28,6 @@ class EmbeddedEngine(Engine):
     Attributes:
         adopting: Packages whose plugins, asked to Read without an id, find a thing by the name in its inputs. An
             interrupted create of any other package stops every run until a person has settled it.
-        plugins: How plugins are started.
     """
 
     name = "embedded"
@@ -69,7 +71,7 @@ class EmbeddedEngine(Engine):
 
     async def _run(
         self, stack: StackRef, kind: RunKind, options: RunOptions, events: EventLog, *, lock: Lock | None
-    ) -> Run:
+    ) -> "Run":
         """Run over the stack; without a lock it is a preview."""
         before, vault = self._opened(stack, self._backend.read(stack) or {})
         refuse_unadoptable(stack, before, self.adopting)
@@ -77,6 +79,9 @@ class EmbeddedEngine(Engine):
         journal.load(before)
         everything = not options.targets and kind in {"up", "refresh"}
         async with self.plugins.opened(journal, events, everything=everything) as providers:
+            # It imports the SDK, which is loaded by now, beside the start of the plugins.
+            from hermesops.engine.embedded.run.stack_run import Run  # noqa: PLC0415 - as above
+
             run = Run(journal, before, events, providers, options, self._config.parallel)
             try:
                 await run.do(kind)
@@ -85,12 +90,12 @@ class EmbeddedEngine(Engine):
                 raise
             return run
 
-    def _ended(self, run: Run, kind: RunKind) -> UpResult:
+    def _ended(self, run: "Run", kind: RunKind) -> UpResult:
         self._save(run, kind)
         _raise_error(run, kind)
         return UpResult(run.journal.ref, run.changes(), dict(masked(dict(run.stack_outputs()))))
 
-    def _save(self, run: Run, kind: RunKind) -> None:
+    def _save(self, run: "Run", kind: RunKind) -> None:
         journal = run.journal
         if journal.dry and not run.changed_nothing:
             return
@@ -101,7 +106,7 @@ class EmbeddedEngine(Engine):
         self._backend.record(journal.ref, entry)
 
 
-def _raise_error(run: Run, what: str) -> None:
+def _raise_error(run: "Run", what: str) -> None:
     error = run.error(what)
     if error is not None:
         raise error

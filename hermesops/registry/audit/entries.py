@@ -69,8 +69,7 @@ class AuditRepository(Repository):
     def check(self, anchor: Anchor | None = None) -> ChainReport:
         """Check the chain of entries, the heads outside the database, and the triggers.
 
-        Args:
-            anchor: Heads to check instead of those of this environment.
+        ``anchor`` has heads to check instead of those of this environment.
 
         Raises:
             RefusedError: The anchor may not be read.

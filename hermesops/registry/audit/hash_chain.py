@@ -23,9 +23,7 @@ def link(entry: AuditEntry, previous: str) -> AuditEntry:
 def examine(entries: Iterable[AuditEntry], anchors: Iterable[AuditHead]) -> ChainReport:
     """Compare every entry with the one before, and every anchored head with its entry.
 
-    Args:
-        entries: All of them, by id.
-        anchors: Heads outside the database, in any order, read before the entries.
+    The entries are all of them, by id; the heads were read before the entries, in any order.
     """
     findings: list[ChainFinding] = []
     hashes: dict[int, AuditHead] = {}

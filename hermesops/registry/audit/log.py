@@ -32,7 +32,6 @@ class AuditLog:
     """Appends audit entries.
 
     Args:
-        database: Has the entries.
         actor: Returns who acts; called once, before the first write. May refuse.
         anchor: Stores the heads; ``None`` stores them nowhere else.
         warn: Told why a head was not anchored.

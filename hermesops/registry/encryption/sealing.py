@@ -97,9 +97,7 @@ class SealedCell:
     """One field of one row.
 
     Attributes:
-        is_row: Condition that finds its row.
         place: What its value is bound to.
-        sealed: Its value.
     """
 
     column: sa.Column[str]

@@ -63,13 +63,8 @@ def restore(
     A damaged registry is set aside; a healthy one is copied first, and overwritten in one transaction, so that
     processes that have it open continue with the new content.
 
-    Args:
-        copies: Those of the registry.
-        copy: Any file that is a registry.
-        open_at: Opens the registry at a URL, without anchor and copies.
-        anchor: Has the epochs before; gets the new head.
-        over_healthy: Whether an intact registry may be overwritten.
-        why: For the audit.
+    ``copy`` is any file that is a registry; ``open_at`` opens one at a URL, without anchor and copies. ``anchor`` has
+    the epochs before, and gets the new head. ``over_healthy`` allows an intact registry to be overwritten.
 
     Raises:
         RefusedError: The copy is damaged, newer than this code or sealed with another key, or the registry is healthy.

@@ -19,10 +19,8 @@ class WriteGuard:
     """Called before each write; after the first one of a day it costs nothing.
 
     Args:
-        database: The one written to.
         anchor: Has the newest entry of the audit.
         copies: ``None`` for PostgreSQL.
-        warn: Told why a copy failed.
         actor: Returns who writes; may refuse.
     """
 

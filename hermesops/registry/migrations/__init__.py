@@ -1,1 +1,1 @@
-"""Alembic's scripts; started by ``hermesops.registry.schema.schema_version`` with a connection of its own."""
+"""Alembic's scripts, for registries of an earlier revision; ``hermesops.registry.schema.schema_version`` runs them."""

@@ -21,8 +21,6 @@ class WriteContext:
 
     Attributes:
         environment: Name of the environment; part of machine names.
-        audit_log: Takes audit entries.
-        sealer: Encrypts secret columns.
     """
 
     database: Database

@@ -25,10 +25,8 @@ class LeaseRepository(Repository):
     def take(self, subject: str, holder: str, *, over: str = "") -> Lease:
         """Take a lease that is free or has expired.
 
-        Args:
-            subject: ``instance/<id>``, ``stack/<project>/<name>`` …
-            holder: As ``operations.holder`` writes it; the present holder is refused too.
-            over: A holder known to be dead: its lease is taken before it expires.
+        ``holder`` is as ``operations.holder`` writes it; the present one is refused too. ``over`` is a holder known to
+        be dead: its lease is taken before it expires.
 
         Raises:
             LeaseHeldError: Somebody holds it; the message says who and until when.

@@ -1,4 +1,4 @@
-"""Migrates the database's tables to this code's revision, and refuses newer ones."""
+"""Makes a new database's tables, migrates older ones to this code's revision, and refuses newer ones."""
 
 import re
 from collections.abc import Callable
@@ -8,12 +8,17 @@ import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.registry.database import RESTORE, Database
+from hermesops.registry.meta import EPOCH
+from hermesops.registry.schema.tables import meta
 
 REVISIONS = ("0001",)
 """Every revision that this code knows, oldest first; it works with the last one."""
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 """Folder of the scripts, one for each revision."""
+
+_VERSION = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
+"""Alembic's own table; it has one row."""
 
 _REVISION = re.compile(r"\d{4}")
 
@@ -55,11 +60,9 @@ def require(database: Database) -> None:
 
 
 def migrate(database: Database, copy: Callable[[str], object] | None = None) -> str | None:
-    """Migrate the tables in one transaction; safe to call twice and from two processes.
+    """Make or migrate the tables in one transaction; safe to call twice and from two processes.
 
-    Args:
-        database: Whose tables.
-        copy: Called with a reason before existing tables are changed; may refuse.
+    ``copy`` is called with a reason before existing tables are changed, and may refuse.
 
     Returns:
         The revision found before; equal to the last of ``REVISIONS`` when nothing was done.
@@ -78,14 +81,17 @@ def migrate(database: Database, copy: Callable[[str], object] | None = None) -> 
         _refuse_newer(database, found)
         if copy and found not in {None, REVISIONS[-1]}:
             copy(f"before-{REVISIONS[-1]}")
-        _upgrade(connection)
+        if found is None:
+            _make(connection)
+        elif found != REVISIONS[-1]:
+            _upgrade(connection)
     return found
 
 
 def _current(connection: sa.Connection) -> str | None:
-    if not sa.inspect(connection).has_table("alembic_version"):
+    if not sa.inspect(connection).has_table(_VERSION.name):
         return None
-    version: object = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    version: object = connection.execute(sa.select(_VERSION)).scalar()
     if not isinstance(version, str) or not _REVISION.fullmatch(version):
         # The table and its row are made in one transaction; a damaged page may hold anything.
         raise BrokenInvariantError("the registry is damaged: it says no revision", hint=RESTORE)
@@ -98,6 +104,16 @@ def _refuse_newer(database: Database, found: str | None) -> None:
             f"an older hermesops: it knows revision {REVISIONS[-1]}, the registry {database.title} is at {found}",
             hint="install the hermesops that the registry was last migrated with",
         )
+
+
+def _make(connection: sa.Connection) -> None:
+    """Make the tables as code knows them, at this code's revision: no script has to repeat them."""
+    from hermesops.registry.schema import indexes  # noqa: PLC0415 - imports the dialects of both databases
+
+    _VERSION.create(connection)
+    indexes.metadata.create_all(connection)
+    connection.execute(_VERSION.insert().values(version_num=REVISIONS[-1]))
+    connection.execute(meta.insert().values(name=EPOCH, value="1"))
 
 
 def _upgrade(connection: sa.Connection) -> None:

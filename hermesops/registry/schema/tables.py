@@ -1,4 +1,4 @@
-"""The tables as code knows them; ``migrations/`` makes them, and a test holds the two equal, ``indexes`` included.
+"""The tables. A new registry is made from them and ``indexes``; scripts in ``migrations/`` bring older ones there.
 
 ``hermes_instances`` and ``hermes_connections`` have exactly the columns the platform's architecture gives them, because
 other services read them. Everything of ours stands beside them in tables of our own.

@@ -103,13 +103,9 @@ class AssignmentTransactions(Repository):
         the machine before refuses commands for the instance. It keeps its API key; its tokens for the model router are
         revoked. Safe to call again.
 
-        Args:
-            instance_id: Which.
-            name: Its ``next`` machine, or a ready one of the warm pool.
-            keep_former: Whether the machine before stays until it is retired; ``False`` for one that no longer exists,
-                or its cell would make it again.
-            lease: Of the instance.
-            why: For the audit.
+        ``name`` is its ``next`` machine, or a ready one of the warm pool. Without ``keep_former`` the machine before,
+        which no longer exists, is not kept until it is retired: its cell would make it again. ``lease`` is of
+        the instance.
 
         Raises:
             RefusedError: The machine is another instance's, not known yet, or was given up.

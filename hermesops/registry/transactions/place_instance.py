@@ -61,12 +61,8 @@ class PlacementTransactions(Repository):
         machine's name and an API key. The cell is opened where it is new. Its row is locked to the commit, and the
         choice repeated on what it then holds, so that the limit that ``choose`` checks is kept.
 
-        Args:
-            user: One with a row (``users.resolve(…, create=True)``).
-            plan: Of the instance.
-            server_type: Of the machine.
-            image_id: ``None`` is the vendor's base.
-            choose: Pure; called with all cells, and again with the chosen one alone.
+        ``user`` has a row (``users.resolve(…, create=True)``); ``image_id`` ``None`` is the vendor's base. ``choose``
+        is pure: it is called with all cells, and again with the chosen one alone.
 
         Raises:
             UnavailableError: Others took the room a hundred times; nothing was written.

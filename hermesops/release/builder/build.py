@@ -60,13 +60,7 @@ class Built:
 
 @dataclass(frozen=True)
 class WheelFetcher:
-    """Fetches wheels.
-
-    Attributes:
-        blob_store: Takes them.
-        downloads: Fetches what is not there.
-        scratch: An empty folder to work in.
-    """
+    """Fetches wheels."""
 
     blob_store: BlobStore
     downloads: Downloads
@@ -75,10 +69,7 @@ class WheelFetcher:
     def wheels(self, pins: Sequence[Pin], python: str, *, known: Iterable[Blob] = ()) -> tuple[Blob, ...]:
         """A wheel for each pin, by name.
 
-        Args:
-            pins: The whole set.
-            python: Which Python they are for.
-            known: Wheels of that Python in releases of this store.
+        ``known`` are wheels of that Python in releases of this store.
 
         Raises:
             RefusedError: The index offers a file with another hash.
@@ -102,13 +93,7 @@ class WheelFetcher:
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds releases with what it is given.
-
-    Attributes:
-        releases: The store that they go to.
-        scratch: Folder for temporary files.
-        tell: Gets lines of progress.
-    """
+    """Builds releases with what it is given."""
 
     releases: Releases
     resolver: Resolver
@@ -269,10 +254,6 @@ def workplace_in(scratch: Path, name: str) -> Path:
     return folder
 
 
-CONFIG_SCHEMA = 33
-_NOTHING = b"simulated\n"
-
-
 @dataclass(frozen=True)
 class Rebuilder:
     """Builds releases again from their locks: what is missing or damaged in the store is fetched or made again.
@@ -280,7 +261,6 @@ class Rebuilder:
     The result is the release that the lock names, byte for byte, or nothing.
 
     Attributes:
-        builder: What built them.
         given: Files that may be parts of it: the agent's wheel or source archive, where no index has them.
     """
 

@@ -20,12 +20,7 @@ _WATCHDOG = "hermes_gateway_watchdog_seconds"
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit of the gateway: the template of role ``hermes_gateway`` with the role's own defaults.
-
-    Attributes:
-        template: Its text.
-        defaults: The role's defaults.
-    """
+    """The unit of the gateway: the template of role ``hermes_gateway`` with the role's own defaults."""
 
     template: str
     defaults: Mapping[str, Any]
@@ -52,12 +47,10 @@ class Parts:
     Attributes:
         extras: Extras of the agent's package, in brackets.
         site: Files that go beside the installed packages, by name.
-        unit: The gateway's unit.
         program: Packs hermes-node.
         uv: Fetches the binary that installs the wheels; gets an empty folder to work in.
         skills: Packs the skills in one of the agent's source archives.
         source: Requirement, with hash, of a source archive whose skills serve an agent that comes as a bare wheel.
-        protocol: Version of hermes-node's protocol.
     """
 
     extras: str
@@ -94,10 +87,6 @@ class Agent:
 
 def read_agent(wheel: str, content: bytes) -> Agent:
     """Read what a wheel says of the agent in it.
-
-    Args:
-        wheel: Its name, for people.
-        content: Its bytes.
 
     Raises:
         RefusedError: It is damaged, not the agent's, or does not say which configuration it writes.

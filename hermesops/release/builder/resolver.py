@@ -30,10 +30,7 @@ class Resolver:
     def resolve(self, wanted: str, python: str, *, wheels: Path | None = None) -> str:
         """The set as ``uv pip compile --generate-hashes`` prints it: wheels only, so no machine needs a compiler.
 
-        Args:
-            wanted: A requirement, as ``hermes-agent[mcp]==0.19.0``.
-            python: As ``3.11``.
-            wheels: Folder of wheels that the index lacks.
+        ``wheels`` is a folder of wheels that the index lacks.
 
         Raises:
             RefusedError: There is no such set.

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyrage
+
 from hermesops.errors import RefusedError
 from hermesops.private_file import read_secret, replace_secret
 
@@ -87,8 +89,6 @@ class AgeBackend:
         return None
 
     def _open(self) -> dict[str, _Kept]:
-        import pyrage  # noqa: PLC0415 - only where an age file is the backend
-
         try:
             sealed = self._file.read_bytes()
         except FileNotFoundError:
@@ -112,8 +112,6 @@ class AgeBackend:
             ) from None
 
     def _save(self, held: dict[str, _Kept]) -> None:
-        import pyrage  # noqa: PLC0415 - as above
-
         content: dict[str, Any] = {"version": _VERSION, "secrets": {name: vars(held[name]) for name in sorted(held)}}
         sealed = pyrage.encrypt(json.dumps(content, indent=1).encode(), self._readers(), armored=True)
         try:
@@ -126,8 +124,6 @@ class AgeBackend:
         replace_secret(self._file, sealed.decode())
 
     def _readers(self) -> list[Any]:
-        import pyrage  # noqa: PLC0415 - as above
-
         try:
             lines = [line.strip() for line in self._recipients.read_text().splitlines()]
         except (OSError, UnicodeDecodeError):
@@ -147,8 +143,6 @@ class AgeBackend:
             raise RefusedError(f"a line of {self._recipients} is no recipient of age: {error}") from error
 
     def _identities(self) -> list[Any]:
-        import pyrage  # noqa: PLC0415 - as above
-
         if self._identity is None:
             raise RefusedError(
                 f"nothing opens {self._file}: no secrets.identity is set", hint="age-keygen -o FILE, or an SSH key"

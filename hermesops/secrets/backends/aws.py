@@ -10,6 +10,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,  # noqa: A004 - its own, no child of Python's
+    HTTPClientError,
+)
+
 from hermesops.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -20,11 +29,7 @@ _HINT = "aws sts get-caller-identity says who asks; it needs secretsmanager:GetS
 
 
 class AwsBackend:
-    """Secrets in AWS Secrets Manager. A secret's earlier text stays there as ``AWSPREVIOUS`` until the next one.
-
-    Args:
-        prefix: What stands before each name, without the slash between.
-    """
+    """Secrets in AWS Secrets Manager. A secret's earlier text stays there as ``AWSPREVIOUS`` until the next one."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.strip("/")
@@ -40,8 +45,6 @@ class AwsBackend:
 
     def read(self, name: str) -> str | None:
         """The current version's text."""
-        from botocore.exceptions import ClientError  # noqa: PLC0415 - slow to load, and only this backend needs it
-
         with _asking(self.title):
             try:
                 return self._client.get_secret_value(SecretId=self._id(name)).get("SecretString", "").strip()
@@ -69,8 +72,6 @@ class AwsBackend:
         return None
 
     def _created(self, name: str, text: str) -> bool:
-        from botocore.exceptions import ClientError  # noqa: PLC0415 - as above
-
         with _asking(self.title):
             try:
                 self._client.create_secret(Name=self._id(name), SecretString=text)
@@ -99,9 +100,6 @@ class AwsBackend:
 
     @cached_property
     def _client(self) -> "SecretsManagerClient":
-        import boto3  # noqa: PLC0415 - loads for half a second
-        from botocore.config import Config  # noqa: PLC0415 - as above
-
         with _asking(self.title):
             return boto3.Session().client(
                 "secretsmanager", config=Config(connect_timeout=10, read_timeout=20, retries={"max_attempts": 3})
@@ -111,13 +109,6 @@ class AwsBackend:
 @contextmanager
 def _asking(title: str) -> Iterator[None]:
     """Turn AWS's errors into ours."""
-    from botocore.exceptions import (  # noqa: PLC0415 - as above
-        BotoCoreError,
-        ClientError,
-        ConnectionError,  # noqa: A004 - its own, no child of Python's
-        HTTPClientError,
-    )
-
     try:
         yield
     except (ConnectionError, HTTPClientError) as error:

@@ -45,11 +45,7 @@ class SecretBackend(Protocol):
 
 
 class FolderBackend:
-    """A folder of files of mode 0600, one for each secret.
-
-    Args:
-        folder: Which; made when something is kept.
-    """
+    """A folder of files of mode 0600, one for each secret."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -91,9 +87,8 @@ class FolderBackend:
 class EnvironmentBackend:
     """The process's environment variables, as pipelines set them; read-only.
 
-    Args:
-        variables: Texts by name as a variable spells it: ``API_KEY`` is ``api.key``.
-        prefix: Of these variables, for hints.
+    ``variables`` has texts by name as a variable spells it: ``API_KEY`` is ``api.key``. ``prefix`` is theirs, for
+    hints.
     """
 
     title = "environment"

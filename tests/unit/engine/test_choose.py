@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.choose import find_cli, read_passphrase
+from hermesops.engine.choose import find_cli
 from hermesops.engine.interface import Engine
+from hermesops.engine.options import read_passphrase
 from hermesops.errors import RefusedError, UsageError
 
 

@@ -1,10 +1,7 @@
-from collections.abc import AsyncIterator
-
 import httpx
 import pytest
 
-from hermesops.justavps import Client, MachineOrder, MachineStatus, errors
-from hermesops.justavps.wire import StatusEvent
+from hermesops.justavps import Client, MachineOrder
 from tests.support.vendor.listed_answers import Answer, Answers, json
 
 URL = "https://vendor.invalid/api/v1/"
@@ -49,7 +46,7 @@ async def test_deleting_what_is_gone_is_success() -> None:
     assert answers.asked[-2:] == ["DELETE /api/v1/images/i1", "DELETE /api/v1/proxy-tokens/t1"]
 
 
-@pytest.mark.parametrize("verb", ["reboot", "start", "stop"])
+@pytest.mark.parametrize("verb", ["start", "stop"])
 async def test_power_is_a_post_without_a_body(verb: str) -> None:
     client, answers = _client(json(202, {"action": verb}))
     await getattr(client, f"{verb}_machine")("m1")
@@ -95,48 +92,3 @@ async def test_server_types_are_asked_for_a_region() -> None:
 async def test_the_account_is_named() -> None:
     client, _ = _client(json(200, {"id": "a1", "email": "sre@example.org", "machines_count": 3}))
     assert (await client.get_account()).machines_count == 3
-
-
-STREAM = b"""event: status
-data: {"status": "provisioning"}
-
-event: stage
-data: {"stage": "cloud_init_running"}
-
-event: ping
-
-event: done
-data: {"status": "ready"}
-
-"""
-
-
-async def test_status_is_told_as_it_changes() -> None:
-    client, _ = _client(httpx.Response(200, content=STREAM))
-    told = [event async for event in client.status_events("m1")]
-    assert told == [
-        StatusEvent(kind="status", status=MachineStatus.PROVISIONING),
-        StatusEvent(kind="stage", stage="cloud_init_running"),
-        StatusEvent(kind="ping"),
-        StatusEvent(kind="done", status=MachineStatus.READY),
-    ]
-
-
-async def test_words_of_the_stream_are_scrubbed_and_may_be_no_json() -> None:
-    client, _ = _client(httpx.Response(200, content=b"event: error\ndata: PRIVATE KEY\n\n"))
-    told = [event async for event in client.status_events("m1")]
-    assert "PRIVATE KEY" not in told[0].message
-
-
-class _Breaking(httpx.AsyncByteStream):
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield b'event: status\ndata: {"status": "provisioning"}\n\n'
-        raise httpx.ReadError("reset")
-
-
-async def test_a_stream_that_breaks_says_so() -> None:
-    client, _ = _client(lambda _request: httpx.Response(200, stream=_Breaking()))
-    events = client.status_events("m1")
-    assert (await anext(events)).kind == "status"
-    with pytest.raises(errors.LostReadError, match=r"status/stream: no answer \(reset\)"):
-        await anext(events)

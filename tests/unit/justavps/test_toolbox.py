@@ -115,31 +115,15 @@ async def test_half_a_download_leaves_the_old_file_alone(tmp_path: Path) -> None
     assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == {"file": b"old"}  # noqa: PTH208 - names
 
 
-@pytest.mark.parametrize(
-    ("answer", "exists"),
-    [
-        (json(200, {"exists": True}), True),
-        (json(200, {"exists": False}), False),
-        (json(200, True), True),
-        (json(404, {"error": "no such file", "code": "not_found"}), False),
-    ],
-)
-async def test_whether_a_file_exists(answer: httpx.Response, exists: bool) -> None:  # noqa: FBT001
-    client, _ = _client(answer)
-    assert await client.toolbox.exists("m1", "/x") is exists
-
-
 @pytest.mark.parametrize("body", [b"<html>", b"[" * 100_000])
-async def test_an_answer_that_is_not_json_says_nothing_of_a_file(body: bytes) -> None:
+async def test_an_answer_that_is_not_json_says_nothing_of_a_command(body: bytes) -> None:
     client, _ = _client(httpx.Response(200, content=body))
-    with pytest.raises(errors.ReadNotJsonError, match="not JSON"):
-        await client.toolbox.exists("m1", "/x")
+    with pytest.raises(errors.ChangeNotJsonError, match="not JSON"):
+        await client.toolbox.execute("m1", Execution("true"))
 
 
 async def test_a_missing_machine_is_not_a_missing_file() -> None:
     client, _ = _client(json(404, {"error": True, "message": "machine not found", "status": 404}))
-    with pytest.raises(errors.NotFoundError, match="machine not found"):
-        await client.toolbox.exists("m1", "/x")
     with pytest.raises(errors.NotFoundError, match="machine not found"):
         await client.toolbox.delete("m1", "/x")
 

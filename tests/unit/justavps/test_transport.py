@@ -53,7 +53,7 @@ async def test_each_refusal_is_a_type_that_says_what_to_do(
 ) -> None:
     client, _ = _client(json(status, {"error": True, "message": "because", "status": status}))
     with pytest.raises(kind, match="because") as raised:
-        await client.reboot_machine("m1")
+        await client.stop_machine("m1")
     assert isinstance(raised.value, operator)
     assert raised.value.status == status
     assert raised.value.request_id
@@ -67,14 +67,14 @@ async def test_a_machine_that_is_unknown_or_being_changed_can_be_asked_again_and
     said = {"error": "because", "code": code} if code else {"message": "because", "status": status}
     client, _ = _client(json(status, said))
     with pytest.raises((errors.ConflictError, errors.NotFoundError), match="because") as raised:
-        await client.reboot_machine("m1")
+        await client.stop_machine("m1")
     assert (hint in raised.value.hint, bool(raised.value.hint)) == (True, bool(hint))
 
 
 async def test_a_5xx_to_a_change_is_unknown_and_to_a_read_is_not() -> None:
     client, _ = _client(json(503, {"message": "later"}))
     with pytest.raises(errors.ChangeServerError, match="503, later") as change:
-        await client.reboot_machine("m1")
+        await client.stop_machine("m1")
     assert isinstance(change.value, UnknownOutcomeError)
     with pytest.raises(errors.ReadServerError, match="503, later") as read:
         await client.get_machine("m1")
@@ -87,16 +87,16 @@ async def test_a_5xx_to_a_change_is_unknown_and_to_a_read_is_not() -> None:
 )
 async def test_a_lost_answer_to_a_change_is_unknown(cause: Exception) -> None:
     client, answers = _client(cause)
-    with pytest.raises(errors.LostChangeError, match=r"reboot: no answer"):
-        await client.reboot_machine("m1")
+    with pytest.raises(errors.LostChangeError, match=r"stop: no answer"):
+        await client.stop_machine("m1")
     assert len(answers.requests) == 1
 
 
 @pytest.mark.parametrize("cause", [httpx.ConnectError("refused"), httpx.ConnectTimeout(""), httpx.PoolTimeout("")])
 async def test_what_was_never_sent_is_safe_to_repeat(cause: Exception) -> None:
     client, _ = _client(cause)
-    with pytest.raises(errors.UnreachableError, match="reboot: not reachable") as raised:
-        await client.reboot_machine("m1")
+    with pytest.raises(errors.UnreachableError, match="stop: not reachable") as raised:
+        await client.stop_machine("m1")
     assert isinstance(raised.value, UnavailableError)
 
 
@@ -166,12 +166,12 @@ async def test_what_is_not_the_json_we_know_is_named(body: bytes, named: str) ->
 async def test_a_refusal_that_is_not_json_is_a_refusal(body: bytes) -> None:
     client, _ = _client(httpx.Response(409, content=body))
     with pytest.raises(errors.ConflictError, match="409, an answer that is not JSON"):
-        await client.reboot_machine("m1")
+        await client.stop_machine("m1")
 
 
 async def test_content_type_is_sent_with_a_body_only() -> None:
     client, answers = _client(json(202, {"id": "i1"}))
-    await client.reboot_machine("m1")
+    await client.stop_machine("m1")
     await client.save_image("m1", name="n")
     assert "content-type" not in answers.requests[0].headers
     assert answers.requests[1].headers["content-type"] == "application/json"

@@ -10,7 +10,7 @@ from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.provider import backoff as backoff_module
 from hermesops.provider import images as images_module
 from hermesops.provider.backoff import Timeouts
-from hermesops.provider.images import ImageResource, Images
+from hermesops.provider.images import Images
 from hermesops.provider.observation import HalfMadeError, ImageSpec, InterruptedWorkError, ObservedImage
 from hermesops.provider.vendor import JustAvps
 
@@ -151,7 +151,7 @@ async def test_one_that_vanished_is_not_kept_in_the_state() -> None:
 
 async def test_a_half_made_one_is_finished_without_asking_for_anything() -> None:
     vendor = ScriptedVendor([NEW, NEW, READY])
-    assert await images(vendor).finish("id-1", "base-1", timeout_s=2, tell=nobody) == READY
+    assert await images(vendor).update("id-1", "base-1", {}, timeout_s=2, tell=nobody) == READY
     assert vendor.did == []
 
 
@@ -185,8 +185,8 @@ async def test_one_that_does_not_go_is_not_called_deleted() -> None:
 
 
 async def test_an_image_is_found_by_its_name_unless_it_failed() -> None:
-    def resource(*listed: ObservedImage) -> ImageResource:
-        return ImageResource(images(ScriptedVendor(listed=list(listed))))
+    def resource(*listed: ObservedImage) -> Images:
+        return images(ScriptedVendor(listed=list(listed)))
 
     failed = replace(NEW, id="id-2", status="failed")
     assert await resource(failed, NEW).read("", NEW.name) == NEW

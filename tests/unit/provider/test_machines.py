@@ -11,7 +11,7 @@ import pytest
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.provider import backoff as backoff_module
 from hermesops.provider.backoff import Timeouts
-from hermesops.provider.machines import MachineResource, Machines
+from hermesops.provider.machines import Machines
 from hermesops.provider.observation import HalfMadeError, InterruptedWorkError, MachineSpec, ObservedMachine
 from hermesops.provider.vendor import JustAvps
 
@@ -80,7 +80,7 @@ async def create(vendor: ScriptedVendor, timeout_s: float = 2, **timeouts: float
 
 
 async def update(vendor: ScriptedVendor, server_type: str, timeout_s: float = 2) -> ObservedMachine:
-    return await machines(vendor).update("id-1", NAME, server_type, timeout_s=timeout_s, tell=Told())
+    return await machines(vendor).update("id-1", NAME, {"server_type": server_type}, timeout_s=timeout_s, tell=Told())
 
 
 async def test_a_new_machine_is_waited_for_and_what_it_waits_for_is_told_once() -> None:
@@ -254,7 +254,7 @@ async def test_a_wait_ends_at_once_when_the_engine_wants_an_end(monkeypatch: pyt
     subject = machines(vendor)
     work: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
         "create": lambda: subject.create(ORDER, timeout_s=0, tell=Told()),
-        "update": lambda: subject.update("id-1", NAME, "pro", timeout_s=0, tell=Told()),
+        "update": lambda: subject.update("id-1", NAME, {"server_type": "pro"}, timeout_s=0, tell=Told()),
         "delete": lambda: subject.delete("id-1", NAME),
     }
     task = asyncio.create_task(work[waiting]())
@@ -292,8 +292,8 @@ async def test_a_timeout_of_the_program_counts_for_a_deletion() -> None:
 
 
 async def test_a_machine_is_found_by_its_name_alone() -> None:
-    def resource(found: ObservedMachine) -> MachineResource:
-        return MachineResource(machines(ScriptedVendor(found=found)))
+    def resource(found: ObservedMachine) -> Machines:
+        return machines(ScriptedVendor(found=found))
 
     assert await resource(NEW).read("", NAME) == NEW
     assert await resource(NEW).read("", "other") is None

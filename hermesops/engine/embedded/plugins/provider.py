@@ -38,7 +38,6 @@ class Provider:
     """A plugin process with its configuration.
 
     Attributes:
-        urn: The provider resource's URN.
         id: The provider resource's id; empty while it is not known.
         ready: Set once the plugin has answered Configure, or failed to.
     """

@@ -25,8 +25,6 @@ class Providers:
     """Starts, configures and ends provider plugins.
 
     Args:
-        host: Where plugins come from.
-        journal: Of the run.
         folder: What plugins are told the program's folder is.
         engine_address: Where plugins send log lines; empty for none.
     """
@@ -89,9 +87,7 @@ class Providers:
     async def of_state(self, reference: str, *, or_default: bool = False) -> Provider:
         """Find or load the provider that a resource of the state was made with.
 
-        Args:
-            reference: As the resource has it.
-            or_default: Where the state has lost a default provider, start one without settings in its place.
+        With ``or_default``, where the state has lost a default provider, one without settings is started in its place.
 
         Raises:
             ProviderFaultError: The state does not hold that provider, or it does not come up.
@@ -144,7 +140,6 @@ class Plugins:
 
     Attributes:
         folders: Searched before ``PATH``.
-        environment: The whole environment of plugin processes.
         about: What plugins are told the program's folder is.
         host: Replaces plugin processes; for tests.
     """
@@ -158,11 +153,8 @@ class Plugins:
     async def opened(self, journal: Journal, events: EventLog, *, everything: bool) -> AsyncIterator[Providers]:
         """Serve one run; plugins end with the context.
 
-        Args:
-            journal: Has the stack's state; the plugins of its default providers are started at once.
-            events: Takes the plugins' log lines.
-            everything: Whether the run asks the plugins about every resource, so that it will need the key if any
-                of them holds a secret.
+        Plugins of the default providers in the journal's state are started at once. ``everything``: the run asks the
+        plugins about every resource, so it will need the key if any of them holds a secret.
         """
         unlocking = None
         if everything and any(r.custom and has_secret([dict(r.inputs), dict(r.outputs)]) for r in journal.left):

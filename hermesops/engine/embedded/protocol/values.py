@@ -197,10 +197,8 @@ def _from_struct(struct: "Struct") -> Property:
 def to_wire(properties: Mapping[str, Any], vault: PassphraseVault, *, secrets: bool) -> "Struct":
     """Write what goes over gRPC.
 
-    Args:
-        properties: In-memory values.
-        vault: Needed when a secret was read from the state and is still encrypted.
-        secrets: Whether the other side understands marked secrets; otherwise they travel bare.
+    ``vault`` opens secrets of the state that are still encrypted. ``secrets``: whether the other side understands
+    marked secrets; otherwise they travel bare.
     """
     from google.protobuf.struct_pb2 import Struct  # noqa: PLC0415  loaded only by commands that run a program
 

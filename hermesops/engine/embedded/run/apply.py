@@ -53,7 +53,6 @@ class Applier:
         finished: Every step that ended well, with the id it ended with.
         stopped: Something failed, or the caller wants an end: nothing new is begun.
         failures: What the engine itself reports; a program may log errors as it likes, as with the CLI.
-        faults: What plugins answered to failed calls.
     """
 
     journal: Journal

@@ -37,7 +37,6 @@ class Step:
 
     Attributes:
         keys: Properties that force a replacement.
-        diffs: Properties that differ.
         detailed: Per property what differs: ``{"diffKind": "update", "inputDiff": True}``.
     """
 

@@ -4,6 +4,7 @@ The SDK keeps its settings in context variables, so any number of stacks can run
 of the process's environment is changed for it. It gets its two services as objects in place of gRPC stubs (as its own
 mocks do), which saves a round trip through the kernel per call. A call blocks one of the SDK's threads while the
 engine's loop works.
+Only ``stack_run`` imports this module, once the SDK is loaded.
 """
 
 import asyncio
@@ -17,6 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from google.protobuf.empty_pb2 import Empty
+from pulumi.runtime import settings
+from pulumi.runtime.config import set_all_config
+from pulumi.runtime.proto import engine_pb2, resource_pb2
+from pulumi.runtime.stack import run_in_stack
 
 from hermesops.engine.embedded.protocol.values import Message
 from hermesops.engine.embedded.run.events import EventLog
@@ -95,8 +101,6 @@ class Monitor:
 
     def GetDeploymentInfo(self, _request: Message) -> Message:  # noqa: N802  the protocol's name
         """Tell the program where it runs."""
-        from pulumi.runtime.proto import resource_pb2  # noqa: PLC0415  loads the SDK
-
         return resource_pb2.DeploymentInfo(**self._about, supportedFeatures=FEATURES)
 
     def RegisterResource(self, request: Message) -> Message:  # noqa: N802  the protocol's name
@@ -106,11 +110,11 @@ class Monitor:
     def RegisterResourceOutputs(self, request: Message) -> Message:  # noqa: N802  the protocol's name
         """Store outputs."""
         self._on_loop(self._taker.register_outputs(request))
-        return _empty()
+        return Empty()
 
     def SignalAndWaitForShutdown(self, _request: Message) -> Message:  # noqa: N802  the protocol's name
         """Let the program end; deletions do not need it."""
-        return _empty()
+        return Empty()
 
     def __getattr__(self, method: str) -> Message:
         if method.startswith("_"):
@@ -135,43 +139,25 @@ class EngineLog:
     def Log(self, request: Message) -> Message:  # noqa: N802  the protocol's name
         """Pass a line on."""
         self._events.tell_line(request, self._loop)
-        return _empty()
+        return Empty()
 
     def GetRootResource(self, _request: Message) -> Message:  # noqa: N802  the protocol's name
         """Answer what SetRootResource was told."""
-        from pulumi.runtime.proto import engine_pb2  # noqa: PLC0415  loads the SDK
-
         return engine_pb2.GetRootResourceResponse(urn=self._root)
 
     def SetRootResource(self, request: Message) -> Message:  # noqa: N802  the protocol's name
         """Remember the stack's URN."""
-        from pulumi.runtime.proto import engine_pb2  # noqa: PLC0415  loads the SDK
-
         self._root = request.urn
         return engine_pb2.SetRootResourceResponse()
 
     def RequirePulumiVersion(self, _request: Message) -> Message:  # noqa: N802  the protocol's name
         """Accept: the program is ours and knows what it runs on."""
-        from pulumi.runtime.proto import engine_pb2  # noqa: PLC0415  loads the SDK
-
         return engine_pb2.RequirePulumiVersionResponse()
-
-
-def _empty() -> Message:
-    from google.protobuf.empty_pb2 import Empty  # noqa: PLC0415  loads protobuf
-
-    return Empty()
 
 
 @dataclass(frozen=True)
 class ProgramHost:
-    """Runs one program.
-
-    Attributes:
-        taker: Takes its registrations.
-        parallel: How many registrations at once.
-        dry: Whether it is a preview.
-    """
+    """Runs one program."""
 
     ref: StackRef
     taker: Registrations
@@ -209,9 +195,6 @@ class ProgramHost:
         return ended
 
     def _configure_sdk(self, loop: asyncio.AbstractEventLoop) -> None:
-        from pulumi.runtime import settings  # noqa: PLC0415  loads the SDK
-        from pulumi.runtime.config import set_all_config  # noqa: PLC0415  loads the SDK
-
         ref, config = self.ref, self.config
         about = {
             "project": ref.project,
@@ -238,8 +221,6 @@ class ProgramHost:
         set_all_config(dict(config.values), list(config.secret))
 
     def _drive(self, program: Program) -> None:
-        from pulumi.runtime.stack import run_in_stack  # noqa: PLC0415  loads the SDK
-
         loop = asyncio.new_event_loop()
         loop.set_exception_handler(lambda _loop, _context: None)  # what matters is raised by run_in_stack
         threads = ThreadPoolExecutor(max_workers=self.parallel * THREADS_PER_OPERATION)

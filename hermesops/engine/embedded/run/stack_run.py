@@ -7,6 +7,8 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from pulumi.runtime.proto import resource_pb2
+
 from hermesops.engine.embedded.plugins.provider_pool import Providers
 from hermesops.engine.embedded.protocol import urns
 from hermesops.engine.embedded.protocol.goal import goal_of
@@ -36,7 +38,6 @@ class Run:
     """One run.
 
     Attributes:
-        before: The stack's state before it.
         verdict: The error that the run ends with, when it is ours and not a provider's.
         started: Unix time.
     """
@@ -153,8 +154,6 @@ class Run:
             raise StoppedError from error
 
     async def _register(self, request: Message) -> Message:
-        from pulumi.runtime.proto import resource_pb2  # noqa: PLC0415  loads the SDK
-
         self.applier.check_running()
         goal = goal_of(self.journal.ref, request)
         new = await self._registrar.register(goal)
@@ -210,11 +209,7 @@ class Run:
         )
 
     def error(self, what: str) -> Exception | None:
-        """Choose the error that the run ends with; None when it ended well.
-
-        Args:
-            what: What operators call the run.
-        """
+        """Choose the error that the run ends with; None when it ended well."""
         # Components and the stack itself exist only in the state: what counts is what a provider did.
         changed = tuple(change for change in self.changes() if change.id and not self.dry)
         ref, faults = self.journal.ref, self.applier.faults

@@ -94,13 +94,7 @@ def parse_bucket(url: str, setting: str = "pulumi.backend") -> Bucket:
 
 
 class BucketStorage:
-    """A bucket as ``Storage``. Connects at the first file; finds its credentials as every AWS program does.
-
-    Args:
-        url: As it was given.
-        bucket: What it says.
-        setting: What gave it.
-    """
+    """A bucket as ``Storage``. Connects at the first file; finds its credentials as every AWS program does."""
 
     def __init__(self, url: str, bucket: Bucket, setting: str = "pulumi.backend") -> None:
         self.url = url

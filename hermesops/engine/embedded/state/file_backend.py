@@ -25,11 +25,7 @@ _COMPRESSED = (".gz", ".zst")
 
 
 class FileBackend:
-    """Where both engines keep their stacks.
-
-    Args:
-        where: A folder, a backend URL of Pulumi's, or the storage itself.
-    """
+    """Where both engines keep their stacks."""
 
     def __init__(self, where: str | Path | Storage) -> None:
         self.storage = open_storage(where) if isinstance(where, str | Path) else where

@@ -56,10 +56,7 @@ class Lock:
 async def outwait(folder: Folder, token: Token | None, *, tell: Callable[[str], None]) -> None:
     """Wait for the locks of former holders of the stack's lease, and remove those that are not given back.
 
-    Args:
-        folder: Of the stack's locks.
-        token: Of our lease; without one no lock is stale.
-        tell: Called with a line for each lock that was removed.
+    ``token`` is of our lease; without one no lock is stale. ``tell`` gets a line for each lock that was removed.
     """
 
     async def gone() -> bool | Pending[bool]:
@@ -97,11 +94,8 @@ def held(folder: Folder, *, stack: str, tell: Callable[[str], None], token: Toke
     Safe where a list shows what was written before it, as folders and S3 do. Of two processes that try at once, both
     may step back.
 
-    Args:
-        folder: Of the stack's locks.
-        stack: How the stack is called, for the error.
-        tell: Called with a line when a lock of a dead process was removed.
-        token: Of our lease of the stack; without one nobody else can tell whether the lock is stale.
+    ``token`` is of our lease of the stack; without one nobody else can tell whether the lock is stale. ``tell`` gets a
+    line for each lock of a dead process that was removed.
 
     Raises:
         RefusedError: Somebody else holds it.
@@ -136,11 +130,7 @@ def _is_child(pid: int) -> bool:
 def refuse_others(folder: Folder, mine: str = "", *, stack: str, tell: Callable[[str], None]) -> None:
     """Return if nobody else holds the stack's lock; locks of processes that have provably ended are removed.
 
-    Args:
-        folder: Of the stack's locks.
-        mine: The name of our own lock, if any.
-        stack: How the stack is called, for the error.
-        tell: Called with a line for each lock that was removed.
+    ``mine`` is the name of our own lock, if any; ``tell`` gets a line for each lock that was removed.
 
     Raises:
         RefusedError: Somebody else holds it.

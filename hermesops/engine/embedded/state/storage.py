@@ -30,9 +30,7 @@ class Storage(Protocol):
     def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
         """The content; None when there is no such file.
 
-        Args:
-            name: Which.
-            at_most: Bytes of it that are read; None for all.
+        ``at_most`` is how many bytes of it are read.
 
         Raises:
             UnavailableError: It cannot be read now.
@@ -57,9 +55,7 @@ class Storage(Protocol):
     def link(self, name: str, *, life_s: int) -> str:
         """A URL from which anybody who knows it can download a file; empty for a folder, which nobody serves.
 
-        Args:
-            name: Which; it need not exist.
-            life_s: Seconds for which the URL is good.
+        The file need not exist. The URL is good for ``life_s`` seconds.
         """
 
 
@@ -78,9 +74,7 @@ class Folder:
 def open_storage(where: str | Path, *, setting: str = "pulumi.backend") -> Storage:
     """Open a folder, or a backend URL of Pulumi's: ``file://…`` or ``s3://…``. Connects to nothing.
 
-    Args:
-        where: Which.
-        setting: The setting that says so, for errors.
+    ``setting`` says where, for errors.
 
     Raises:
         UsageError: It is of another kind, or says something that is not understood.

@@ -26,7 +26,6 @@ class StoredStacks:
     """Stacks as their files have them.
 
     Args:
-        backend: Where the files are.
         passphrase: Asked for only when a secret is read or written.
         token_of: The token of the lease under which a stack is changed; ``None`` where there is no lease.
     """
@@ -151,9 +150,7 @@ class StoredStacks:
 
         The world stays as it is: a preview or a refresh shows what has changed since.
 
-        Args:
-            stack: Whose.
-            version: Which copy; empty takes the newest sound one that differs from the state.
+        An empty ``version`` takes the newest sound copy that differs from the state.
 
         Raises:
             UsageError: There is no such copy.

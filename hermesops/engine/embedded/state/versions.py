@@ -45,11 +45,7 @@ class Versions:
     ref: StackRef
 
     def newest(self, limit: int) -> list[StateVersion]:
-        """The newest copies, newest first.
-
-        Args:
-            limit: How many; each is read.
-        """
+        """The newest copies, newest first; each is read."""
         present = self._present()
         copies = self._copies()
         ended = self._ended(copies)
@@ -58,8 +54,7 @@ class Versions:
     def restore(self, version: str) -> StateVersion:
         """Replace the state by a copy of it; the state as it is, damaged or not, becomes a copy itself.
 
-        Args:
-            version: Which; empty takes the newest sound one that differs from the state.
+        An empty ``version`` takes the newest sound copy that differs from the state.
 
         Raises:
             UsageError: There is no such copy.
