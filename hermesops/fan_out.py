@@ -44,7 +44,6 @@ async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits:
     Args:
         items: For what; the first begin first.
         work: Does it for one. It is cancelled when its time is up.
-        limits: How many at once, and for how long.
 
     Returns:
         For each, in their order, what the work returned, or why it did not. A bug in the work is logged and is such a

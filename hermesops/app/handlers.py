@@ -54,9 +54,7 @@ class OperationHandlers:
     """Builds workflows.
 
     Attributes:
-        client: Reaches machines, hermes-node and gateways under a lease.
         backups, snapshots, drills, stack_ups, pools, rollouts: Make services, which commands of other kinds never load.
-        transfer: Brings releases onto machines under a lease.
     """
 
     registry: Registry

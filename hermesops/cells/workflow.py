@@ -60,11 +60,7 @@ class Apply:
 
 
 class StackUp:
-    """The workflow of one ``up``.
-
-    Args:
-        up: Runs it, within the limits of this run.
-    """
+    """The workflow of one ``up``."""
 
     def __init__(self, cell: CellName, up: Callable[[], Awaitable[UpResult]]) -> None:
         self.result: UpResult | None = None

@@ -25,8 +25,6 @@ class Survey:
     """Observes everything once.
 
     Args:
-        state_of: Exports a cell's stack.
-        machines_in: Finds the machines in a state.
         is_passing: Whether a machine is temporary, of an image build.
     """
 
@@ -118,10 +116,7 @@ def listing(
     """What the vendor's list shows of the machines of an environment.
 
     Args:
-        machines: The list.
         rows: The living instances, read before the list was asked for.
-        environment: Whose machines count.
-        boots: The boot id of machines that were asked.
 
     Returns:
         How each machine looks; and names, by id, of machines that instances are on and the vendor does not list.

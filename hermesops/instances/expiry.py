@@ -76,11 +76,7 @@ def due_of(
 
 @dataclass
 class Upkeep:
-    """Does what is due; safe to repeat, and to be killed.
-
-    Attributes:
-        end: Ends one instance, as its command does.
-    """
+    """Does what is due; safe to repeat, and to be killed."""
 
     registry: Registry
     cells: Cells

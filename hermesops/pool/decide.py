@@ -22,13 +22,7 @@ MOST_LOST = 3
 
 @dataclass(frozen=True)
 class Target:
-    """What a cell's pool should hold for one plan.
-
-    Attributes:
-        size: How many machines.
-        server_type: Of each.
-        image_id: What they boot from.
-    """
+    """What a cell's pool should hold for one plan."""
 
     plan: Plan
     size: int
@@ -42,8 +36,6 @@ class PoolMachine:
 
     Attributes:
         machine_id: The vendor's; ``None`` when it lists none of that name.
-        status: As the vendor calls it.
-        in_stack: Whether the cell's state has it.
         is_silent: Whether hermes-node does not answer; ``False`` for machines that are not up.
         belongs_to: The instance that it reports; ``None`` for none, or when it was not asked.
     """
@@ -242,9 +234,7 @@ def is_short(targets: Sequence[Target], spares: Sequence[Spare], *, room: int) -
     """Whether the rows alone say that a pool has to be filled, shrunk or renewed.
 
     Args:
-        targets: What the pool should hold.
         spares: The cell's machines beside those of instances.
-        room: How many more machines the cell takes.
     """
     pool = [spare for spare in spares if spare.purpose is Purpose.POOL]
     if any(not spare.wanted or spare.status is not SpareStatus.READY for spare in pool):
@@ -264,10 +254,5 @@ def is_short(targets: Sequence[Target], spares: Sequence[Spare], *, room: int) -
 
 
 def is_at_rest(fills: Sequence[Operation], now: datetime) -> bool:
-    """Whether no fill of a pool runs, or has just ended.
-
-    Args:
-        fills: All operations that fill it.
-        now: The time.
-    """
+    """Whether no fill of a pool runs, or has just ended."""
     return all(fill.status.has_ended and fill.updated_at <= now - _REST for fill in fills)

@@ -18,9 +18,7 @@ class PoolSizes:
 
     Attributes:
         of_plan: Machines that each cell's pool should hold.
-        server_types: Of each plan.
         image_id: What new machines boot from; ``None`` when there is none, and then nothing is made or given up.
-        cell_size: Machines a cell holds at most.
     """
 
     of_plan: Mapping[Plan, int]
@@ -39,14 +37,7 @@ class PoolSizes:
     def short_cells(
         self, cells: Collection[Cell], spares: Sequence[Spare], fills: Sequence[Operation], now: datetime
     ) -> list[CellName]:
-        """Cells whose pools are not what they should be, as far as rows tell, and that nobody fills.
-
-        Args:
-            cells: All.
-            spares: All machines without an instance.
-            fills: What was ever asked for pools.
-            now: The time.
-        """
+        """Cells whose pools are not what they should be, as far as rows tell, and that nobody fills."""
         if not any(self.of_plan.values()) and not any(one.purpose is Purpose.POOL for one in spares):
             return []
         return [

@@ -39,8 +39,6 @@ class PoolFill:
     """The workflow of filling one cell's pool.
 
     Args:
-        targets: What its pool should hold.
-        size: Machines that a cell holds at most.
         hold_lease: Holds the lease of a subject while its context lasts; refused at once when it is held.
     """
 

@@ -244,11 +244,7 @@ class Unconnected:
         return StackUps(self.env, self.registry, lambda: self.cell_stacks, self.guards, self.make_operations, self.tell)
 
     def make_operations(self, handlers: "Mapping[OperationKind, Handler]", *, tell: Tell | None = None) -> "Operations":
-        """Runs operations.
-
-        Args:
-            tell: Takes narration; by default the container's does.
-        """
+        """Runs operations."""
         from hermesops.operations.runner import Operations
 
         return Operations(self.registry, handlers, tell or self.tell)

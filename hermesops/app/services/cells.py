@@ -32,7 +32,6 @@ class StackUps:
 
     Attributes:
         stacks: Gives the cells' Pulumi stacks; they take long to load.
-        runner: Makes what runs operations of these kinds.
     """
 
     env: Environment

@@ -33,11 +33,7 @@ _RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
 
 @dataclass(frozen=True)
 class CertificateAuthority:
-    """The authority of one environment.
-
-    Attributes:
-        life: How long a certificate is valid.
-    """
+    """The authority of one environment."""
 
     env: Environment
     registry: Registry

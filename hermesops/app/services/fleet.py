@@ -44,7 +44,6 @@ class Drift:
     """Finds what differs in one environment.
 
     Attributes:
-        recipe: What an image of a name is made of here.
         program: The command as an operator of this environment types it.
     """
 

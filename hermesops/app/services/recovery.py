@@ -137,12 +137,7 @@ class Orphans:
 
 @dataclass(frozen=True)
 class RegistryRebuild:
-    """Rebuilds a registry from vendor and machines.
-
-    Attributes:
-        engine: Gives the engine that reads what is left of the cells' stacks.
-        router_key: Reads what signs agents' tokens for the model router.
-    """
+    """Rebuilds a registry from vendor and machines."""
 
     environment: str
     place: RegistryPlace

@@ -51,7 +51,6 @@ class Rollouts:
 
     Attributes:
         machines: Makes the machines of a rollout of that action, with the reason of what is done to them.
-        operations: Gives what runs operations, rollouts among them.
     """
 
     env: Environment

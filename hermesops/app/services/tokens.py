@@ -32,11 +32,7 @@ _DROPS = Limits(_AT_ONCE, slow_after_s=10.0, within_s=120.0)
 
 @dataclass(frozen=True)
 class ModelTokens:
-    """Tokens for the model router.
-
-    Attributes:
-        life: For how long a token counts.
-    """
+    """Tokens for the model router."""
 
     registry: Registry
     instance_client: PowerControl
@@ -91,9 +87,6 @@ async def revoke_model_tokens(
 
     The first needs the registry alone, whatever is away. Killed in between, the agent is due for a token, as is one
     whose machine did not answer.
-
-    Args:
-        registry: Keeps the oldest generation that counts.
 
     Returns:
         The oldest generation that counts, and why the agent was not handed another token; empty where it was, or is to

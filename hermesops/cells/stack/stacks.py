@@ -56,7 +56,6 @@ class CellState:
         """Everything that is judged before a run; changes nothing.
 
         Args:
-            cell: Which.
             only: The machines it would be about; none means all.
             with_drift: Also ask the vendor about every machine.
 
@@ -160,7 +159,6 @@ class CellStacks(CellState):
     Args:
         hold_lease: Waits for the lease of a subject and holds it while its context lasts.
         guard: Judges what each run would change before it begins.
-        parallel: How many cells are run at the same time.
         tell: Gets the engine's progress in runs by hand.
         warn: Gets it in runs for the requests of others.
     """
@@ -191,7 +189,6 @@ class CellStacks(CellState):
         Calls during a run are served together by the next one.
 
         Args:
-            cell: Which.
             still_wanted: Asked after the wait for the lease: its last holder may have done our part.
 
         Returns:
@@ -223,7 +220,6 @@ class CellStacks(CellState):
         """Run the cell's program for the rows as they are once its lease is held, not batched with other requests.
 
         Args:
-            cell: Which.
             named: Machines that may be destroyed, beside those of recorded operations.
             only: The machines it is about; none means all.
             guard: Judges what would change, in place of the usual one.

@@ -24,11 +24,7 @@ from hermesops.registry import Registry
 
 
 class CellStates:
-    """Repairs the states of cells.
-
-    Args:
-        hold_lease: Waits for the lease of a subject and holds it while its context lasts.
-    """
+    """Repairs the states of cells."""
 
     def __init__(
         self, states: StateCopies, registry: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[Any]]
@@ -90,10 +86,8 @@ def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | Non
     """Refuse a machine that is not exactly what a row of the cell orders: an import must change no machine. Pure.
 
     Args:
-        cell: Which.
         ordered: What the rows of the cell order by that name; ``None`` for nothing.
         row: The instance whose machine it is; ``None`` for a machine without an instance.
-        found: The machine that the vendor has by the id.
 
     Raises:
         RefusedError: It is another machine, of another instance, or not as ordered.
@@ -119,9 +113,6 @@ class CellImports:
     """Imports machines into the stacks of cells, by the cell's own program: with its URNs, parent and protection.
 
     For machines that a stack lost or never had. The rows say whose a machine is; ``fleet adopt`` changes them.
-
-    Args:
-        hold_lease: Waits for the lease of a subject and holds it while its context lasts.
     """
 
     def __init__(

@@ -59,11 +59,7 @@ def lacks_certificate(instance: Instance, machine: MachineState, node: NodeState
 def payload_of(
     instance: Instance, settings: InstanceSettings, secrets: InstanceSecrets, *, model_base_url: str
 ) -> protocol.Payload:
-    """What ``hermes-node personalise`` reads. It holds secrets: its file has mode 0600, on a tmpfs, and is unlinked.
-
-    Args:
-        instance: Whose machine it will be.
-    """
+    """What ``hermes-node personalise`` reads. It holds secrets: its file has mode 0600, on a tmpfs, and is unlinked."""
     return protocol.Payload(
         identity=protocol.Identity(
             instance=instance.id,

@@ -60,11 +60,7 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
 
 @dataclass
 class Provision:
-    """The work of one instance, for the operations' loop.
-
-    Attributes:
-        instance_id: Whose; its row exists.
-    """
+    """The work of one instance, for the operations' loop."""
 
     instance_id: InstanceId
     registry: Registry

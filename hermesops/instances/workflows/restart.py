@@ -56,11 +56,7 @@ def decide(seen: RestartState, *, before: str) -> Step | Done | Refused:
 
 @dataclass
 class Restart:
-    """The work of restarting one gateway, for the operations' loop.
-
-    Attributes:
-        before: The gateway's start id when the restart was asked for.
-    """
+    """The work of restarting one gateway, for the operations' loop."""
 
     instance_id: InstanceId
     before: str

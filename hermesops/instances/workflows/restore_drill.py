@@ -141,7 +141,6 @@ class Drill:
     """The work of one drill, for the operations' loop.
 
     Attributes:
-        operation: Its row; says whose backup and which.
         take: Lends a machine to the drill of an instance: out of a pool, or ordered anew.
     """
 
