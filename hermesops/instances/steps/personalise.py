@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from hermesops.instances import refusals
 from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.steps import OnMachine
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
@@ -25,11 +26,8 @@ class Personalise:
     request: str | None = None
 
 
-@dataclass(frozen=True)
-class AwaitGateway:
+class AwaitGateway(OnMachine):
     """Wait until the gateway answers through the proxy."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,15 @@ from typing import assert_never
 from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import OnMachine
 from hermesops.instances.steps.personalise import AwaitGateway
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done, Refused
 
 
-@dataclass(frozen=True)
-class RestartGateway:
+class RestartGateway(OnMachine):
     """Tell systemd to restart the gateway; running turns are finished first."""
-
-    machine_id: MachineId
 
 
 Step = RestartGateway | AwaitGateway
