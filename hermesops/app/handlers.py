@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermesops.app.container_parts.cells import LazyCells
 from hermesops.app.services.mass_changes import MassChanges
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.instances.workflows.configure import Configure
 from hermesops.instances.workflows.provision import Provision
 from hermesops.instances.workflows.relocate import Relocate
@@ -59,7 +59,7 @@ class OperationHandlers:
 
     registry: Registry
     client: Callable[[Lease], "PowerControl"]
-    cells: LazyCells
+    cells: CellStacks
     backups: Callable[[], "Backups"]
     snapshots: Callable[[], "Snapshots"]
     drills: Callable[[], "Drills"]

@@ -9,7 +9,7 @@ from functools import partial
 
 from hermesops import child_environment
 from hermesops.app.adapters.rollout_store import refuse_unknown
-from hermesops.app.container_parts.cells import LazyCells
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
 from hermesops.converge import Converged, Converger, hosts_of
 from hermesops.drift import changes
@@ -50,7 +50,7 @@ class Drift:
     env: Environment
     registry: Registry
     client: Client
-    cells: LazyCells
+    cells: CellStacks
     instance_client: PowerControl
     converger: Converger
     recipe: Callable[[str], Recipe]

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from hermesops.app.container_parts.cells import LazyCells
 from hermesops.cells.coalescing import StillWanted
 from hermesops.cells.scheduling import choose_cell
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import machines_in
 from hermesops.instances.observation import NodeState
 from hermesops.instances.remote.power_control import PowerControl
@@ -48,7 +48,7 @@ class Pools:
     registry: Registry
     client: Client
     instance_client: PowerControl
-    stacks: LazyCells
+    stacks: CellStacks
     checks: Callable[[MachineId], Awaitable[Sequence[str]]]
     router_url: str
     tell: Callable[[str], None]
