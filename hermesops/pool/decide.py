@@ -4,17 +4,18 @@ Machines are booted, checked and warmed up before a user needs one; a claim take
 leaves the pool otherwise than by a claim is deleted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Done, Operation, Refused
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, Spare, SpareStatus
+from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject
 
 MOST_LOST = 3
 """After so many machines that did not become ready, another one is not tried."""
@@ -256,3 +257,43 @@ def is_short(targets: Sequence[Target], spares: Sequence[Spare], *, room: int) -
 def is_at_rest(fills: Sequence[Operation], now: datetime) -> bool:
     """Whether no fill of a pool runs, or has just ended."""
     return all(fill.status.has_ended and fill.updated_at <= now - _REST for fill in fills)
+
+
+@dataclass(frozen=True)
+class PoolSizes:
+    """What settings and images say of every cell's pool.
+
+    Attributes:
+        of_plan: Machines that each cell's pool should hold.
+        image_id: What new machines boot from; ``None`` when there is none, and then nothing is made or given up.
+    """
+
+    of_plan: Mapping[Plan, int]
+    server_types: Mapping[Plan, str]
+    image_id: ImageId | None
+    cell_size: int
+
+    def targets(self, cell: Cell) -> list[Target]:
+        """What a cell's pool should hold."""
+        return [
+            Target(plan, size, self.server_types[plan], self.image_id)
+            for plan, size in sorted(self.of_plan.items())
+            if size and cell.only_plan in {None, plan}
+        ]
+
+    def short_cells(
+        self, cells: Collection[Cell], spares: Sequence[Spare], fills: Sequence[Operation], now: datetime
+    ) -> list[CellName]:
+        """Cells whose pools are not what they should be, as far as rows tell, and that nobody fills."""
+        if not any(self.of_plan.values()) and not any(one.purpose is Purpose.POOL for one in spares):
+            return []
+        return [
+            cell.name
+            for cell in cells
+            if is_at_rest([one for one in fills if one.subject == pool_subject(cell.name)], now)
+            and is_short(
+                self.targets(cell),
+                [one for one in spares if one.cell == cell.name],
+                room=max(0, self.cell_size - cell.machines),
+            )
+        ]

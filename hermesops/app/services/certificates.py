@@ -182,6 +182,4 @@ class CertificateRenewal:
 
     async def renew_all(self) -> dict[str, str]:
         """Renew those of all machines; the problem of each by title, empty for none."""
-        holders = holders_of(self.registry)
-        told = await problems(holders, self.renew, _RENEWALS)
-        return dict(zip([holder.title for holder in holders], told, strict=True))
+        return await problems({holder.title: holder for holder in holders_of(self.registry)}, self.renew, _RENEWALS)

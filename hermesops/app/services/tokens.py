@@ -50,9 +50,7 @@ class ModelTokens:
 
     async def renew_due(self) -> dict[str, str]:
         """Hand a fresh one to each that is due; the problem of each by user, empty for none."""
-        due = self.due()
-        told = await problems(due, self.hand, _HANDOVERS)
-        return dict(zip([one.title for one in due], told, strict=True))
+        return await problems({one.title: one for one in self.due()}, self.hand, _HANDOVERS)
 
     async def hand(self, instance: Instance) -> None:
         """Give a running agent its present token, or a fresh one where that has lived half its life, without a restart.
@@ -135,10 +133,10 @@ class ProxyTokens:
         """Renew and drop what is due; the problem of each by user or machine, empty for none."""
         due = self.due()
         titles = {one.machine_id: one.title for one in self.registry.instances.list()}
-        told: dict[str, str] = {}
-        for token, problem in zip(due.drop, await problems(due.drop, self.renewal.drop, _DROPS), strict=True):
-            if problem:
-                told[f"{token.purpose} of {token.machine_id}"] = problem
+        dropped = await problems(
+            {f"{one.purpose} of {one.machine_id}": one for one in due.drop}, self.renewal.drop, _DROPS
+        )
+        told = {token: problem for token, problem in dropped.items() if problem}
         machines = {machine: titles[machine] for machine in due.renew if machine in titles}
         return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
 
