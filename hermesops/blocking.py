@@ -34,7 +34,6 @@ async def call(work: Callable[[], T], *, whom: str, within_s: float) -> T:
     """Do blocking work in a thread of its own, and return what it returns.
 
     Args:
-        work: Asks somebody.
         whom: Who is asked, to begin a message with.
         within_s: Seconds until the work is abandoned.
 
@@ -77,7 +76,6 @@ def read(raw: "BaseHTTPResponse", *, whom: str, largest: int) -> bytes:
 
     Args:
         raw: The answer, none of which was read.
-        whom: Who answers.
         largest: Bytes that are taken.
 
     Raises:

@@ -1,7 +1,7 @@
 """The same work on many, where one that fails or hangs costs only itself. It must not know what the work is."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
@@ -44,7 +44,6 @@ async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits:
     Args:
         items: For what; the first begin first.
         work: Does it for one. It is cancelled when its time is up.
-        limits: How many at once, and for how long.
 
     Returns:
         For each, in their order, what the work returned, or why it did not. A bug in the work is logged and is such a
@@ -65,10 +64,11 @@ async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def problems(items: Sequence[T], work: Callable[[T], Awaitable[object]], limits: Limits) -> list[str]:
-    """Do the work for each; why it was not done, empty where it was. As ``fan_out`` for work without a result."""
-    done = await fan_out(items, work, limits)
-    return [outcome.message if isinstance(outcome, HermesError) else "" for outcome in done]
+async def problems(named: Mapping[str, T], work: Callable[[T], Awaitable[object]], limits: Limits) -> dict[str, str]:
+    """Do the work for each, as ``fan_out``; by name why it was not done, empty where it was."""
+    done = await fan_out(list(named.values()), work, limits)
+    told = (outcome.message if isinstance(outcome, HermesError) else "" for outcome in done)
+    return dict(zip(named, told, strict=True))
 
 
 @asynccontextmanager

@@ -17,7 +17,6 @@ def refuse_readable_by_others(descriptor: int, path: Path, *, what: str) -> None
 
     Args:
         descriptor: Of the file, so that no other one is looked at than the one that is read.
-        path: Its name.
         what: What it holds, as it should read after "the".
 
     Raises:
@@ -31,7 +30,6 @@ def read_secret(path: Path, *, what: str) -> str:
     """The text of a file that holds a secret, without white space around it.
 
     Args:
-        path: The file.
         what: What it holds, as it should read after "the".
 
     Raises:

@@ -74,8 +74,6 @@ def has_ended(fingerprint: str, pid: int, start: str) -> bool:
     """Whether a process has provably ended. Leases and locks of stacks are taken over by this rule and no other.
 
     Args:
-        fingerprint: Of the place where the process ran.
-        pid: Its number there.
         start: As ``started`` returned it; where that is empty only a number that is not in use proves the end.
     """
     return is_visible(fingerprint) and _is_gone(pid, start)

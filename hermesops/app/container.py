@@ -5,7 +5,7 @@ Each part is made when it is first asked for, and imports only what it needs.
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import assets, child_environment
@@ -14,7 +14,6 @@ from hermesops.app.container_parts.unconnected import Unconnected
 
 if TYPE_CHECKING:
     from hermesops.app.services.cells import Cells
-    from hermesops.app.services.costs import Costs
     from hermesops.app.services.environment_checks import EnvironmentChecks
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
     from hermesops.app.services.relay import RelayService
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from hermesops.app.services.world_purge import WorldPurge
     from hermesops.image.definition import Definition
     from hermesops.justavps import Client
-    from hermesops.model.instance import Instance
     from hermesops.pki.callers import Callers
     from hermesops.release.builder.build import Builder, BuildRequest
 
@@ -52,12 +50,6 @@ class Container(Unconnected):
 
         parallel = self.env.settings.parallel_cells
         return Cells(self.registry, self.cell_stacks, self.guards, self.stack_ups, parallel)
-
-    async def costs(self) -> "Costs":
-        """What the environment's machines cost, by our rows and by the vendor's account."""
-        from hermesops.app.services.costs import costs_of
-
-        return await costs_of(self.registry, self.vendor)
 
     @cached_property
     def checks(self) -> "EnvironmentChecks":
@@ -110,10 +102,10 @@ class Container(Unconnected):
 
     def orphans(self, client: "Client") -> "Orphans":
         """Machines of ours that no instance is on."""
-        from hermesops.app.services.recovery import Identities, Orphans
+        from hermesops.app.services.recovery import Orphans, read_identities
 
-        identities = Identities(client, lambda: self.router_key)
-        return Orphans(self.env.name, self.registry, client, identities, self.hold_lease)
+        read = partial(read_identities, client, lambda: self.router_key)
+        return Orphans(self.env.name, self.registry, client, read, self.hold_lease)
 
     @cached_property
     def registry_rebuild(self) -> "RegistryRebuild":
@@ -136,14 +128,15 @@ class Container(Unconnected):
         from hermesops.app.services.relay import RelayService
 
         domain = self.env.settings.proxy_domain
-        return RelayService(self.env.name, self.registry, self.authority, api_url_of(self.env), domain)
+        return RelayService(self.registry, self.authority, self.callers, api_url_of(self.env), domain)
 
     @property
     def callers(self) -> "Callers":
         """Services that may call the relay."""
-        from hermesops.app.services.relay import callers_of
+        from hermesops.pki.callers import Callers
 
-        return callers_of(self.registry, self.authority, self.env.name)
+        authority = self.authority
+        return Callers(self.registry, authority.load, environment=self.env.name, life=authority.life)
 
     @cached_property
     def release_changes(self) -> "ReleaseChanges":
@@ -196,8 +189,3 @@ class Container(Unconnected):
         from hermesops.app.services.world_purge import WorldPurge
 
         return WorldPurge(self.env, world_of(self.env), self.registry_place, self.tell)
-
-    async def hand_model_token(self, instance: "Instance") -> None:
-        """Connect, and give a running agent its present token for the model router."""
-        async with self.session() as session:
-            await session.model_tokens.hand(instance)

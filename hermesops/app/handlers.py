@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermesops.app.container_parts.cells import LazyCells
 from hermesops.app.services.mass_changes import MassChanges
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.instances.workflows.configure import Configure
 from hermesops.instances.workflows.provision import Provision
 from hermesops.instances.workflows.relocate import Relocate
@@ -39,14 +39,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
     from hermesops.app.services.snapshots import Snapshots
-    from hermesops.cells.workflow import StackUp
     from hermesops.instances.remote.power_control import PowerControl
-    from hermesops.instances.workflows.backup import BackUp
-    from hermesops.instances.workflows.restore import Restore
-    from hermesops.instances.workflows.restore_drill import Drill
-    from hermesops.instances.workflows.snapshot import Snapshot
-    from hermesops.pool.workflow import PoolFill
-    from hermesops.rollout.runner import Runner
 
 
 @dataclass(frozen=True)
@@ -54,14 +47,12 @@ class OperationHandlers:
     """Builds workflows.
 
     Attributes:
-        client: Reaches machines, hermes-node and gateways under a lease.
         backups, snapshots, drills, stack_ups, pools, rollouts: Make services, which commands of other kinds never load.
-        transfer: Brings releases onto machines under a lease.
     """
 
     registry: Registry
     client: Callable[[Lease], "PowerControl"]
-    cells: LazyCells
+    cells: CellStacks
     backups: Callable[[], "Backups"]
     snapshots: Callable[[], "Snapshots"]
     drills: Callable[[], "Drills"]
@@ -84,13 +75,13 @@ class OperationHandlers:
             OperationKind.TERMINATE: self._terminate,
             OperationKind.RESTART: self._restart,
             OperationKind.CONFIGURE: self._configure,
-            OperationKind.BACKUP: self._backup,
-            OperationKind.RESTORE: self._restore,
-            OperationKind.SNAPSHOT: self._snapshot,
-            OperationKind.DRILL: self._drill,
-            OperationKind.STACK_UP: self._stack_up,
-            OperationKind.POOL_FILL: self._pool_fill,
-            OperationKind.ROLLOUT: self._rollout,
+            OperationKind.BACKUP: lambda operation, lease: self.backups().backup_of(operation, lease),
+            OperationKind.RESTORE: lambda operation, lease: self.backups().restore_of(operation, lease),
+            OperationKind.SNAPSHOT: lambda operation, lease: self.snapshots().work_of(operation, lease),
+            OperationKind.DRILL: lambda operation, lease: self.drills().work_of(operation, lease),
+            OperationKind.STACK_UP: lambda operation, lease: self.stack_ups().work_of(operation, lease),
+            OperationKind.POOL_FILL: lambda operation, lease: self.pools().work_of(operation, lease),
+            OperationKind.ROLLOUT: lambda operation, lease: self.rollouts().work_of(operation, lease),
         }
 
     def _provision(self, operation: Operation, lease: Lease) -> Provision:
@@ -176,27 +167,6 @@ class OperationHandlers:
 
     def _configure(self, operation: Operation, lease: Lease) -> Configure:
         return Configure(instance_of(operation), self.client(lease))
-
-    def _backup(self, operation: Operation, lease: Lease) -> "BackUp":
-        return self.backups().backup_of(operation, lease)
-
-    def _restore(self, operation: Operation, lease: Lease) -> "Restore":
-        return self.backups().restore_of(operation, lease)
-
-    def _snapshot(self, operation: Operation, lease: Lease) -> "Snapshot":
-        return self.snapshots().work_of(operation, lease)
-
-    def _drill(self, operation: Operation, lease: Lease) -> "Drill":
-        return self.drills().work_of(operation, lease)
-
-    def _stack_up(self, operation: Operation, lease: Lease) -> "StackUp":
-        return self.stack_ups().work_of(operation, lease)
-
-    def _pool_fill(self, operation: Operation, lease: Lease) -> "PoolFill":
-        return self.pools().work_of(operation, lease)
-
-    def _rollout(self, operation: Operation, lease: Lease) -> "Runner":
-        return self.rollouts().work_of(operation, lease)
 
 
 def _why(operation: Operation) -> str:

@@ -32,6 +32,5 @@ class Nightly:
 
     async def run(self) -> dict[str, str]:
         """Back them up; by user why it failed, empty where it did not."""
-        due, limits = self.due(), Limits(self._at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
-        told = await problems(due, self._back_up, limits)
-        return {instance.title: why for instance, why in zip(due, told, strict=True)}
+        limits = Limits(self._at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
+        return await problems({one.title: one for one in self.due()}, self._back_up, limits)

@@ -37,7 +37,6 @@ class Bill:
 
     Attributes:
         monthly: US dollars a month, of those whose price is known.
-        machines: How many are counted in it.
         unpriced: ``region/server type`` of each of unknown price.
     """
 

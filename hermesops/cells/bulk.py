@@ -37,7 +37,6 @@ class CellRun:
 
     Attributes:
         changes: What was, or would be, changed; empty where it failed.
-        error: Why it failed.
         operation_id: The operation that was left to a worker; empty where it was done here.
     """
 
@@ -55,12 +54,6 @@ async def run_cells(
     longest_s: float = LONGEST_S,
 ) -> tuple[CellRun, ...]:
     """Do the work for each cell; one that fails does not hold up the others.
-
-    Args:
-        cells: Which.
-        work: Done once for each.
-        parallel: How many at the same time.
-        longest_s: Seconds after which one is abandoned.
 
     Returns:
         A result for every cell, in their order.

@@ -81,8 +81,6 @@ class RunCoalescer(Generic[T]):
         """Be served by the next run of a key.
 
         Args:
-            key: What is run.
-            request: Whether it is still wanted.
             run: Makes the run for a group of requests; closes the group before it reads what is wanted.
         """
         group = self._open.setdefault(key, CoalescedRun())

@@ -14,9 +14,6 @@ def choose_cell(cells: Sequence[Cell], *, plan: Plan, region: str, size: int, pl
 
     Args:
         cells: All cells, of other regions too: names are unique among all.
-        plan: The user's.
-        region: Where the machine shall be.
-        size: Machines that a cell holds at most.
         plans_apart: Whether a new cell takes this plan only; the row of an existing one says what it takes.
     """
     fitting = [cell for cell in cells if cell.region == region and cell.only_plan in {None, plan}]

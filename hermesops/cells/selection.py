@@ -16,10 +16,7 @@ def select_cells(cells: Sequence[Cell], *, names: Sequence[str], where: str, eve
     """The cells that an operator named, each once, by name.
 
     Args:
-        cells: Every cell there is.
-        names: Cells as typed.
         where: A selector as typed; empty for none. With ``plan``, cells that take that plan are meant.
-        everything: Whether ``--all`` was given.
 
     Raises:
         UsageError: Not exactly one of them was given, a cell does not exist, or the selector selects none.

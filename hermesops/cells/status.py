@@ -18,7 +18,6 @@ class CellView:
 
     Attributes:
         machines: Those of its instances, also those to be deleted.
-        spares: Its machines without an instance.
         holder: Who holds the lease of its stack; empty for nobody.
         operations: Its unfinished operations.
     """

@@ -4,7 +4,7 @@ It does not observe whether that is done: the engine does, and a run too many ch
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hermesops.cells.changes.guard import NO_OVERRIDES, Overrides
 from hermesops.model.ids import CellName, MachineName
@@ -59,17 +59,13 @@ class Apply:
     """Run the cell's program."""
 
 
+@dataclass
 class StackUp:
-    """The workflow of one ``up``.
+    """The workflow of one ``up``."""
 
-    Args:
-        up: Runs it, within the limits of this run.
-    """
-
-    def __init__(self, cell: CellName, up: Callable[[], Awaitable[UpResult]]) -> None:
-        self.result: UpResult | None = None
-        self._cell = cell
-        self._up = up
+    cell: CellName
+    up: Callable[[], Awaitable[UpResult]]
+    result: UpResult | None = field(default=None, init=False)
 
     async def observe(self) -> UpResult | None:
         """What this run has done so far."""
@@ -77,15 +73,15 @@ class StackUp:
 
     def decide(self, seen: UpResult | None) -> Apply | Done:
         """Run it once."""
-        return Apply() if seen is None else Done(f"{self._cell} is what its rows say: {summary(seen)}")
+        return Apply() if seen is None else Done(f"{self.cell} is what its rows say: {summary(seen)}")
 
     def describe(self, step: Apply, seen: UpResult | None) -> str:  # noqa: ARG002 - the loop's signature
         """The step in a few words."""
-        return f"applying {self._cell}"
+        return f"applying {self.cell}"
 
     async def do(self, step: Apply, seen: UpResult | None) -> None:  # noqa: ARG002 - as above
         """Run it; it changes only what differs."""
-        self.result = await self._up()
+        self.result = await self.up()
 
 
 def summary(result: UpResult) -> str:

@@ -106,8 +106,6 @@ def table(
     Args:
         kind: Name of the JSON shape.
         key: Name of the rows in it.
-        columns: Fields in the table, in order.
-        rows: All fields of every row.
         empty: Printed for people instead of a table without rows.
         beside: Further fields of the JSON.
     """
@@ -185,10 +183,8 @@ def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
     """Go on only with the operator's consent; in production, its name must be typed as well.
 
     Args:
-        question: What would happen, and to what.
         expect: The word that must be typed.
         spared: What stays as it is without consent.
-        yes: Whether ``--yes`` gave it.
 
     Raises:
         RefusedError: There was no consent.

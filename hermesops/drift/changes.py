@@ -33,13 +33,7 @@ class Happening:
 def happenings(
     entries: Iterable[AuditEntry], runs: Mapping[CellName, Iterable[StackHistoryEntry]], *, since: datetime
 ) -> tuple[Happening, ...]:
-    """Everything since a moment, oldest first.
-
-    Args:
-        entries: Of the audit.
-        runs: What was done to each cell's stack.
-        since: The moment.
-    """
+    """Everything since a moment, oldest first."""
     found = [_of_entry(entry) for entry in entries if entry.at >= since]
     found += [_of_run(cell, run) for cell, history in runs.items() for run in history if run.ended >= since]
     return tuple(sorted(found, key=lambda one: one.at))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hermesops.drift.fleet_snapshot import FleetSnapshot, Rebooted, StackMachine, StackSnapshot
@@ -21,30 +21,20 @@ MachinesIn = Callable[[Mapping[str, Any]], Mapping[MachineName, Mapping[str, Any
 """Finds the machines in a cell's state, as Pulumi exports it; the state is empty before the first run."""
 
 
+@dataclass(frozen=True)
 class Survey:
     """Observes everything once.
 
-    Args:
-        state_of: Exports a cell's stack.
-        machines_in: Finds the machines in a state.
+    Attributes:
         is_passing: Whether a machine is temporary, of an image build.
     """
 
-    def __init__(
-        self,
-        environment: str,
-        registry: Registry,
-        vendor: Client,
-        state_of: Callable[[CellName], Awaitable[Mapping[str, Any]]],
-        machines_in: MachinesIn,
-        is_passing: Callable[[Machine], bool],
-    ) -> None:
-        self._environment = environment
-        self._registry = registry
-        self._vendor = vendor
-        self._state_of = state_of
-        self._machines_in = machines_in
-        self._is_passing = is_passing
+    environment: str
+    registry: Registry
+    vendor: Client
+    state_of: Callable[[CellName], Awaitable[Mapping[str, Any]]]
+    machines_in: MachinesIn
+    is_passing: Callable[[Machine], bool]
 
     async def observe(self) -> FleetSnapshot:
         """Registry, stacks and vendor; no machine is asked.
@@ -54,34 +44,34 @@ class Survey:
         Raises:
             UnavailableError: The vendor or the registry does not answer.
         """
-        leases = self._registry.leases.list()
-        spares = self._registry.spares.list()
-        rows, ended = self._registry.fleet.list_ordered(), self._registry.fleet.ended_machines()
+        leases = self.registry.leases.list()
+        spares = self.registry.spares.list()
+        rows, ended = self.registry.fleet.list_ordered(), self.registry.fleet.ended_machines()
         # Again: a machine that changed its role in between is in one of the two lists, and so no orphan.
-        spares = tuple({one.name: one for one in (*spares, *self._registry.spares.list())}.values())
-        cells = tuple(cell.name for cell in self._registry.cells.list())
+        spares = tuple({one.name: one for one in (*spares, *self.registry.spares.list())}.values())
+        cells = tuple(cell.name for cell in self.registry.cells.list())
         machines, images, stacks = await asyncio.gather(
-            self._vendor.list_machines(), self._vendor.list_images(), self._stacks(cells)
+            self.vendor.list_machines(), self.vendor.list_images(), self._stacks(cells)
         )
         return FleetSnapshot(
-            environment=self._environment,
+            environment=self.environment,
             rows=rows,
             spares=spares,
-            backed_up=frozenset(who for who, at in self._registry.backups.newest().items() if at),
+            backed_up=frozenset(who for who, at in self.registry.backups.newest().items() if at),
             ended=ended,
-            in_hand=frozenset(lease.subject for lease in (*leases, *self._registry.leases.list())),
+            in_hand=frozenset(lease.subject for lease in (*leases, *self.registry.leases.list())),
             wanted_images=self._wanted_images(),
             stacks=stacks,
             machines=machines,
             images=images,
-            passing=frozenset(machine.name for machine in machines if self._is_passing(machine)),
+            passing=frozenset(machine.name for machine in machines if self.is_passing(machine)),
         )
 
     def remember(self, snapshot: FleetSnapshot) -> FleetSnapshot:
         """Record in the registry how machines look; the snapshot, with those that rebooted since the last record."""
         boots = {machine_id: told.boot_id for machine_id, told in snapshot.told.items()}
-        seen, missing = listing(snapshot.machines, snapshot.rows, self._environment, boots)
-        before = self._registry.observations.record(seen, missing=missing)
+        seen, missing = listing(snapshot.machines, snapshot.rows, self.environment, boots)
+        before = self.registry.observations.record(seen, missing=missing)
         rebooted = {
             machine_id: Rebooted(old.boot_seen_at)
             for machine_id, told in snapshot.told.items()
@@ -90,12 +80,12 @@ class Survey:
         return replace(snapshot, rebooted=rebooted)
 
     def _wanted_images(self) -> dict[ImageId, str]:
-        names = {image.name for image in self._registry.images.list()}
-        return {image.id: name for name in sorted(names) if (image := self._registry.images.latest(name))}
+        names = {image.name for image in self.registry.images.list()}
+        return {image.id: name for name in sorted(names) if (image := self.registry.images.latest(name))}
 
     async def _stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackSnapshot]:
         async def one(cell: CellName) -> StackSnapshot:
-            return _read(await self._state_of(cell), self._machines_in)
+            return _read(await self.state_of(cell), self.machines_in)
 
         states = await fan_out(cells, one, Limits(_STATES_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
         return {
@@ -118,10 +108,7 @@ def listing(
     """What the vendor's list shows of the machines of an environment.
 
     Args:
-        machines: The list.
         rows: The living instances, read before the list was asked for.
-        environment: Whose machines count.
-        boots: The boot id of machines that were asked.
 
     Returns:
         How each machine looks; and names, by id, of machines that instances are on and the vendor does not list.

@@ -83,17 +83,12 @@ class FleetSnapshot:
 
     Attributes:
         environment: Name of the environment; part of machines' names.
-        rows: The registry's.
         spares: Machines that cells have beside those of instances.
         ended: Machines of terminated instances, by name.
         in_hand: Leased subjects: their rows and machines may differ while the work lasts.
         wanted_images: Each image new machines boot from, by id, with its name.
-        stacks: The states of cells.
-        machines: The vendor's list.
-        images: The vendor's images.
         told: What machines say of themselves; without those that were not asked.
         rebooted: Machines that had another boot id when they were last observed.
-        backed_up: Instances that have a backup.
         passing: Names of temporary machines, of image builds.
     """
 

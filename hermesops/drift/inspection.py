@@ -61,10 +61,7 @@ class Asked:
     """How machines are asked.
 
     Attributes:
-        channel: Runs commands on a machine.
         node: Asks hermes-node; ``None`` while it does not answer.
-        payload_digest: Digest of the payload that an instance's machine should have.
-        verify: Runs all checks of one machine.
         roles: Finds what the roles would change, on all machines in one run.
     """
 
@@ -87,9 +84,7 @@ async def inspect(
     Decision: a slow machine delays the report, and lines of progress name it; a report without it would hide drift.
 
     Args:
-        asked: How.
         machines: Each with the row of its instance; an orphan has none.
-        at_once: How many are asked side by side.
         tell: Gets lines of progress: after 2 s, then every 5 s, which machines have not answered.
     """
     ready = [(row, machine) for row, machine in machines if machine.status is MachineStatus.READY]

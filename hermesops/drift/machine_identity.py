@@ -41,13 +41,7 @@ class Forgotten:
 
 
 async def read_identity(channel: Channel, machine: Machine, generation_of: Generation) -> Recovered | Forgotten:
-    """Ask a machine for its instance and payload; raises nothing, ``Forgotten`` says why there is no answer.
-
-    Args:
-        channel: The way to it.
-        machine: As the vendor lists it.
-        generation_of: Reads tokens for the model router.
-    """
+    """Ask a machine for its instance and payload; raises nothing, ``Forgotten`` says why there is no answer."""
 
     def forgotten(why: str, *, is_nobodys: bool = False) -> Forgotten:
         return Forgotten(MachineId(machine.id), MachineName(machine.name), why, is_nobodys)
@@ -91,12 +85,6 @@ def recovered_from(
 
     A token that is not genuine (the router's key was changed, or somebody forged it) counts as of the first generation,
     and the machine as doubtful: root on a machine can write any instance's id and epoch, but no such token.
-
-    Args:
-        payload: As the machine reports it.
-        machine: As the vendor lists it.
-        generation_of: Reads tokens for the model router.
-        certified: The names in the machine's certificate.
 
     Raises:
         ValueError: The payload names an unknown plan.

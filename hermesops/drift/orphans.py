@@ -45,8 +45,6 @@ def chosen(orphans: list[Machine], name: str, machine_id: str) -> Machine:
     """The orphan that is meant.
 
     Args:
-        orphans: All there are.
-        name: As typed.
         machine_id: As typed; needed only where two bear the name.
 
     Raises:
@@ -84,9 +82,6 @@ def adoption(
     """How an orphan gets an instance again.
 
     Args:
-        told: What it reports.
-        holder: The row of the instance that it reports.
-        rivals: Other orphans that report the same instance.
         contested: Whether an operator confirms that it is the right one, whatever it or others can prove.
 
     Raises:

@@ -23,7 +23,6 @@ class Left:
 
     Attributes:
         name: Of a machine or a user.
-        hint: The next command.
     """
 
     name: str
@@ -57,7 +56,6 @@ def plan_rebuild(
     user, neither is: root on one can write a higher epoch, so a person has to compare both.
 
     Args:
-        told: What each machine reports.
         aliases: What operators called users; an alias belongs to the user whose id was made from it.
         in_stacks: Machines in the states of cells, where those still exist.
     """

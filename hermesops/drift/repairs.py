@@ -87,11 +87,7 @@ class RepairAdvisor:
         """A finding of a kind with its remedy filled in.
 
         Args:
-            kind: What differs.
-            seen: What was seen, and what should be.
             subject: Whom or what it is about; by default the user, else the machine, else the cell.
-            cell: Which cell.
-            machine: Which machine, by name.
             names: What else the kind's templates name: ``user``, ``plan``, ``machine_id``, ``image``.
         """
         remedy = REMEDIES[kind]

@@ -20,7 +20,6 @@ def refuse_ineligible(
     """Let an operation be opened only where the instance's status and its unfinished operations allow it.
 
     Args:
-        wanted: What is to be opened, or continued.
         cancels: Kinds that the request cancels, so that they do not block it.
         while_running: Whether this request, unlike others of its kind, needs a running agent.
 

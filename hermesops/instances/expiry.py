@@ -30,19 +30,6 @@ class Due:
     leaves: tuple[Spare, ...]
 
 
-@dataclass(frozen=True)
-class Done:
-    """What became of one of them.
-
-    Attributes:
-        what: The instance's user, or the machine.
-        problem: Why it was not done; empty when it was.
-    """
-
-    what: str
-    problem: str = ""
-
-
 def due_of(
     ends: Sequence[Instance],
     spares: Sequence[Spare],
@@ -76,11 +63,7 @@ def due_of(
 
 @dataclass
 class Upkeep:
-    """Does what is due; safe to repeat, and to be killed.
-
-    Attributes:
-        end: Ends one instance, as its command does.
-    """
+    """Does what is due; safe to repeat, and to be killed."""
 
     registry: Registry
     cells: Cells
@@ -99,11 +82,10 @@ class Upkeep:
         rolls_out = any(one.kind is OperationKind.ROLLOUT for one in unfinished)
         return due_of(ends, spares, busy, now=self.registry.now(), kept=self.kept, drilled=drilled, rolls_out=rolls_out)
 
-    async def apply(self, due: Due) -> list[Done]:
-        """Do it, one after the other; what fails or hangs is reported and stops nothing else."""
-        names = [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
-        told = [*await problems(due.ends, self.end, _LIMITS), *await problems(due.leaves, self._leave, _LIMITS)]
-        return [Done(name, problem) for name, problem in zip(names, told, strict=True)]
+    async def apply(self, due: Due) -> dict[str, str]:
+        """Do it, one after the other; by user or machine why it was not done, empty where it was."""
+        ended = await problems({instance.title: instance for instance in due.ends}, self.end, _LIMITS)
+        return ended | await problems({spare.name: spare for spare in due.leaves}, self._leave, _LIMITS)
 
     async def _leave(self, spare: Spare) -> None:
         why = "kept long enough"

@@ -9,30 +9,23 @@
 | deleted, not listed   | the caller's: some make another one, some must refuse |
 """
 
-from dataclasses import dataclass
 from typing import assert_never
 
 from hermesops.instances import refusals
 from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import OnMachine
 from hermesops.justavps.wire import MachineStatus
-from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Refused
 
 
-@dataclass(frozen=True)
-class StartMachine:
+class StartMachine(OnMachine):
     """Boot a machine that is stopped."""
 
-    machine_id: MachineId
 
-
-@dataclass(frozen=True)
-class AwaitMachine:
+class AwaitMachine(OnMachine):
     """Wait until the vendor calls it ready and hermes-node on it answers."""
-
-    machine_id: MachineId
 
 
 Step = StartMachine | AwaitMachine

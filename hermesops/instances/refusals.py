@@ -65,20 +65,12 @@ def unreachable(instance: Instance) -> RefusedError | UnavailableError:
 
 
 def machine_in_error(name: str, *, hint: str) -> UnavailableError:
-    """The vendor says that a machine is in error.
-
-    Args:
-        hint: What to do if it does not recover.
-    """
+    """The vendor says that a machine is in error."""
     return UnavailableError(f"JustAVPS says that machine {name} is in error; it may recover by itself", hint=hint)
 
 
 def machine_gone(seen: Observation) -> RefusedError:
-    """The machine does not exist any more. Never advises to end what can be restored.
-
-    Args:
-        seen: The instance, with whether there is a backup of it.
-    """
+    """The machine does not exist any more. Never advises to end what can be restored."""
     instance = seen.instance
     told = f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS"
     if seen.is_backed_up:

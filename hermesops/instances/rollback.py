@@ -26,8 +26,6 @@ async def roll_back_release(
     Args:
         slots: Its releases, under the instance's lease or under none.
         to: A release that is on it, or the beginning of one; empty for the one before.
-        loses: Do it even where rows written since cannot be carried over.
-        even_revoked: Do it even where that release must not run any more.
 
     Raises:
         UsageError: There is no such release on it.

@@ -4,17 +4,18 @@ Machines are booted, checked and warmed up before a user needs one; a claim take
 leaves the pool otherwise than by a claim is deleted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from hermesops.errors import UnavailableError
 from hermesops.justavps.wire import MachineStatus
+from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Done, Operation, Refused
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, Spare, SpareStatus
+from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject
 
 MOST_LOST = 3
 """After so many machines that did not become ready, another one is not tried."""
@@ -22,13 +23,7 @@ MOST_LOST = 3
 
 @dataclass(frozen=True)
 class Target:
-    """What a cell's pool should hold for one plan.
-
-    Attributes:
-        size: How many machines.
-        server_type: Of each.
-        image_id: What they boot from.
-    """
+    """What a cell's pool should hold for one plan."""
 
     plan: Plan
     size: int
@@ -42,8 +37,6 @@ class PoolMachine:
 
     Attributes:
         machine_id: The vendor's; ``None`` when it lists none of that name.
-        status: As the vendor calls it.
-        in_stack: Whether the cell's state has it.
         is_silent: Whether hermes-node does not answer; ``False`` for machines that are not up.
         belongs_to: The instance that it reports; ``None`` for none, or when it was not asked.
     """
@@ -242,9 +235,7 @@ def is_short(targets: Sequence[Target], spares: Sequence[Spare], *, room: int) -
     """Whether the rows alone say that a pool has to be filled, shrunk or renewed.
 
     Args:
-        targets: What the pool should hold.
         spares: The cell's machines beside those of instances.
-        room: How many more machines the cell takes.
     """
     pool = [spare for spare in spares if spare.purpose is Purpose.POOL]
     if any(not spare.wanted or spare.status is not SpareStatus.READY for spare in pool):
@@ -264,10 +255,45 @@ def is_short(targets: Sequence[Target], spares: Sequence[Spare], *, room: int) -
 
 
 def is_at_rest(fills: Sequence[Operation], now: datetime) -> bool:
-    """Whether no fill of a pool runs, or has just ended.
-
-    Args:
-        fills: All operations that fill it.
-        now: The time.
-    """
+    """Whether no fill of a pool runs, or has just ended."""
     return all(fill.status.has_ended and fill.updated_at <= now - _REST for fill in fills)
+
+
+@dataclass(frozen=True)
+class PoolSizes:
+    """What settings and images say of every cell's pool.
+
+    Attributes:
+        of_plan: Machines that each cell's pool should hold.
+        image_id: What new machines boot from; ``None`` when there is none, and then nothing is made or given up.
+    """
+
+    of_plan: Mapping[Plan, int]
+    server_types: Mapping[Plan, str]
+    image_id: ImageId | None
+    cell_size: int
+
+    def targets(self, cell: Cell) -> list[Target]:
+        """What a cell's pool should hold."""
+        return [
+            Target(plan, size, self.server_types[plan], self.image_id)
+            for plan, size in sorted(self.of_plan.items())
+            if size and cell.only_plan in {None, plan}
+        ]
+
+    def short_cells(
+        self, cells: Collection[Cell], spares: Sequence[Spare], fills: Sequence[Operation], now: datetime
+    ) -> list[CellName]:
+        """Cells whose pools are not what they should be, as far as rows tell, and that nobody fills."""
+        if not any(self.of_plan.values()) and not any(one.purpose is Purpose.POOL for one in spares):
+            return []
+        return [
+            cell.name
+            for cell in cells
+            if is_at_rest([one for one in fills if one.subject == pool_subject(cell.name)], now)
+            and is_short(
+                self.targets(cell),
+                [one for one in spares if one.cell == cell.name],
+                room=max(0, self.cell_size - cell.machines),
+            )
+        ]

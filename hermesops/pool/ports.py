@@ -10,14 +10,6 @@ from hermesops.model.operation import Lease
 from hermesops.model.spare import Spare
 
 
-class HeldLease(Protocol):
-    """A lease that is held."""
-
-    @property
-    def lease(self) -> Lease:
-        """Its fencing token."""
-
-
 class NodeReport(Protocol):
     """What hermes-node says of its machine."""
 

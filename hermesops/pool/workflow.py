@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from hermesops.errors import HermesError, RefusedError
@@ -13,6 +12,7 @@ from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Done, LeaseHeldError, LeaseLostError, Refused
 from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
+from hermesops.operations.lease import LeaseKeeper
 from hermesops.pool.decide import (
     ApplyCell,
     Forget,
@@ -27,7 +27,7 @@ from hermesops.pool.decide import (
     decide,
     describe,
 )
-from hermesops.pool.ports import Cells, HeldLease, Machines
+from hermesops.pool.ports import Cells, Machines
 from hermesops.registry import Registry
 
 _ASKING = Limits(16, slow_after_s=10.0, within_s=60.0)
@@ -35,59 +35,49 @@ _MAKING = Limits(16, slow_after_s=120.0, within_s=1500.0)
 """How many are asked, and made ready, at once; seconds for which one holds a place, and after which it is cancelled."""
 
 
+@dataclass
 class PoolFill:
     """The workflow of filling one cell's pool.
 
-    Args:
-        targets: What its pool should hold.
+    Attributes:
         size: Machines that a cell holds at most.
         hold_lease: Holds the lease of a subject while its context lasts; refused at once when it is held.
     """
 
-    def __init__(
-        self,
-        cell: CellName,
-        targets: Sequence[Target],
-        size: int,
-        registry: Registry,
-        machines: Machines,
-        cells: Cells,
-        hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
-    ) -> None:
-        self._cell = cell
-        self._targets = tuple(targets)
-        self._size = size
-        self._registry = registry
-        self._machines = machines
-        self._cells = cells
-        self._hold_lease = hold_lease
-        self._lost: tuple[str, ...] = ()
-        self._made: set[MachineName] = set()
+    cell: CellName
+    targets: Sequence[Target]
+    size: int
+    registry: Registry
+    machines: Machines
+    cells: Cells
+    hold_lease: Callable[[str], LeaseKeeper]
+    _lost: tuple[str, ...] = field(default=(), init=False)
+    _made: set[MachineName] = field(default_factory=set, init=False)
 
     async def observe(self) -> PoolObservation:
         """Observe rows, state, vendor and machines.
 
         Rows last: a machine that was claimed meanwhile has none any more.
         """
-        listed, in_stack = await asyncio.gather(self._machines.listed(), self._cells.held(self._cell))
+        listed, in_stack = await asyncio.gather(self.machines.listed(), self.cells.held(self.cell))
         spares = [
             one
-            for one in self._registry.spares.list(cell=self._cell)
+            for one in self.registry.spares.list(cell=self.cell)
             if one.purpose is Purpose.POOL or not one.wanted  # the same run deletes what others marked
         ]
         held = [_held(one, listed.get(one.name), is_in_stack=one.name in in_stack) for one in spares]
         ready = [one for one in held if one.spare.wanted and one.spare.status is SpareStatus.READY]
         asked = [one for one in ready if one.status is MachineStatus.READY]
         told = {one.spare.name: one for one in await self._told(asked)}
-        room = self._size - self._registry.cells.get(self._cell).machines
+        room = self.size - self.registry.cells.get(self.cell).machines
         seen = tuple(told.get(one.spare.name, one) for one in held)
-        return PoolObservation(self._cell, self._targets, seen, max(0, room), self._lost)
+        return PoolObservation(self.cell, tuple(self.targets), seen, max(0, room), self._lost)
 
     async def _told(self, asked: Sequence[PoolMachine]) -> list[PoolMachine]:
         """What the machines say; one that answers nonsense, or too late, counts as silent."""
 
         async def one(held: PoolMachine) -> PoolMachine:
-            node = await self._machines.node(held.machine_id) if held.machine_id else None
+            node = await self.machines.node(held.machine_id) if held.machine_id else None
             return replace(held, is_silent=node is None, belongs_to=node.instance_id if node else None)
 
         answers = await fan_out(asked, one, _ASKING)
@@ -116,14 +106,14 @@ class PoolFill:
                     await self._retire(name, why)
             case Forget(names=names):
                 for name in names:
-                    self._registry.spares.forget(name)
+                    self.registry.spares.forget(name)
             case OrderMachines(target=target, count=count):
                 self._order(target, count)
             case ApplyCell():
-                await self._cells.apply(self._cell, still_wanted=self._is_wanted)
+                await self.cells.apply(self.cell, still_wanted=self._is_wanted)
             case Record(machines=recorded):
                 for name, machine_id in recorded:
-                    self._registry.spares.set_machine(name, machine_id)
+                    self.registry.spares.set_machine(name, machine_id)
             case MakeReady(names=names):
                 await self._make_all_ready([held.spare for held in seen.held if held.spare.name in names])
             case _ as never:
@@ -132,15 +122,15 @@ class PoolFill:
     async def _retire(self, name: MachineName, why: str) -> None:
         """Mark a machine for deletion, unless it is being claimed: then it is a user's."""
         try:
-            async with self._hold_lease(spare_subject(name)):
-                self._registry.spares.retire(name, why=why)
+            async with self.hold_lease(spare_subject(name)):
+                self.registry.spares.retire(name, why=why)
         except LeaseHeldError:
             return
 
     def _order(self, target: Target, count: int) -> None:
         for _ in range(count):
             try:
-                self._registry.spares.place(
+                self.registry.spares.place(
                     Purpose.POOL,
                     plan=target.plan,
                     server_type=target.server_type,
@@ -153,15 +143,15 @@ class PoolFill:
 
     def _choose(self, cells: Sequence[Cell]) -> Placement:
         """This cell; asked again under its lock, so that it is never overfilled."""
-        cell = next(one for one in cells if one.name == self._cell)
-        if cell.machines >= self._size:
-            raise _FullError(f"{self._cell} is full")
+        cell = next(one for one in cells if one.name == self.cell)
+        if cell.machines >= self.size:
+            raise _FullError(f"{self.cell} is full")
         return Placement(cell.name, cell.region, cell.only_plan)
 
     async def _is_wanted(self) -> bool:
         """Whether rows and state still differ about a pool machine."""
-        in_stack = await self._cells.held(self._cell)
-        return any((one.name in in_stack) != one.wanted for one in self._registry.spares.list(cell=self._cell))
+        in_stack = await self.cells.held(self.cell)
+        return any((one.name in in_stack) != one.wanted for one in self.registry.spares.list(cell=self.cell))
 
     async def _make_all_ready(self, spares: Sequence[Spare]) -> None:
         for spare, end in zip(spares, await fan_out(spares, self._make_ready, _MAKING), strict=True):
@@ -172,11 +162,11 @@ class PoolFill:
         if spare.machine_id is None:
             return
         try:
-            async with self._hold_lease(spare_subject(spare.name)) as turn:
+            async with self.hold_lease(spare_subject(spare.name)) as turn:
                 why = await self._unwell(spare, spare.machine_id)
                 if not why:
-                    key = await self._machines.warm(spare.machine_id, turn.lease)
-                    self._registry.spares.mark_ready(spare.name, api_server_key=key)
+                    key = await self.machines.warm(spare.machine_id, turn.lease)
+                    self.registry.spares.mark_ready(spare.name, api_server_key=key)
         except LeaseHeldError:
             return
         if why:
@@ -193,8 +183,8 @@ class PoolFill:
             return "it fell silent again right after it was made ready"
         self._made.add(spare.name)
         try:
-            await self._machines.await_machine(spare)
-            return "; ".join(await self._machines.faults(machine_id))[:300]
+            await self.machines.await_machine(spare)
+            return "; ".join(await self.machines.faults(machine_id))[:300]
         except HermesError as error:
             return error.message
 

@@ -176,4 +176,4 @@ async def renew_each(
 ) -> dict[str, str]:
     """Renew the tokens of several machines, a few at a time; by owner why it failed, empty where it did not."""
     limits = Limits(at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
-    return dict(zip(machines.values(), await problems(list(machines), renew, limits), strict=True))
+    return await problems({owner: machine for machine, owner in machines.items()}, renew, limits)

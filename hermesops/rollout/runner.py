@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from hermesops.errors import HermesError, RefusedError, problem_of
@@ -46,38 +46,30 @@ _SAMPLE = 64
 """How many changed targets are compared with others; all that soak are observed, each by itself."""
 
 
+@dataclass
 class Runner:
     """The work of one rollout."""
 
-    def __init__(
-        self,
-        rows: ports.Rows,
-        machines: ports.Machines,
-        *,
-        health: ports.HealthWatch,
-        clock: ports.Clock,
-        ask_hook: ports.AskHook,
-        notify: ports.Notify,
-        check_approval: ports.CheckApproval,
-    ) -> None:
-        self._rows = rows
-        self._machines = machines
-        self._health = health
-        self._clock = clock
-        self._ask_hook = ask_hook
-        self._send = notify
-        self._check_approval = check_approval
-        self._executor = BatchExecutor(rows, machines, clock)
-        self._preflight = Preflight(machines, clock)
-        self._answers = PreflightAnswers()
+    rows: ports.Rows
+    machines: ports.Machines
+    health: ports.HealthWatch
+    clock: ports.Clock
+    ask_hook: ports.AskHook
+    notify: ports.Notify
+    check_approval: ports.CheckApproval
+    _answers: PreflightAnswers = field(default_factory=PreflightAnswers, init=False)
+
+    def __post_init__(self) -> None:
+        self._executor = BatchExecutor(self.rows, self.machines, self.clock)
+        self._preflight = Preflight(self.machines, self.clock)
 
     async def observe(self) -> RolloutObservation:
         """Read the rows, observe changed targets and ask those that are next."""
-        records = await self._rows.read()
+        records = await self.rows.read()
         health = await self._watch(records)
         answers = await self._ask_ahead(records)
-        approval = await self._check_approval(records)
-        return RolloutObservation(self._clock.now(), records, health, approval, answers)
+        approval = await self.check_approval(records)
+        return RolloutObservation(self.clock.now(), records, health, approval, answers)
 
     def decide(self, observation: RolloutObservation) -> Decision | Done:
         """The next step, or how the rollout ended."""
@@ -95,14 +87,14 @@ class Runner:
                 await self._wait(decision, observation, seconds)
             case actions.Change(state):
                 was = observation.rollout
-                event = Recorded(self._clock.now(), StateChanged(was.state, state, why), evidence)
-                await self._rows.change(was, replace(was, state=state, reason=why, who=WHO), event)
+                event = Recorded(self.clock.now(), StateChanged(was.state, state, why), evidence)
+                await self.rows.change(was, replace(was, state=state, reason=why, who=WHO), event)
             case actions.UpdateTargets(targets):
                 await self._record(TargetsUpdated(why, _ids(targets)), evidence)
-                await self._rows.put_targets(*targets)
+                await self.rows.put_targets(*targets)
             case actions.Notify(event=changed):
                 # A webhook that is down must not keep a rollout from halting.
-                problem = await problem_of(self._send(observation.rollout, changed))
+                problem = await problem_of(self.notify(observation.rollout, changed))
                 await self._record(Notified(changed.id, problem))
             case actions.DeployTargets(targets):
                 await self._record(BatchBegun(why, _ids(targets)), evidence)
@@ -114,7 +106,7 @@ class Runner:
                 result, detail = await self._drill(observation, before)
                 await self._record(DrillEnded(result, why, detail), evidence)
             case actions.AskHook(hook, stage):
-                result, detail = await self._ask_hook(hook, observation.rollout)
+                result, detail = await self.ask_hook(hook, observation.rollout)
                 await self._record(GateAnswered(hook.name, result, stage, why, detail), evidence)
             case _ as never:
                 assert_never(never)
@@ -133,7 +125,7 @@ class Runner:
     async def _watch(self, records: Records) -> HealthObservation:
         """Observe all targets that soak, the last ones that have soaked, and the next ones that are untouched."""
         if records.rollout.state not in {RolloutState.RUNNING, RolloutState.PAUSED}:
-            await self._health.stop()
+            await self.health.stop()
             return HealthObservation()
         on_release = [one for one in records.targets if one.progress.on_release and one.state.is_well]
         soaking = [one for one in on_release if one.state is TargetState.SOAKING]
@@ -143,7 +135,7 @@ class Runner:
         changed = {one.id: one.progress.confirmed_at for one in sample if one.progress.confirmed_at}
         untouched = [target.id for target in records.targets if target.state is TargetState.WAITING]
         try:
-            return await self._health.watch(changed, untouched, records.rollout.spec.gates.health.vitals)
+            return await self.health.watch(changed, untouched, records.rollout.spec.gates.health.vitals)
         except HermesError:  # no data is never a pass, and no reason to stop the rollout's other work
             return HealthObservation()
 
@@ -152,9 +144,9 @@ class Runner:
         waited = observation.records.newest(WaitBegun)
         if waited is None or waited.event.why != decision.why:
             await self._record(WaitBegun(decision.why), decision.evidence)
-        ends = self._clock.now().timestamp() + seconds
-        while self._clock.now().timestamp() < ends and await self._rows.state() is observation.rollout.state:
-            await self._clock.pause(min(POLL_S, max(0.0, ends - self._clock.now().timestamp())))
+        ends = self.clock.now().timestamp() + seconds
+        while self.clock.now().timestamp() < ends and await self.rows.state() is observation.rollout.state:
+            await self.clock.pause(min(POLL_S, max(0.0, ends - self.clock.now().timestamp())))
 
     async def _run_batch(self, observation: RolloutObservation, targets: tuple[RolloutTarget, ...]) -> None:
         def has_failed(ended: list[RolloutTarget]) -> bool:
@@ -174,7 +166,7 @@ class Runner:
         self, observation: RolloutObservation, targets: tuple[RolloutTarget, ...], at_once: int
     ) -> None:
         async def one(target: RolloutTarget) -> None:
-            await self._rows.put_targets(await self._rolled_back(observation, target))
+            await self.rows.put_targets(await self._rolled_back(observation, target))
 
         for outcome in await fan_out(targets, one, Limits(at_once, slow_after_s=_SLOW_S, within_s=2 * _ROLLBACK_S)):
             if isinstance(outcome, HermesError):
@@ -185,7 +177,7 @@ class Runner:
         well, decisions = target.state.is_well, observation.rollout.decisions
         try:
             async with asyncio.timeout(_ROLLBACK_S) as limit:
-                await self._machines.roll_back(
+                await self.machines.roll_back(
                     target.facts, lose=decisions.may_lose, even_revoked=decisions.even_revoked
                 )
         except RefusedError as error:
@@ -204,17 +196,17 @@ class Runner:
 
     def _updated(self, target: RolloutTarget, state: TargetState, detail: str, progress: Progress) -> RolloutTarget:
         """The target with its time moved to now only where its state changes."""
-        at = target.updated_at if state is target.state else self._clock.now()
+        at = target.updated_at if state is target.state else self.clock.now()
         return replace(target, state=state, detail=detail, progress=progress, updated_at=at)
 
     async def _drill(self, observation: RolloutObservation, before: str) -> tuple[GateResult, str]:
         try:
-            return await self._machines.drill(observation.rollout.release, before)
+            return await self.machines.drill(observation.rollout.release, before)
         except HermesError as error:
             return GateResult.INCONCLUSIVE, error.message
 
     async def _record(self, event: Event, evidence: Mapping[str, object] | None = None) -> None:
-        await self._rows.add_event(Recorded(self._clock.now(), event, evidence or {}))
+        await self.rows.add_event(Recorded(self.clock.now(), event, evidence or {}))
 
 
 def _ids(targets: tuple[RolloutTarget, ...]) -> tuple[InstanceId, ...]:

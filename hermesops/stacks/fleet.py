@@ -13,9 +13,6 @@ from hermesops.model.plan import Plan
 from hermesops.model.stack import StackRef
 from hermesops.stacks.resources import MACHINE_TYPE, Machine, MachineArgs
 
-PROJECT = "fleet"
-"""Pulumi's project name, as in pulumi/fleet/Pulumi.yaml."""
-
 CELL_TYPE = "hermesops:fleet:Cell"
 
 
@@ -88,11 +85,6 @@ class FleetProgram:
     imported: Mapping[MachineName, MachineId] = field(default_factory=dict)
     data_gb: Mapping[Plan, int] = field(default_factory=dict)
 
-    @property
-    def stack(self) -> StackRef:
-        """The stack it belongs to."""
-        return StackRef(PROJECT, self.spec.name)
-
     def __call__(self) -> None:
         """Register the cell; exports ``machines``: ``{name: {id, slug, status}}``."""
         spec = self.spec
@@ -101,7 +93,21 @@ class FleetProgram:
         pulumi.export("machines", cell.machines)
 
 
-def urns_of(stack: StackRef, machines: Collection[MachineName]) -> tuple[str, ...]:
-    """Pulumi's names of machines of a cell, and of the component that they are children of."""
-    prefix = f"urn:pulumi:{stack.stack}::{stack.project}::{CELL_TYPE}"
-    return f"{prefix}::{stack.stack}", *(f"{prefix}${MACHINE_TYPE}::{name}" for name in sorted(machines))
+@dataclass(frozen=True)
+class CellPrograms:
+    """``hermesops.cells.ports.Programs``."""
+
+    data_gb: Mapping[Plan, int]
+
+    def program(self, spec: CellSpec, released: frozenset[MachineName]) -> FleetProgram:
+        """The program of one cell."""
+        return FleetProgram(spec, released, data_gb=self.data_gb)
+
+    def importing(self, spec: CellSpec, ids: Mapping[MachineName, MachineId]) -> FleetProgram:
+        """The program of one cell that names some of its machines by their ids."""
+        return FleetProgram(spec, imported=ids, data_gb=self.data_gb)
+
+    def urns(self, stack: StackRef, machines: Collection[MachineName]) -> tuple[str, ...]:
+        """Pulumi's names of machines of a cell, and of the component that they are children of."""
+        prefix = f"urn:pulumi:{stack.stack}::{stack.project}::{CELL_TYPE}"
+        return f"{prefix}::{stack.stack}", *(f"{prefix}${MACHINE_TYPE}::{name}" for name in sorted(machines))

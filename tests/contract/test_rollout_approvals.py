@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from hermesops.app.services.approvals import Approvals
-from hermesops.app.services.rollout_commands import RolloutApprovals, asked_for
+from hermesops.app.services.rollout_commands import asked_for, check_approval
 from hermesops.errors import RefusedError
 from hermesops.identity.approval import FILE, Approval
 from hermesops.identity.signatures import Signers
@@ -69,7 +69,7 @@ class Place:
         return replace(self.records, rollout=rollout)
 
     async def check(self, records: Records, **more: str) -> ApprovalState:
-        return await RolloutApprovals(self.env(**more)).check(records)
+        return await check_approval(self.env(**more), records)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 
 from hermesops.app import Container
 from hermesops.cells.stack.state import machines_in
+from hermesops.cells.stack.state_repair import import_machines
 from hermesops.engine import EngineConfig, make_engine
 from hermesops.engine.options import read_passphrase
 from hermesops.errors import RefusedError, UsageError
@@ -50,7 +51,7 @@ async def forget(app: Container, *names: MachineName) -> dict[MachineName, Machi
 
 async def take(app: Container, wanted: dict[MachineName, MachineId]) -> tuple[MachineName, ...]:
     async with app.vendor() as client:
-        return await app.cell_imports(client).take(CELL1, wanted, why="test")
+        return await import_machines(app.cell_stacks, client, CELL1, wanted, why="test")
 
 
 async def check_taken_in(app: Container, vendor: FakeJustAvps) -> None:

@@ -76,7 +76,7 @@ def text_of(folder: Path) -> str:
 
 @pytest.mark.turns(6, at=3)
 async def test_a_cell_grows_changes_and_goes(engine: Engine, vendor: FakeJustAvps, tmp_path: Path) -> None:
-    stack = cell().stack
+    stack = StackRef("fleet", CELL)
     preview = await engine.preview(stack, cell(*NAMES))
     assert {change.name for change in preview.changes} >= set(NAMES)
     assert vendor.orders == []

@@ -78,4 +78,4 @@ def test_whoever_is_cancelled_leaves_nothing_running() -> None:
 
 
 def test_problems_are_words_and_empty_for_none() -> None:
-    assert VirtualClock().run(problems(["a", "refuses"], _work, LIMITS)) == ["", "no"]
+    assert VirtualClock().run(problems({"A": "a", "R": "refuses"}, _work, LIMITS)) == {"A": "", "R": "no"}

@@ -38,7 +38,6 @@ class SlotMachines:
     """``hermesops.rollout.ports.Machines`` for releases in slots.
 
     Attributes:
-        leave: Leaves an operation to the workers.
         purpose: The reason of the backups before a change, as ``rollout ID``; a backup is made once for it.
     """
 

@@ -38,7 +38,6 @@ class RelocationState:
 
     Attributes:
         image: What its machine boots from; empty for the vendor's own.
-        unfinished: The relocation that has not ended.
         given_up: The last one that failed or was abandoned.
     """
 

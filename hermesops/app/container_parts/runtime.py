@@ -141,7 +141,7 @@ class Runtime:
             app.registry,
             self.client,
             self.instance_client,
-            app.cells,
+            app.cell_stacks,
             app.adapters.machine_checks(partial(self.verify_nobodys, tell=lambda _: None)),
             app.endpoint.router_url,
             app.tell,
@@ -179,7 +179,7 @@ class Runtime:
             self.pools,
             self.placement,
             app.guards,
-            app.cells,
+            app.cell_stacks,
             app.hold_lease,
             app.tell,
         )
@@ -254,7 +254,7 @@ class Runtime:
             env=app.env,
             registry=app.registry,
             client=self.client,
-            cells=app.cells,
+            cells=app.cell_stacks,
             instance_client=self.instance_client,
             converger=self.converger,
             recipe=self.recipe,
@@ -277,7 +277,7 @@ class Runtime:
         operations = OperationHandlers(
             registry=app.registry,
             client=self._client_of,
-            cells=app.cells,
+            cells=app.cell_stacks,
             backups=lambda: self.backups,
             snapshots=lambda: self.snapshots,
             drills=lambda: self.drills,
@@ -414,7 +414,7 @@ class Runtime:
             request = self.instance_requests.terminate(instance.id, keeps_backup=keeps, reason=reason)
             return await self.operations.run(await request)
 
-        return Upkeep(self.app.registry, self.app.cells, end, timedelta(days=settings.former_days))
+        return Upkeep(self.app.registry, self.app.cell_stacks, end, timedelta(days=settings.former_days))
 
     @cached_property
     def audited_access(self) -> "AuditedAccess":

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops import child_environment
-from hermesops.app.container_parts.cells import CellPrograms, LazyCells
 from hermesops.app.container_parts.endpoint import endpoint_of
 from hermesops.app.container_parts.narration import Tell, Warn, tell_problem, tell_progress, warn
 from hermesops.model.ids import CellName
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.release_signing import ReleaseKey
     from hermesops.app.services.rollout_requests import RolloutRequests
     from hermesops.cells.stack.stacks import CellStacks
-    from hermesops.cells.stack.state_repair import CellImports, CellStates
+    from hermesops.cells.stack.state_repair import CellStates
     from hermesops.engine.interface import Engine
     from hermesops.justavps import Client
     from hermesops.model.check import Contradiction
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from hermesops.release import Releases
     from hermesops.secrets.endpoint import Endpoint
     from hermesops.secrets.store import Secrets
+    from hermesops.stacks.fleet import CellPrograms
 
 _TURN_S = 900.0
 """Seconds to wait for another run of a cell's stack; a cell of new machines takes minutes."""
@@ -202,9 +202,11 @@ class Unconnected:
         held = (lease for lease in self.registry.leases.list() if lease.subject == subject)
         return next(((lease.epoch, lease.counter) for lease in held), None)
 
-    @property
-    def programs(self) -> CellPrograms:
+    @cached_property
+    def programs(self) -> "CellPrograms":
         """Cells' Pulumi programs."""
+        from hermesops.stacks.fleet import CellPrograms
+
         return CellPrograms(self.env.settings.data_gb)
 
     @cached_property
@@ -215,8 +217,8 @@ class Unconnected:
 
         return CellStacks(
             self.registry,
-            self.engine,
-            self.programs,
+            lambda: self.engine,
+            lambda: self.programs,
             partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
             self.guards.judge,
             parallel=self.env.settings.parallel_cells,
@@ -232,23 +234,14 @@ class Unconnected:
         return Guards(self.env, self.registry, self.vendor, lambda: self.engine.name)
 
     @cached_property
-    def cells(self) -> LazyCells:
-        """The same stacks, loaded by their first use."""
-        return LazyCells(lambda: self.cell_stacks)
-
-    @cached_property
     def stack_ups(self) -> "StackUps":
         """``stack up`` as an operation."""
         from hermesops.app.services.cells import StackUps
 
-        return StackUps(self.env, self.registry, lambda: self.cell_stacks, self.guards, self.make_operations, self.tell)
+        return StackUps(self.env, self.registry, self.cell_stacks, self.guards, self.make_operations, self.tell)
 
     def make_operations(self, handlers: "Mapping[OperationKind, Handler]", *, tell: Tell | None = None) -> "Operations":
-        """Runs operations.
-
-        Args:
-            tell: Takes narration; by default the container's does.
-        """
+        """Runs operations."""
         from hermesops.operations.runner import Operations
 
         return Operations(self.registry, handlers, tell or self.tell)
@@ -264,17 +257,8 @@ class Unconnected:
     def cell_states(self) -> "CellStates":
         """Repairs states of cells' stacks."""
         from hermesops.cells.stack.state_repair import CellStates
-        from hermesops.operations.lease import LeaseKeeper
 
-        return CellStates(self.engine, self.registry, partial(LeaseKeeper, self.registry, wait_s=_TURN_S))
-
-    def cell_imports(self, client: "Client") -> "CellImports":
-        """Machines taken into cells' stacks by their ids."""
-        from hermesops.cells.stack.state_repair import CellImports
-        from hermesops.operations.lease import LeaseKeeper
-
-        alone = partial(LeaseKeeper, self.registry, wait_s=_TURN_S)
-        return CellImports(self.registry, self.engine, self.cell_stacks, self.programs, client, alone)
+        return CellStates(self.engine, self.registry, self.cell_stacks.hold_lease)
 
     @property
     def program(self) -> str:

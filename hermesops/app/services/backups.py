@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -39,26 +39,24 @@ from hermesops.settings import Environment
 _LOCAL_BUCKET = "backups"
 
 
+@dataclass
 class BackupStore:
     """Finds the object store once.
 
-    Args:
+    Attributes:
         local_store: Starts the local world's object store, which is built on first need; tells where it is.
     """
 
-    def __init__(
-        self, env: Environment, secrets: Secrets, local_store: Callable[[], Awaitable[Mapping[str, str]]]
-    ) -> None:
-        self._env = env
-        self._secrets = secrets
-        self._local_store = local_store
-        self._found: ObjectStore | None = None
-        self._finding = asyncio.Lock()
+    env: Environment
+    secrets: Secrets
+    local_store: Callable[[], Awaitable[Mapping[str, str]]]
+    _found: ObjectStore | None = field(default=None, init=False)
+    _finding: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     @property
     def exists(self) -> bool:
         """Whether there is one."""
-        return self._is_local or bool(self._env.settings.backup.bucket)
+        return self._is_local or bool(self.env.settings.backup.bucket)
 
     async def find(self) -> ObjectStore:
         """The object store.
@@ -74,18 +72,18 @@ class BackupStore:
 
     @property
     def _is_local(self) -> bool:
-        return self._env.is_local and not self._env.settings.backup.bucket
+        return self.env.is_local and not self.env.settings.backup.bucket
 
     async def _of_local_world(self) -> ObjectStore:
-        where = await self._local_store()
+        where = await self.local_store()
         bucket = Bucket(_LOCAL_BUCKET, where["region"], where["endpoint"], where["iam_endpoint"])
         return ObjectStore(bucket, Path(where["key_file"]), is_local=True)
 
     def _of_settings(self) -> ObjectStore:
-        settings = self._env.settings
+        settings = self.env.settings
         if not settings.backup.bucket:
             raise UsageError(
-                f"environment {self._env.name} has no backup.bucket: its agents are backed up nowhere",
+                f"environment {self.env.name} has no backup.bucket: its agents are backed up nowhere",
                 hint="hermesops settings show; runbooks/everyday.md says what the bucket needs",
             )
         ca = settings.backup.ca_file.read_text() if settings.backup.ca_file else ""
@@ -97,8 +95,8 @@ class BackupStore:
     @property
     def _key_file(self) -> Path | None:
         """The platform's key to the bucket; ``None`` where AWS programs find one by themselves."""
-        given = self._env.settings.backup.key_file
-        return given or (self._secrets.file(BACKUP_KEY) if self._secrets.find(BACKUP_KEY) else None)
+        given = self.env.settings.backup.key_file
+        return given or (self.secrets.file(BACKUP_KEY) if self.secrets.find(BACKUP_KEY) else None)
 
 
 @dataclass(frozen=True)

@@ -28,16 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StackUps:
-    """Runs ``up`` of cells.
-
-    Attributes:
-        stacks: Gives the cells' Pulumi stacks; they take long to load.
-        runner: Makes what runs operations of these kinds.
-    """
+    """Runs ``up`` of cells."""
 
     env: Environment
     registry: Registry
-    stacks: Callable[[], CellStacks]
+    stacks: CellStacks
     guards: Guards
     runner: Callable[[Mapping[OperationKind, Handler]], Operations]
     tell: Callable[[str], None]
@@ -77,7 +72,7 @@ class StackUps:
         return StackUp(request.cell, partial(self._up, request, began=operation.step not in {"", QUEUED}))
 
     async def _up(self, request: UpRequest, *, began: bool) -> UpResult:
-        stacks, guards = self.stacks(), self.guards
+        stacks, guards = self.stacks, self.guards
         approvals = Approvals(self.env)
         if not request.saved:
             if request.named != NO_OVERRIDES and approvals.are_required:

@@ -33,11 +33,7 @@ _RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
 
 @dataclass(frozen=True)
 class CertificateAuthority:
-    """The authority of one environment.
-
-    Attributes:
-        life: How long a certificate is valid.
-    """
+    """The authority of one environment."""
 
     env: Environment
     registry: Registry
@@ -186,6 +182,4 @@ class CertificateRenewal:
 
     async def renew_all(self) -> dict[str, str]:
         """Renew those of all machines; the problem of each by title, empty for none."""
-        holders = holders_of(self.registry)
-        told = await problems(holders, self.renew, _RENEWALS)
-        return dict(zip([holder.title for holder in holders], told, strict=True))
+        return await problems({holder.title: holder for holder in holders_of(self.registry)}, self.renew, _RENEWALS)

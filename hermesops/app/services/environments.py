@@ -13,9 +13,6 @@ class EnvironmentState:
     """One environment, seen from outside.
 
     Attributes:
-        is_chosen: Whether this command is about it.
-        vendor: Where its machines are rented.
-        registry: What its registry is kept in.
         problem: What is wrong with its settings; empty for nothing.
     """
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from hermesops import child_environment
 from hermesops.app.adapters.rollout_store import refuse_unknown
-from hermesops.app.container_parts.cells import LazyCells
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
 from hermesops.converge import Converged, Converger, hosts_of
 from hermesops.drift import changes
@@ -44,14 +44,13 @@ class Drift:
     """Finds what differs in one environment.
 
     Attributes:
-        recipe: What an image of a name is made of here.
         program: The command as an operator of this environment types it.
     """
 
     env: Environment
     registry: Registry
     client: Client
-    cells: LazyCells
+    cells: CellStacks
     instance_client: PowerControl
     converger: Converger
     recipe: Callable[[str], Recipe]

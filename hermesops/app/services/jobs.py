@@ -1,6 +1,6 @@
 """The scheduled jobs of an environment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -14,7 +14,6 @@ from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.expiry import Upkeep
 from hermesops.jobs.runner import Job, JobScheduler, Report
-from hermesops.model.ids import CellName
 from hermesops.model.unknown_name import unknown_name
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry
@@ -86,7 +85,7 @@ class Jobs:
                 lambda: [instance.title for instance in self.model_tokens.due()],
                 self._renew_model_tokens,
             ),
-            Job("pools", "fill or shrink warm pools to their size", _MINUTE, self._short_pools, self._refill),
+            Job("pools", "fill or shrink warm pools to their size", _MINUTE, lambda: self.pools.short(), self._refill),
             Job(
                 "outdated",
                 "deploy releases to instances that a rollout missed or that came later",
@@ -95,7 +94,13 @@ class Jobs:
                 self._deploy_outdated,
                 rest=timedelta(hours=6),
             ),
-            Job("drill", "restore a backup onto a machine, for proof", 10 * _MINUTE, self._undrilled, self._drill),
+            Job(
+                "drill",
+                "restore a backup onto a machine, for proof",
+                10 * _MINUTE,
+                self._undrilled,
+                self._drill,
+            ),
             Job(
                 "prune",
                 "take away backups that no rule keeps",
@@ -146,19 +151,13 @@ class Jobs:
 
     async def _prune(self) -> Report:
         pruning = self.backups.pruning
-        due = pruning.due()
-        told = await problems([instance.id for instance in due], pruning.prune, _ONE_BY_ONE)
-        return _report(
-            dict(zip([instance.title for instance in due], told, strict=True)), "backups of {} agents pruned"
-        )
+        told = await problems({one.title: one.id for one in pruning.due()}, pruning.prune, _ONE_BY_ONE)
+        return _report(told, "backups of {} agents pruned")
 
     async def _erase(self) -> Report:
         ended = self.backups.ended
-        due = ended.due()
-        told = await problems(due, ended.erase, _ONE_BY_ONE)
-        return _report(
-            dict(zip([str(instance.id) for instance in due], told, strict=True)), "backups of {} ended agents erased"
-        )
+        told = await problems({str(one.id): one for one in ended.due()}, ended.erase, _ONE_BY_ONE)
+        return _report(told, "backups of {} ended agents erased")
 
     # Rollouts
 
@@ -205,13 +204,9 @@ class Jobs:
 
     async def _end(self) -> Report:
         upkeep = self.upkeep
-        done = await upkeep.apply(upkeep.due())
-        return _report({one.what: one.problem for one in done}, "{} agents ended or machines given back")
+        return _report(await upkeep.apply(upkeep.due()), "{} agents ended or machines given back")
 
     # Pools
-
-    def _short_pools(self) -> Sequence[CellName]:
-        return self.pools.short()
 
     async def _refill(self) -> Report:
         pools = self.pools

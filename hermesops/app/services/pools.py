@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from hermesops.app.container_parts.cells import LazyCells
 from hermesops.cells.coalescing import StillWanted
 from hermesops.cells.scheduling import choose_cell
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import machines_in
 from hermesops.instances.observation import NodeState
 from hermesops.instances.remote.power_control import PowerControl
@@ -25,9 +25,8 @@ from hermesops.model.user import User
 from hermesops.operations.kinds import PoolFillIntent
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.runner import QUEUED
-from hermesops.pool.claims import Claims
-from hermesops.pool.decide import Target
-from hermesops.pool.sizes import PoolSizes
+from hermesops.pool.claims import claim
+from hermesops.pool.decide import PoolSizes, Target
 from hermesops.pool.workflow import PoolFill
 from hermesops.registry import Registry
 from hermesops.settings import Settings
@@ -48,7 +47,7 @@ class Pools:
     registry: Registry
     client: Client
     instance_client: PowerControl
-    stacks: LazyCells
+    stacks: CellStacks
     checks: Callable[[MachineId], Awaitable[Sequence[str]]]
     router_url: str
     tell: Callable[[str], None]
@@ -63,8 +62,8 @@ class Pools:
         What was taken is replaced by a worker.
         """
         size = self.settings.pool_size.get(plan, 0)
-        claims = Claims(self.registry, self.is_up, partial(LeaseKeeper, self.registry))
-        instance = await claims.claim(user, Target(plan, size, server_type, image_id), region=region)
+        target = Target(plan, size, server_type, image_id)
+        instance = await claim(self.registry, self.is_up, user, target, region=region)
         if instance is None:
             if size:
                 self.tell(f"no {plan} machine is ready in the warm pools of {region}: one is made, which takes longer")

@@ -1,6 +1,6 @@
 """Repairs after losses: adopts and removes orphans, and rebuilds a lost registry."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,31 +29,26 @@ _AT_ONCE, _SLOW_S, _LONGEST_S = 16, 10.0, 120.0
 """Machines that are asked at once, and the seconds for which one holds up others and for which it is asked."""
 
 
-@dataclass(frozen=True)
-class Identities:
-    """Asks machines which instance they are.
+async def read_identities(
+    client: Client, router_key: Callable[[], bytes], machines: Sequence[Machine]
+) -> list[Recovered | Forgotten]:
+    """What each machine says of itself, in their order; one that hangs costs only its own answer.
 
-    Attributes:
+    Args:
         router_key: Reads what signs agents' tokens for the model router: they prove which instance a machine is.
     """
+    read: Generation = partial(read_token, router_key())
 
-    client: Client
-    router_key: Callable[[], bytes]
+    async def one(machine: Machine) -> Recovered | Forgotten:
+        return await read_identity(ToolboxChannel(client, MachineId(machine.id)), machine, read)
 
-    async def read(self, machines: Sequence[Machine]) -> list[Recovered | Forgotten]:
-        """What each machine says of itself, in their order; one that hangs costs only its own answer."""
-        read: Generation = partial(read_token, self.router_key())
-
-        async def one(machine: Machine) -> Recovered | Forgotten:
-            return await read_identity(ToolboxChannel(self.client, MachineId(machine.id)), machine, read)
-
-        answers = await fan_out(machines, one, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
-        return [
-            Forgotten(MachineId(machine.id), MachineName(machine.name), said.message)
-            if isinstance(said, HermesError)
-            else said
-            for machine, said in zip(machines, answers, strict=True)
-        ]
+    answers = await fan_out(machines, one, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+    return [
+        Forgotten(MachineId(machine.id), MachineName(machine.name), said.message)
+        if isinstance(said, HermesError)
+        else said
+        for machine, said in zip(machines, answers, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ class Orphans:
     environment: str
     registry: Registry
     client: Client
-    identities: Identities
+    read: Callable[[Sequence[Machine]], Awaitable[list[Recovered | Forgotten]]]
     hold_lease: Callable[[str], LeaseKeeper]
 
     async def find(self, name: str, machine_id: str = "") -> Machine:
@@ -87,7 +82,7 @@ class Orphans:
         rivals: list[Recovered] = []
         if not contested and isinstance(told, Recovered):
             others = [one for one in await self._all() if one.id != machine.id]
-            rivals = rivals_of(told, await self.identities.read(others))
+            rivals = rivals_of(told, await self.read(others))
         decided = adoption(told, holder, rivals=rivals, contested=contested)
         registry = self.registry
         instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
@@ -120,7 +115,7 @@ class Orphans:
             await self.client.delete_machine(machine.id)
 
     async def _asked(self, machine: Machine) -> tuple[Recovered | Forgotten, Holder | None]:
-        (told,) = await self.identities.read([machine])
+        (told,) = await self.read([machine])
         if isinstance(told, Forgotten):
             return told, None
         row = next((i for i in self.registry.instances.list(terminated=True) if i.id == told.id), None)
@@ -131,18 +126,13 @@ class Orphans:
         held = next((one for one in machines if (one.id, one.name) == own and one.id != machine.id), None)
         if held is None:
             return told, Holder(row, has_machine=False)
-        (answer,) = await self.identities.read([held])
+        (answer,) = await self.read([held])
         return told, Holder(row, has_machine=True, machine_doubt=doubt_of(answer, told.id))
 
 
 @dataclass(frozen=True)
 class RegistryRebuild:
-    """Rebuilds a registry from vendor and machines.
-
-    Attributes:
-        engine: Gives the engine that reads what is left of the cells' stacks.
-        router_key: Reads what signs agents' tokens for the model router.
-    """
+    """Rebuilds a registry from vendor and machines."""
 
     environment: str
     place: RegistryPlace
@@ -161,7 +151,7 @@ class RegistryRebuild:
                 if is_machine_name(machine.name, name) and not is_build_machine(machine.name, name)
             ]
             self.tell(f"asking {len(machines)} machines what they remember")
-            told = await Identities(client, self.router_key).read(machines)
+            told = await read_identities(client, self.router_key, machines)
         return plan_rebuild(told, aliases=aliases, in_stacks=await self._in_stacks())
 
     def require_loss(self) -> None:

@@ -24,9 +24,9 @@ class RelayService:
         authority: Signs certificates of services and of the relay itself.
     """
 
-    environment: str
     registry: Registry
     authority: CertificateAuthority
+    callers: Callers
     api_url: str
     proxy_domain: str
 
@@ -39,17 +39,12 @@ class RelayService:
         """
         own = await self.authority.service_certificate(hosts)
         async with ProxyClient(self.api_url, domain=self.proxy_domain, alone=True) as proxy:
-            callers = callers_of(self.registry, self.authority, self.environment)
+            callers = self.callers
             relay = Relay(self.registry, callers.caller_of, lambda *held: callers.renew(*held).to_json(), proxy)
             server = MutualTlsListener(
                 lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)
             )
             await server.serve(listener)
-
-
-def callers_of(registry: Registry, authority: CertificateAuthority, environment: str) -> Callers:
-    """Services that may call the relay."""
-    return Callers(registry, authority.load, environment=environment, life=authority.life)
 
 
 def bounds_of(grace_s: float) -> Bounds:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from hermesops.app.container_parts.cells import LazyCells
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.pools import Pools
 from hermesops.backup.schedule import drill_is_due, drill_of
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.errors import RefusedError
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.requests.placement import MachinePlacement
@@ -39,7 +39,7 @@ class Drills:
     pools: Pools
     placement: MachinePlacement
     guards: Guards
-    cells: LazyCells
+    cells: CellStacks
     hold_lease: Callable[[str], LeaseKeeper]
     tell: Callable[[str], None]
 

@@ -6,7 +6,7 @@ An approval is checked when it is given and again before each stage that needs i
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from hermesops import waiting
@@ -105,29 +105,23 @@ def approve(env: Environment, registry: Registry, text: str, stage: int, *, why:
     return give_command(registry, row.id, decide, why=why), approver
 
 
-@dataclass(frozen=True)
-class RolloutApprovals:
-    """Checks approvals of rollouts in one environment."""
-
-    env: Environment
-
-    async def check(self, records: Records) -> ApprovalState:
-        """Check the signature that is kept with a rollout, and what was signed, against the rows of now."""
-        settings = self.env.settings
-        limit, decisions = settings.highest_two_person, records.rollout.decisions
-        if not decisions.approved and not decisions.approval:
-            return ApprovalState(limit=limit)
-        if settings.allowed_signers is None:
-            return ApprovalState(limit=limit, expired="no allowed_signers is set here to check the approval with")
-        approvals = Approvals(self.env)
-        asked = asked_for(records, decisions.approved, self.env.name)
-        try:
-            given, signer = await asyncio.to_thread(approvals.read, decisions.approval)
-            refuse_other(given, asked, signer=signer)
-        except (RefusedError, UsageError) as error:
-            return ApprovalState(limit=limit, objection=error.message)
-        expired = approvals.age_of(given)
-        return ApprovalState(0 if expired else decisions.approved, limit, expired)
+async def check_approval(env: Environment, records: Records) -> ApprovalState:
+    """Check the signature that is kept with a rollout, and what was signed, against the rows of now."""
+    settings = env.settings
+    limit, decisions = settings.highest_two_person, records.rollout.decisions
+    if not decisions.approved and not decisions.approval:
+        return ApprovalState(limit=limit)
+    if settings.allowed_signers is None:
+        return ApprovalState(limit=limit, expired="no allowed_signers is set here to check the approval with")
+    approvals = Approvals(env)
+    asked = asked_for(records, decisions.approved, env.name)
+    try:
+        given, signer = await asyncio.to_thread(approvals.read, decisions.approval)
+        refuse_other(given, asked, signer=signer)
+    except (RefusedError, UsageError) as error:
+        return ApprovalState(limit=limit, objection=error.message)
+    expired = approvals.age_of(given)
+    return ApprovalState(0 if expired else decisions.approved, limit, expired)
 
 
 def asked_for(records: Records, stage: int, environment: str) -> Asked:

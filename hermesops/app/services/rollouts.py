@@ -4,12 +4,13 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from hermesops import waiting
 from hermesops.app.adapters.rollout_health import RolloutHealth
 from hermesops.app.adapters.rollout_store import RolloutRows
 from hermesops.app.container_parts.narration import warn
-from hermesops.app.services.rollout_commands import RolloutApprovals
+from hermesops.app.services.rollout_commands import check_approval
 from hermesops.app.services.rollout_requests import RolloutRequests
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
@@ -51,7 +52,6 @@ class Rollouts:
 
     Attributes:
         machines: Makes the machines of a rollout of that action, with the reason of what is done to them.
-        operations: Gives what runs operations, rollouts among them.
     """
 
     env: Environment
@@ -74,7 +74,7 @@ class Rollouts:
             clock=clock,
             ask_hook=Hooks(environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")).ask,
             notify=WebHook(url, environment=env.name, warn=warn, refuses=allowed.cleartext_problem).notify,
-            check_approval=RolloutApprovals(env).check,
+            check_approval=partial(check_approval, env),
         )
 
     def _health(self, now: Callable[[], datetime]) -> RolloutHealth:

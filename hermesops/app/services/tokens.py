@@ -32,11 +32,7 @@ _DROPS = Limits(_AT_ONCE, slow_after_s=10.0, within_s=120.0)
 
 @dataclass(frozen=True)
 class ModelTokens:
-    """Tokens for the model router.
-
-    Attributes:
-        life: For how long a token counts.
-    """
+    """Tokens for the model router."""
 
     registry: Registry
     instance_client: PowerControl
@@ -54,9 +50,7 @@ class ModelTokens:
 
     async def renew_due(self) -> dict[str, str]:
         """Hand a fresh one to each that is due; the problem of each by user, empty for none."""
-        due = self.due()
-        told = await problems(due, self.hand, _HANDOVERS)
-        return dict(zip([one.title for one in due], told, strict=True))
+        return await problems({one.title: one for one in self.due()}, self.hand, _HANDOVERS)
 
     async def hand(self, instance: Instance) -> None:
         """Give a running agent its present token, or a fresh one where that has lived half its life, without a restart.
@@ -91,9 +85,6 @@ async def revoke_model_tokens(
 
     The first needs the registry alone, whatever is away. Killed in between, the agent is due for a token, as is one
     whose machine did not answer.
-
-    Args:
-        registry: Keeps the oldest generation that counts.
 
     Returns:
         The oldest generation that counts, and why the agent was not handed another token; empty where it was, or is to
@@ -142,10 +133,10 @@ class ProxyTokens:
         """Renew and drop what is due; the problem of each by user or machine, empty for none."""
         due = self.due()
         titles = {one.machine_id: one.title for one in self.registry.instances.list()}
-        told: dict[str, str] = {}
-        for token, problem in zip(due.drop, await problems(due.drop, self.renewal.drop, _DROPS), strict=True):
-            if problem:
-                told[f"{token.purpose} of {token.machine_id}"] = problem
+        dropped = await problems(
+            {f"{one.purpose} of {one.machine_id}": one for one in due.drop}, self.renewal.drop, _DROPS
+        )
+        told = {token: problem for token, problem in dropped.items() if problem}
         machines = {machine: titles[machine] for machine in due.renew if machine in titles}
         return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
 

@@ -33,8 +33,6 @@ class Overrides:
 
     Attributes:
         machines: Machines that may be deleted or replaced.
-        share: A larger share, for this run.
-        budget: A larger budget, for this run.
     """
 
     machines: frozenset[MachineName] = frozenset()
@@ -59,9 +57,6 @@ def judge(
     """Let a run begin, or say everything that forbids it.
 
     Args:
-        change_preview: The cell and what would change.
-        limits: What settings allow.
-        named: What the operator allows beyond them.
         cost: ``None`` when no budget is set.
         began: Whether a run with the same overrides was cut short: it may have done what they name.
 
@@ -97,7 +92,6 @@ def refuse_over_budget(rented: Sequence[tuple[str, str]], bill: Bill, budget: De
     Args:
         rented: Server type and region of each new one.
         bill: Of all machines, the new ones included.
-        budget: US dollars a month.
 
     Raises:
         RefusedError: It does not, or the price of one is not known.

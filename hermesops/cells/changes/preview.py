@@ -25,7 +25,6 @@ class ChangePreview:
     """A cell before a run.
 
     Attributes:
-        preview: What the run would change.
         wanted: What the rows say.
         held: What the state holds.
         machines_to_delete: Machines that recorded operations delete.
@@ -97,8 +96,6 @@ class SavedPreview(SignedContent):
     It has digests of all that it was made from. Applying it makes the preview again and compares.
 
     Attributes:
-        rows: Digest of the cell's rows.
-        state: Digest of the cell's state.
         world: What a refresh would have found, by resource.
         versions: Of hermesops and the engine.
         changes: Without those that change nothing.

@@ -7,7 +7,8 @@ requests end up in one ``up``.
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hermesops.cells.changes.preview import ChangePreview, change_preview_of
@@ -34,13 +35,35 @@ class CellObservation:
     state: Mapping[str, Any]
 
 
-class CellState:
-    """Observes cells; changes nothing."""
+Tell = Callable[[CellName, Any], None]
+"""Takes an engine's progress in a cell."""
 
-    def __init__(self, registry: Registry, engine: Engine, programs: Programs) -> None:
-        self._registry = registry
-        self._engine = engine
-        self._programs = programs
+
+@dataclass
+class CellStacks:
+    """Observes and changes cells, one run at a time each.
+
+    Attributes:
+        engine, programs: Give what takes long to load; a machine out of a warm pool needs neither.
+        hold_lease: Waits for the lease of a subject and holds it while its context lasts.
+        guard: Judges what each run would change before it begins.
+        tell: Gets the engine's progress in runs by hand.
+        warn: Gets it in runs for the requests of others.
+    """
+
+    registry: Registry
+    engine: Callable[[], Engine]
+    programs: Callable[[], Programs]
+    hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]]
+    guard: Guard
+    parallel: int = 1
+    tell: Tell | None = None
+    warn: Tell | None = None
+    _coalescer: RunCoalescer[UpResult] = field(default_factory=RunCoalescer, init=False)
+
+    @cached_property
+    def _slots(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self.parallel)
 
     async def preview(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> Preview:
         """What ``up`` would change, and what it would have to destroy, allowed or not; changes nothing.
@@ -56,7 +79,6 @@ class CellState:
         """Everything that is judged before a run; changes nothing.
 
         Args:
-            cell: Which.
             only: The machines it would be about; none means all.
             with_drift: Also ask the vendor about every machine.
 
@@ -73,7 +95,7 @@ class CellState:
         return change_preview_of(seen.spec, seen.machines_to_delete, seen.state, shown, drift, resized=seen.resized)
 
     async def _observe(self, cell: CellName) -> CellObservation:
-        cells = self._registry.cells
+        cells = self.registry.cells
         resized = cells.resized_machines(cell)
         return CellObservation(cells.spec(cell), cells.machines_to_delete(cell), resized, await self.state(cell))
 
@@ -86,7 +108,9 @@ class CellState:
         protected = protected_machines(state, going & only if only else going)
         ending = {machine.name for machine in protected}
         targets = self._targets(stack, only, spec, held)
-        shown = await self._engine.preview(stack, self._programs.program(kept(spec, protected), going), targets=targets)
+        shown = await self.engine().preview(
+            stack, self.programs().program(kept(spec, protected), going), targets=targets
+        )
         return Preview(
             stack,
             (
@@ -99,7 +123,7 @@ class CellState:
         """What ``refresh`` would write into the cell's state; changes nothing."""
         stack = stack_of(cell)
         targets = self._targets(stack, only, None, machines_in(await self.state(cell)))
-        return await self._engine.preview_refresh(stack, targets=targets)
+        return await self.engine().preview_refresh(stack, targets=targets)
 
     async def export(self, cell: CellName) -> Mapping[str, Any]:
         """The cell's state as Pulumi exports it.
@@ -107,7 +131,7 @@ class CellState:
         Raises:
             UsageError: It has no stack.
         """
-        return await self._engine.export(await self._existing(cell))
+        return await self.engine().export(await self._existing(cell))
 
     async def outputs(self, cell: CellName) -> Mapping[str, Any]:
         """The cell's outputs, secrets masked.
@@ -115,7 +139,7 @@ class CellState:
         Raises:
             UsageError: It has no stack.
         """
-        return await self._engine.outputs(await self._existing(cell))
+        return await self.engine().outputs(await self._existing(cell))
 
     async def holds(self, cell: CellName, machine: MachineName) -> bool:
         """Whether the cell's state has that machine."""
@@ -124,11 +148,11 @@ class CellState:
     async def state(self, cell: CellName) -> Mapping[str, Any]:
         """The cell's state as Pulumi exports it; empty before its first run."""
         stack = stack_of(cell)
-        return await self._engine.export(stack) if stack in await self._engine.stacks(stack.project) else {}
+        return await self.engine().export(stack) if stack in await self.engine().stacks(stack.project) else {}
 
     async def _existing(self, cell: CellName) -> StackRef:
         stack = stack_of(cell)
-        known = await self._engine.stacks(stack.project)
+        known = await self.engine().stacks(stack.project)
         if stack not in known:
             raise unknown_name("stack", cell, [one.stack for one in known])
         return stack
@@ -143,47 +167,7 @@ class CellState:
         ordered = {machine.name for machine in spec.machines} if spec else set()
         if unknown := sorted(only - ordered - held.keys()):
             raise unknown_name("machine", unknown[0], sorted(ordered | held.keys()), of=stack.stack)
-        return self._programs.urns(stack, only) if only else ()
-
-
-def _ending(kind: ChangeKind, name: MachineName, resource: Mapping[str, Any]) -> Change:
-    return Change(kind, resource["urn"], resource["type"], name, resource.get("id", ""))
-
-
-Tell = Callable[[CellName, Any], None]
-"""Takes an engine's progress in a cell."""
-
-
-class CellStacks(CellState):
-    """Observes and changes cells, one run at a time each.
-
-    Args:
-        hold_lease: Waits for the lease of a subject and holds it while its context lasts.
-        guard: Judges what each run would change before it begins.
-        parallel: How many cells are run at the same time.
-        tell: Gets the engine's progress in runs by hand.
-        warn: Gets it in runs for the requests of others.
-    """
-
-    def __init__(
-        self,
-        registry: Registry,
-        engine: Engine,
-        programs: Programs,
-        hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
-        guard: Guard,
-        *,
-        parallel: int = 1,
-        tell: Tell | None = None,
-        warn: Tell | None = None,
-    ) -> None:
-        super().__init__(registry, engine, programs)
-        self._hold_lease = hold_lease
-        self._guard = guard
-        self._slots = asyncio.Semaphore(parallel)
-        self._tell = tell
-        self._warn = warn
-        self._coalescer: RunCoalescer[UpResult] = RunCoalescer()
+        return self.programs().urns(stack, only) if only else ()
 
     async def apply(self, cell: CellName, *, still_wanted: StillWanted) -> UpResult | None:
         """Run the cell's program for the rows as they are once its lease is held.
@@ -191,7 +175,6 @@ class CellStacks(CellState):
         Calls during a run are served together by the next one.
 
         Args:
-            cell: Which.
             still_wanted: Asked after the wait for the lease: its last holder may have done our part.
 
         Returns:
@@ -203,11 +186,11 @@ class CellStacks(CellState):
         """
 
         async def run(group: CoalescedRun[UpResult], close: Close) -> UpResult | None:
-            async with self._slots, self._hold_lease(lease_of(cell)) as turn:
+            async with self._slots, self.hold_lease(lease_of(cell)) as turn:
                 close()
                 if not await group.is_wanted():
                     return None
-                return await turn.guard(self._run(cell, _telling(self._warn, cell)))
+                return await turn.guard(self._run(cell, _telling(self.warn, cell)))
 
         return await self._coalescer.join(cell, still_wanted, run)
 
@@ -223,7 +206,6 @@ class CellStacks(CellState):
         """Run the cell's program for the rows as they are once its lease is held, not batched with other requests.
 
         Args:
-            cell: Which.
             named: Machines that may be destroyed, beside those of recorded operations.
             only: The machines it is about; none means all.
             guard: Judges what would change, in place of the usual one.
@@ -234,9 +216,9 @@ class CellStacks(CellState):
             RefusedError: It would destroy a machine that was not named, or the guard refused; nothing changed.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
-        async with self._slots, self._hold_lease(lease_of(cell)) as turn:
+        async with self._slots, self.hold_lease(lease_of(cell)) as turn:
             return await turn.guard(
-                self._run(cell, _telling(self._tell, cell), named=named, only=only, guard=guard, with_drift=with_drift)
+                self._run(cell, _telling(self.tell, cell), named=named, only=only, guard=guard, with_drift=with_drift)
             )
 
     async def refresh(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> UpResult:
@@ -247,9 +229,9 @@ class CellStacks(CellState):
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
         stack = stack_of(cell)
-        async with self._slots, self._hold_lease(lease_of(cell)) as turn:
+        async with self._slots, self.hold_lease(lease_of(cell)) as turn:
             targets = self._targets(stack, only, None, machines_in(await self.state(cell)))
-            return await turn.guard(self._engine.refresh(stack, targets=targets, tell=_telling(self._tell, cell)))
+            return await turn.guard(self.engine().refresh(stack, targets=targets, tell=_telling(self.tell, cell)))
 
     async def destroy(self, cell: CellName) -> UpResult:
         """Delete the stack of a cell without machines.
@@ -258,7 +240,7 @@ class CellStacks(CellState):
             RefusedError: It still has a machine; those are deleted with their instances.
         """
         stack = stack_of(cell)
-        async with self._slots, self._hold_lease(lease_of(cell)) as turn:
+        async with self._slots, self.hold_lease(lease_of(cell)) as turn:
             machines = machines_in(await self.state(cell))
             if machines:
                 raise RefusedError(
@@ -266,7 +248,7 @@ class CellStacks(CellState):
                     hint="hermesops instance terminate USER ends an instance and its machine",
                 )
             return await turn.guard(
-                self._engine.destroy(stack, may_destroy=lambda _: False, tell=_telling(self._tell, cell))
+                self.engine().destroy(stack, may_destroy=lambda _: False, tell=_telling(self.tell, cell))
             )
 
     async def _run(
@@ -281,13 +263,13 @@ class CellStacks(CellState):
     ) -> UpResult:
         # Observed once: what is run is what was judged, whatever rows are written meanwhile.
         seen = await self._observe(cell)
-        await (guard or self._guard)(await self._change_preview(seen, only, with_drift=with_drift))
+        await (guard or self.guard)(await self._change_preview(seen, only, with_drift=with_drift))
         stack, spec, state = stack_of(cell), seen.spec, seen.state
         machines_to_delete = seen.machines_to_delete | named
         targets = self._targets(stack, only, spec, machines_in(state))
 
         async def up(program: Program) -> UpResult:
-            return await self._engine.up(
+            return await self.engine().up(
                 stack,
                 program,
                 targets=targets,
@@ -298,12 +280,16 @@ class CellStacks(CellState):
         changed: tuple[Change, ...] = ()
         if protected := protected_machines(state, machines_to_delete & only if only else machines_to_delete):
             # Protection goes in a run of its own, as Pulumi wants it: what is protected is never deleted.
-            changed = (await up(self._programs.program(kept(spec, protected), machines_to_delete))).changes
-        done = await up(self._programs.program(spec, frozenset()))
+            changed = (await up(self.programs().program(kept(spec, protected), machines_to_delete))).changes
+        done = await up(self.programs().program(spec, frozenset()))
         if not only:
-            self._registry.cells.record_applied(cell)
+            self.registry.cells.record_applied(cell)
         return UpResult(stack, (*changed, *done.changes), done.outputs)
 
 
 def _telling(tell: Tell | None, cell: CellName) -> Callable[[Any], None] | None:
     return None if tell is None else lambda progress: tell(cell, progress)
+
+
+def _ending(kind: ChangeKind, name: MachineName, resource: Mapping[str, Any]) -> Change:
+    return Change(kind, resource["urn"], resource["type"], name, resource.get("id", ""))

@@ -5,11 +5,12 @@ Each holds the cell's lease, so that no run goes on meanwhile, and is recorded i
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from hermesops.cells.ports import Engine, HeldLease, Programs, StateCopies
-from hermesops.cells.stack.stacks import CellState
+from hermesops.cells.ports import StateCopies
+from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import lease_of, machines_in, stack_of
 from hermesops.errors import RefusedError, UsageError
 from hermesops.justavps.client import Client
@@ -18,28 +19,22 @@ from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
-from hermesops.model.stack import StateVersion, UpResult
+from hermesops.model.stack import StateVersion
 from hermesops.model.unknown_name import unknown_name
 from hermesops.registry import Registry
 
 
+@dataclass(frozen=True)
 class CellStates:
-    """Repairs the states of cells.
+    """Repairs the states of cells."""
 
-    Args:
-        hold_lease: Waits for the lease of a subject and holds it while its context lasts.
-    """
-
-    def __init__(
-        self, states: StateCopies, registry: Registry, hold_lease: Callable[[str], AbstractAsyncContextManager[Any]]
-    ) -> None:
-        self._states = states
-        self._registry = registry
-        self._hold_lease = hold_lease
+    states: StateCopies
+    registry: Registry
+    hold_lease: Callable[[str], AbstractAsyncContextManager[object]]
 
     async def versions(self, cell: CellName, *, limit: int) -> Sequence[StateVersion]:
         """The newest copies of a cell's state, newest first."""
-        return await self._states.state_versions(stack_of(cell), limit=limit)
+        return await self.states.state_versions(stack_of(cell), limit=limit)
 
     async def restore(self, cell: CellName, version: str, *, why: str) -> StateVersion:
         """Replace a cell's state by a copy; machines stay as they are.
@@ -48,10 +43,10 @@ class CellStates:
             UsageError: There is no such copy.
             RefusedError: It is damaged, or there is no undamaged one.
         """
-        async with self._hold_lease(lease_of(cell)):
-            put = await self._states.rollback_state(stack_of(cell), version)
+        async with self.hold_lease(lease_of(cell)):
+            put = await self.states.rollback_state(stack_of(cell), version)
             after = {"version": put.version, "resources": put.resources}
-            self._registry.audit.append("state_rolled_back", f"cell/{cell}", why=why, after=after)
+            self.registry.audit.append("state_rolled_back", f"cell/{cell}", why=why, after=after)
             return put
 
     async def take(self, cell: CellName, document: Mapping[str, Any], *, why: str) -> None:
@@ -61,9 +56,9 @@ class CellStates:
             UsageError: It is no exported state.
             RefusedError: It is another cell's, or contradicts itself.
         """
-        async with self._hold_lease(lease_of(cell)):
-            await self._states.import_state(stack_of(cell), document)
-            self._registry.audit.append("state_imported", f"cell/{cell}", why=why)
+        async with self.hold_lease(lease_of(cell)):
+            await self.states.import_state(stack_of(cell), document)
+            self.registry.audit.append("state_imported", f"cell/{cell}", why=why)
 
 
 def parse_imports(texts: Sequence[str], environment: str) -> dict[MachineName, MachineId]:
@@ -90,10 +85,8 @@ def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | Non
     """Refuse a machine that is not exactly what a row of the cell orders: an import must change no machine. Pure.
 
     Args:
-        cell: Which.
         ordered: What the rows of the cell order by that name; ``None`` for nothing.
         row: The instance whose machine it is; ``None`` for a machine without an instance.
-        found: The machine that the vendor has by the id.
 
     Raises:
         RefusedError: It is another machine, of another instance, or not as ordered.
@@ -115,81 +108,49 @@ def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | Non
             raise RefusedError(f"{found.name} has {what} {is_so}, its row orders {should or 'none'}", hint=drift)
 
 
-class CellImports:
-    """Imports machines into the stacks of cells, by the cell's own program: with its URNs, parent and protection.
+async def import_machines(
+    stacks: CellStacks, vendor: Client, cell: CellName, wanted: Mapping[MachineName, MachineId], *, why: str
+) -> tuple[MachineName, ...]:
+    """Import machines into a cell's stack; returns those that were not in it. Changes no machine; safe to repeat.
 
-    For machines that a stack lost or never had. The rows say whose a machine is; ``fleet adopt`` changes them.
+    For machines that a stack lost or never had. The cell's own program does it: with its URNs, parent and protection.
+    The rows say whose a machine is; ``fleet adopt`` changes them.
 
-    Args:
-        hold_lease: Waits for the lease of a subject and holds it while its context lasts.
+    Raises:
+        UsageError: There is no such cell, or no such machine at JustAVPS.
+        RefusedError: A machine is not what a row of the cell orders, or the stack holds another one of its name.
     """
+    async with stacks.hold_lease(lease_of(cell)) as turn:
+        spec = stacks.registry.cells.spec(cell)
+        held = {name: one.get("id") for name, one in machines_in(await stacks.state(cell)).items()}
+        for name, id_ in wanted.items():
+            await _refuse(stacks.registry, vendor, spec, name, id_, held=held.get(name) or id_)
+        missing = {name: id_ for name, id_ in wanted.items() if name not in held}
+        if missing:
+            programs, stack = stacks.programs(), stack_of(cell)
+            targets, program = programs.urns(stack, missing.keys()), programs.importing(spec, missing)
+            await turn.guard(stacks.engine().up(stack, program, targets=targets, may_destroy=lambda _: False))
+            after = {str(name): id_ for name, id_ in missing.items()}
+            stacks.registry.audit.append("machines_imported", f"cell/{cell}", why=why, after=after)
+    return tuple(missing)
 
-    def __init__(
-        self,
-        registry: Registry,
-        engine: Engine,
-        states: CellState,
-        programs: Programs,
-        vendor: Client,
-        hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]],
-    ) -> None:
-        self._registry = registry
-        self._engine = engine
-        self._states = states
-        self._programs = programs
-        self._vendor = vendor
-        self._hold_lease = hold_lease
 
-    async def take(
-        self, cell: CellName, wanted: Mapping[MachineName, MachineId], *, why: str
-    ) -> tuple[MachineName, ...]:
-        """Import machines into a cell's stack; returns those that were not in it. Changes no machine; safe to repeat.
-
-        Raises:
-            UsageError: There is no such cell, or no such machine at JustAVPS.
-            RefusedError: A machine is not what a row of the cell orders, or the stack holds another one of its name.
-        """
-        async with self._hold_lease(lease_of(cell)) as turn:
-            spec = self._registry.cells.spec(cell)
-            held = {name: one.get("id") for name, one in machines_in(await self._states.state(cell)).items()}
-            for name, id_ in wanted.items():
-                await self._refuse(spec, name, id_, held.get(name) or id_)
-            missing = {name: id_ for name, id_ in wanted.items() if name not in held}
-            if missing:
-                await turn.guard(self._import(spec, missing))
-                self._registry.audit.append(
-                    "machines_imported",
-                    f"cell/{cell}",
-                    why=why,
-                    after={str(name): id_ for name, id_ in missing.items()},
-                )
-        return tuple(missing)
-
-    async def _refuse(self, spec: CellSpec, name: MachineName, id_: MachineId, held: str) -> None:
-        ordered = next((machine for machine in spec.machines if machine.name == name), None)
-        row = next(
-            (row for row in self._registry.fleet.list_ordered(spec.name) if row.instance.machine_name == name), None
-        )
-        try:
-            found = await self._vendor.get_machine(id_)
-        except NotFoundError:
-            found = None
-        if found is None or found.status is MachineStatus.DELETED:
-            raise unknown_name("machine", id_, of=spec.name, where=" at JustAVPS")
-        refuse_unfit(spec.name, ordered, row, found)
-        if held != id_:
-            raise RefusedError(
-                f"the stack of {spec.name} holds machine {held} by the name {name}",
-                hint=f"hermesops stack refresh {spec.name} forgets it if it is gone; then the same command again",
-            )
-
-    async def _import(self, spec: CellSpec, ids: Mapping[MachineName, MachineId]) -> UpResult:
-        stack = stack_of(spec.name)
-        return await self._engine.up(
-            stack,
-            self._programs.importing(spec, ids),
-            targets=self._programs.urns(stack, ids.keys()),
-            may_destroy=lambda _: False,
+async def _refuse(
+    registry: Registry, vendor: Client, spec: CellSpec, name: MachineName, id_: MachineId, *, held: str
+) -> None:
+    ordered = next((machine for machine in spec.machines if machine.name == name), None)
+    row = next((row for row in registry.fleet.list_ordered(spec.name) if row.instance.machine_name == name), None)
+    try:
+        found = await vendor.get_machine(id_)
+    except NotFoundError:
+        found = None
+    if found is None or found.status is MachineStatus.DELETED:
+        raise unknown_name("machine", id_, of=spec.name, where=" at JustAVPS")
+    refuse_unfit(spec.name, ordered, row, found)
+    if held != id_:
+        raise RefusedError(
+            f"the stack of {spec.name} holds machine {held} by the name {name}",
+            hint=f"hermesops stack refresh {spec.name} forgets it if it is gone; then the same command again",
         )
 
 

@@ -25,7 +25,10 @@ MachineId = Annotated[str, typer.Option("--id", help="Its id, where two machines
 @app.command()
 def cost() -> None:
     """Show what the fleet costs a month: estimated from rows and prices, and as JustAVPS estimates it."""
-    costs = context.run(context.compose().costs())
+    from hermesops.app.services.costs import costs_of
+
+    composed = context.compose()
+    costs = context.run(costs_of(composed.registry, composed.vendor))
     result("fleet-cost", fleet.cost(costs), fleet.cost_lines(costs))
 
 

@@ -10,7 +10,6 @@ from hermesops.errors import PartlyDoneError
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.instances.expiry import Done
 
 app = Noun(no_args_is_help=True)
 
@@ -21,7 +20,7 @@ def apply(yes: Yes = False, listed: ListOption = None, approved_by: ApprovedBy =
     composed = context.compose()
     composed.approved_list = approved_list(listed, approved_by)
 
-    async def work(session: "Runtime") -> "list[Done]":
+    async def work(session: "Runtime") -> dict[str, str]:
         due = session.upkeep.due()
         for instance in due.ends:
             say(f"{instance.title}: its days of grace are over; machine {instance.machine_name} is destroyed")
@@ -37,11 +36,9 @@ def apply(yes: Yes = False, listed: ListOption = None, approved_by: ApprovedBy =
         return await session.upkeep.apply(due)
 
     done = context.run_connected(composed, work)
-    rows = [{"what": one.what, "outcome": one.problem or "done"} for one in done]
+    rows = [{"what": what, "outcome": problem or "done"} for what, problem in done.items()]
     table("lifecycle-apply", "done", ("what", "outcome"), rows, "nothing is due")
-    failed = [one for one in done if one.problem]
-    if failed:
-        words = "; ".join(f"{one.what}: {one.problem}" for one in failed)
+    if failed := [f"{what}: {problem}" for what, problem in done.items() if problem]:
         raise PartlyDoneError(
-            f"{len(failed)} of {len(done)} were not done: {words}", hint="hermesops lifecycle apply again"
+            f"{len(failed)} of {len(done)} were not done: {'; '.join(failed)}", hint="hermesops lifecycle apply again"
         )

@@ -219,14 +219,14 @@ def outputs(cell: Cell) -> None:
 
 
 def _take_in(cell: CellName, machines: list[str], reason: str) -> None:
-    from hermesops.cells.stack.state_repair import parse_imports
+    from hermesops.cells.stack.state_repair import import_machines, parse_imports
 
     composed = context.compose()
     wanted = parse_imports(machines, composed.env.name)
 
     async def work() -> tuple[str, ...]:
         async with composed.vendor() as client:
-            return await composed.cell_imports(client).take(cell, wanted, why=reason or "stack import")
+            return await import_machines(composed.cell_stacks, client, cell, wanted, why=reason or "stack import")
 
     new = context.run(work())
     rows = [{"name": one, "id": id_, "imported": one in new} for one, id_ in wanted.items()]

@@ -89,9 +89,11 @@ def revoke(
 def _revoke_models(composed: "Container", user: str, instance: "Instance", reason: str) -> None:
     from hermesops.app.services.tokens import revoke_model_tokens
 
-    generation, problem = context.run(
-        revoke_model_tokens(composed.registry, instance, composed.hand_model_token, reason=reason)
-    )
+    async def hand(instance: "Instance") -> None:
+        async with composed.session() as session:
+            await session.model_tokens.hand(instance)
+
+    generation, problem = context.run(revoke_model_tokens(composed.registry, instance, hand, reason=reason))
     words = [f"no model token of {user} made before now is valid; the router refuses them within 10 seconds"]
     result("token-revoke", {"user": user, "revoked": [], "models_from_generation": generation}, words)
     if problem:

@@ -50,8 +50,6 @@ class Certifying:
 
         Args:
             request: What it asks with; empty where it has not made its key yet.
-            cell: What the certificate says besides, like ``instance_id``.
-            instance_id: Whose the machine is.
         """
         asked = request or await self._ask(channel, "")
         try:

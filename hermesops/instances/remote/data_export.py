@@ -65,7 +65,6 @@ async def export_data(channel: Channel, write: Callable[[bytes], object]) -> dic
     """Have everything of a user's written down, line by line; how many rows of each table there were.
 
     Args:
-        channel: To the user's machine; nothing changes there.
         write: Takes whole lines as they come.
 
     Raises:

@@ -17,12 +17,7 @@ _QUICK_S = 20.0
 
 @dataclass(frozen=True)
 class DataRoom:
-    """What the data of a machine's user lie on.
-
-    Attributes:
-        size: Bytes of it.
-        used: Bytes that are taken.
-    """
+    """What the data of a machine's user lie on, in bytes."""
 
     size: int
     used: int

@@ -140,9 +140,6 @@ class PowerControl(InstanceClient):
     async def hand(self, machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:
         """Run a command of hermes-node that reads a file of secrets: one upload to a tmpfs, one command with its path.
 
-        Returns:
-            Its answer.
-
         Raises:
             RefusedError: The node refuses; its words are repeated.
             UnavailableError: It could not; safe to repeat.

@@ -95,10 +95,6 @@ class ReleaseClient:
     ) -> Activation:
         """Switch a machine to a release that was fetched; it goes back by itself unless that is confirmed.
 
-        Args:
-            confirm_s: Seconds that it waits for ``confirm``.
-            drain_s: Seconds that turns under way have to end.
-
         Returns:
             What came of it; one that was tried in vain is no error.
 
@@ -118,9 +114,6 @@ class ReleaseClient:
 
     async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
         """Have a machine without an instance run a release, and stay on it; safe to call twice.
-
-        Returns:
-            What came of it; one that was tried in vain is no error.
 
         Raises:
             RefusedError: Nothing was tried.

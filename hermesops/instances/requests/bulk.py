@@ -57,7 +57,6 @@ def parse_requests(text: str, *, plan: str, region: str) -> tuple[ProvisionReque
     Empty lines, and those that begin with ``#``, say nothing.
 
     Args:
-        text: Of the file.
         plan: Of lines that name none; empty: each has to.
         region: The same; empty: where the settings say.
 

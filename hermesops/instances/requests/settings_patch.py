@@ -30,7 +30,6 @@ def replacing(text: str, *, where: str) -> SettingsPatch:
 
     Args:
         text: What the operator wrote; may hold secrets.
-        where: Its name, for messages.
 
     Raises:
         UsageError: It is not settings; the message names the place and never repeats a value.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hermesops.instances import machine_table
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import MachineState, NodeState
+from hermesops.instances.steps import OnMachine
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Refused
@@ -24,25 +25,16 @@ class GrowCell:
     """Run the stack of the machine's cell: it makes the machine, or finds it by name."""
 
 
-@dataclass(frozen=True)
-class RecordNext:
+class RecordNext(OnMachine):
     """Write the vendor's id of that machine into its row."""
 
-    machine_id: MachineId
 
-
-@dataclass(frozen=True)
-class StartNext:
+class StartNext(OnMachine):
     """Boot that machine; somebody stopped it."""
 
-    machine_id: MachineId
 
-
-@dataclass(frozen=True)
-class AwaitNext:
+class AwaitNext(OnMachine):
     """Wait until that machine is ready and hermes-node on it answers."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from hermesops.instances import refusals
 from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.steps import OnMachine
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
@@ -25,11 +26,8 @@ class Personalise:
     request: str | None = None
 
 
-@dataclass(frozen=True)
-class AwaitGateway:
+class AwaitGateway(OnMachine):
     """Wait until the gateway answers through the proxy."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)
@@ -59,11 +57,7 @@ def lacks_certificate(instance: Instance, machine: MachineState, node: NodeState
 def payload_of(
     instance: Instance, settings: InstanceSettings, secrets: InstanceSecrets, *, model_base_url: str
 ) -> protocol.Payload:
-    """What ``hermes-node personalise`` reads. It holds secrets: its file has mode 0600, on a tmpfs, and is unlinked.
-
-    Args:
-        instance: Whose machine it will be.
-    """
+    """What ``hermes-node personalise`` reads. It holds secrets: its file has mode 0600, on a tmpfs, and is unlinked."""
     return protocol.Payload(
         identity=protocol.Identity(
             instance=instance.id,

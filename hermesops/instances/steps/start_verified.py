@@ -1,26 +1,21 @@
 """Start a stopped gateway again, once its state has been found to be what it was."""
 
-from dataclasses import dataclass
 from typing import assert_never
 
 from hermesops.instances import machine_table, refusals
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.steps import personalise
+from hermesops.instances.steps import OnMachine, personalise
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
-from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
 from hermesops.model.state import State
 from hermesops.registry import Registry
 
 
-@dataclass(frozen=True)
-class Release:
+class Release(OnMachine):
     """Take the fence away and start the gateway."""
-
-    machine_id: MachineId
 
 
 Step = StartMachine | AwaitMachine | Release | Personalise | AwaitGateway | MarkRunning

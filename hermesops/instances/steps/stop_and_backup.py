@@ -13,26 +13,20 @@ from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import OnMachine
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
-from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
 from hermesops.model.state import State
 
 
-@dataclass(frozen=True)
-class Fence:
+class Fence(OnMachine):
     """Let turns under way end, then stop the gateway for good."""
 
-    machine_id: MachineId
 
-
-@dataclass(frozen=True)
-class BackUp:
+class BackUp(OnMachine):
     """Back up the state that the stopped gateway left."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,15 @@ from hermesops.instances.machine_table import own_machine
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import OnMachine
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 
 
-@dataclass(frozen=True)
-class MakeBackup:
+class MakeBackup(OnMachine):
     """Have hermes-node back the state up, consistent at one moment, whether the agent runs or not."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)

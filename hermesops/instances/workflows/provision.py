@@ -13,20 +13,17 @@ from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Cells
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.steps import personalise, start_verified
+from hermesops.instances.steps import OnMachine, personalise, start_verified
 from hermesops.instances.steps.new_machine import GrowCell
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.registry import Registry
 
 
-@dataclass(frozen=True)
-class RecordMachine:
+class RecordMachine(OnMachine):
     """Write the vendor's id of the machine into the registry."""
-
-    machine_id: MachineId
 
 
 Step = GrowCell | RecordMachine | StartMachine | AwaitMachine | Personalise | AwaitGateway | MarkRunning
@@ -60,11 +57,7 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
 
 @dataclass
 class Provision:
-    """The work of one instance, for the operations' loop.
-
-    Attributes:
-        instance_id: Whose; its row exists.
-    """
+    """The work of one instance, for the operations' loop."""
 
     instance_id: InstanceId
     registry: Registry

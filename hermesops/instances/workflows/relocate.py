@@ -26,6 +26,7 @@ from hermesops.instances.steps.new_machine import (
 )
 from hermesops.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
+from hermesops.instances.workflows.suspend import MarkForDeletion, StopMachine
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement
@@ -37,18 +38,6 @@ from hermesops.model.spare import Purpose, Spare
 from hermesops.model.state import State
 from hermesops.operations.kinds import RelocateIntent
 from hermesops.registry import Registry
-
-
-@dataclass(frozen=True)
-class MarkForDeletion:
-    """Take a machine that is gone out of what its cell should have, so that none is made in its place."""
-
-
-@dataclass(frozen=True)
-class StopMachine:
-    """Switch the old machine off at the vendor: it does not answer, and must not come back with its gateway."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)
@@ -111,7 +100,7 @@ def decide(seen: RelocationState, intent: RelocateIntent, *, payload_digest: str
     if instance.machine_name != intent.origin:
         return _after(seen, intent, payload_digest)
     if intent.snapshot and seen.wanted and seen.observation.existing_machine is None:
-        return MarkForDeletion()
+        return MarkForDeletion()  # it is gone: none is to be made in its place
     return new_machine.next_step(seen.next, seen.release) or _stopped(seen, intent) or _handed_over(seen)
 
 
@@ -124,7 +113,7 @@ def _stopped(seen: RelocationState, intent: RelocateIntent) -> stop_and_backup.S
     if machine.status is MachineStatus.READY and seen.observation.own_node:
         # What is there is copied too: who restores yesterday's may want today's after all.
         return stop_and_backup.next_step(seen.observation, seen.backup)
-    return StopMachine(machine.id)
+    return StopMachine(machine.id)  # it does not answer, and must not come back with its gateway
 
 
 def _handed_over(seen: RelocationState) -> Prepare | RestoreBackup | AwaitNext | CutOver | Refused:

@@ -10,17 +10,15 @@ from typing import assert_never
 from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import OnMachine
 from hermesops.instances.steps.personalise import AwaitGateway
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done, Refused
 
 
-@dataclass(frozen=True)
-class RestartGateway:
+class RestartGateway(OnMachine):
     """Tell systemd to restart the gateway; running turns are finished first."""
-
-    machine_id: MachineId
 
 
 Step = RestartGateway | AwaitGateway
@@ -56,11 +54,7 @@ def decide(seen: RestartState, *, before: str) -> Step | Done | Refused:
 
 @dataclass
 class Restart:
-    """The work of restarting one gateway, for the operations' loop.
-
-    Attributes:
-        before: The gateway's start id when the restart was asked for.
-    """
+    """The work of restarting one gateway, for the operations' loop."""
 
     instance_id: InstanceId
     before: str

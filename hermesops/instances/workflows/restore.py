@@ -12,11 +12,12 @@ from hermesops.instances.machine_table import own_machine
 from hermesops.instances.observation import MachineState, NodeState, Observation
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import OnMachine
 from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step
 from hermesops.instances.steps.start_verified import Release
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.model.backup import BEFORE_RESTORE, Backup
-from hermesops.model.ids import InstanceId, MachineId, OperationId
+from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.state import State
@@ -24,11 +25,8 @@ from hermesops.operations.kinds import RestoreIntent
 from hermesops.registry import Registry
 
 
-@dataclass(frozen=True)
-class RestoreBackup:
+class RestoreBackup(OnMachine):
     """Put the backup in the place of what is there, which is kept beside it."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableErro
 from hermesops.instances.observation import MachineState, NodeState
 from hermesops.instances.ports import Backups, Cells
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.steps import return_machine
+from hermesops.instances.steps import OnMachine, return_machine
 from hermesops.instances.steps.new_machine import GrowCell
 from hermesops.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.instances.steps.stop_and_backup import Fence
@@ -41,11 +41,8 @@ class AwaitMachine:
     stopped: bool = False
 
 
-@dataclass(frozen=True)
-class Prove:
+class Prove(OnMachine):
     """Put the backup on the machine, compare, and write down what came of it."""
-
-    machine_id: MachineId
 
 
 Step = TakeMachine | GrowCell | RecordMachine | AwaitMachine | Fence | Prove | return_machine.Step
@@ -141,7 +138,6 @@ class Drill:
     """The work of one drill, for the operations' loop.
 
     Attributes:
-        operation: Its row; says whose backup and which.
         take: Lends a machine to the drill of an instance: out of a pool, or ordered anew.
     """
 

@@ -13,21 +13,19 @@ from hermesops.instances.machine_table import own_machine
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import SnapshotImages
 from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.steps import OnMachine
 from hermesops.instances.steps.personalise import AwaitGateway
 from hermesops.instances.steps.start_verified import Release
 from hermesops.instances.steps.stop_and_backup import Fence
 from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 
 
-@dataclass(frozen=True)
-class Save:
+class Save(OnMachine):
     """Have JustAVPS begin to save the machine's disk."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)

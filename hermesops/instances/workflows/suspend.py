@@ -13,21 +13,18 @@ from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Backups, Cells
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.steps import stop_and_backup
+from hermesops.instances.steps import OnMachine, stop_and_backup
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.operations.kinds import Keep
 from hermesops.registry import Registry
 
 
-@dataclass(frozen=True)
-class StopMachine:
+class StopMachine(OnMachine):
     """Switch the machine off; its disk stays."""
-
-    machine_id: MachineId
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,6 @@ class Terminate:
 
     Attributes:
         why: What the last backup is made for, and why the machine goes.
-        keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
         snapshots: What JustAVPS keeps of its disk, in clear.
     """
 

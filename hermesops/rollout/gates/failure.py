@@ -66,8 +66,6 @@ class FailureGateAnswer:
     """What the failure gate says, with the state of its test.
 
     Attributes:
-        why: In words, with the figures.
-        all: All touched targets.
         stage: Those of the present stage.
         ratio: Of all; ``stage_ratio`` of the stage.
     """

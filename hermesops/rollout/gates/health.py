@@ -72,8 +72,6 @@ def can_tell(canaries: int, controls: int, *, alpha: float, floor: int) -> bool:
     Args:
         canaries: Changed instances with data.
         controls: Unchanged ones with data.
-        alpha: Probability of taking noise for harm.
-        floor: Instances with data that either side needs.
     """
     return min(canaries, controls) >= floor and 1 / comb(canaries + controls, canaries) <= alpha
 

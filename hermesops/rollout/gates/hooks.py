@@ -218,11 +218,7 @@ async def _start(
 
 
 class _Output:
-    """The output of a command, of which the end is kept.
-
-    Args:
-        descriptor: Where it can be read.
-    """
+    """The output of a command, of which the end is kept."""
 
     def __init__(self, descriptor: int) -> None:
         self._stream = os.fdopen(descriptor, "rb", buffering=0)

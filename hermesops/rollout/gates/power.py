@@ -45,7 +45,6 @@ def odds(stages: Sequence[Sequence[int]], rate: float, gate: FailureGate) -> Odd
     Args:
         stages: Sizes of the batches of each stage.
         rate: Probability that a target fails, whichever it is.
-        gate: What halts it.
     """
     bounds = Bounds.of(gate)
     ways: Ways = {(0, 0): 1.0}

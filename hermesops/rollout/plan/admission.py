@@ -36,9 +36,6 @@ def refuse_spec(spec: Spec) -> None:
 def refuse_raised(spec: Spec, limit: float) -> None:
     """Refuse a spec that raises the blast radius above which a second operator must approve.
 
-    Args:
-        limit: The environment's own.
-
     Raises:
         UsageError: They raise it.
     """

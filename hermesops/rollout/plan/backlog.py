@@ -15,11 +15,7 @@ from hermesops.rollout.plan.requests import SELECTABLE, Fleet, RolloutRequest, r
 
 @dataclass(frozen=True)
 class OutdatedInstance:
-    """An instance without the release, or the image, that it should have.
-
-    Attributes:
-        since: Since when it is outdated.
-    """
+    """An instance without the release, or the image, that it should have."""
 
     instance_id: InstanceId
     user: str

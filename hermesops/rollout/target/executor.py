@@ -61,9 +61,6 @@ class BatchExecutor:
         Args:
             targets: Those that are in progress already are waited for, not begun again.
             is_enough: Whether the outcomes so far are a reason to decide again.
-
-        Returns:
-            Those that have an outcome.
         """
         self._state, self._is_enough = await self._rows.state(), False
         tasks = [self._begin(rollout, target) for target in targets]
@@ -243,7 +240,6 @@ class BatchExecutor:
 
         Args:
             doing: The step; it is cancelled when its time is up.
-            left_s: Seconds that it has.
             notice_s: Seconds that it has left from when the target is to end.
 
         Raises:

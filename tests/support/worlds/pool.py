@@ -16,7 +16,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.spare import Spare, SpareStatus, pool_subject
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.reconcile import Reconciler, drive
-from hermesops.pool.claims import Claims
+from hermesops.pool.claims import claim
 from hermesops.pool.decide import Target
 from hermesops.pool.workflow import PoolFill
 from hermesops.registry import Registry
@@ -95,7 +95,7 @@ class Cloud:
 
 @dataclass
 class Site:
-    """The world as one computer reaches it; what ``PoolFill`` and ``Claims`` need."""
+    """The world as one computer reaches it; what ``PoolFill`` and ``claim`` need."""
 
     cloud: Cloud
     computer: Computer
@@ -176,9 +176,8 @@ async def fill(site: Site, wanted: Target) -> str:
 async def come(site: Site, alias: str, wanted: Target) -> None:
     """A newcomer takes a machine of the pool, if one is ready, and is given it."""
     computer, cloud = site.computer.rows, site.cloud
-    claims = Claims(computer, site.is_up, partial(LeaseKeeper, computer))
     user = partial(computer.users.resolve, alias, create=True)
-    instance = await claims.claim(user, wanted, region="hel1")
+    instance = await claim(computer, site.is_up, user, wanted, region="hel1")
     if instance and instance.machine_id:
         before = cloud.owners.setdefault(instance.machine_id, instance.id)
         if before != instance.id:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from hermesops.errors import UnavailableError
-from hermesops.instances.expiry import Done, Upkeep, due_of
+from hermesops.instances.expiry import Upkeep, due_of
 from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
@@ -86,7 +86,7 @@ async def test_what_cannot_be_done_stops_nothing_else() -> None:
     world.spare_machines, world.stack = [FORMER], world.stack | {FORMER.name}
     upkeep = Upkeep(world, world, ends, DAY)
     done = await upkeep.apply(due_of([replace(ADA, user_alias="grace"), ADA], [FORMER], frozenset(), now=AT, kept=-DAY))
-    assert done == [Done("grace", "no answer"), Done("ada"), Done(FORMER.name)]
+    assert done == {"grace": "no answer", "ada": "", FORMER.name: ""}
     assert ends.ended == ["ada"]
     assert world.spare_machines == []
     assert FORMER.name not in world.stack

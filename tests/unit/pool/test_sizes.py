@@ -8,8 +8,7 @@ from hermesops.model.ids import CellName, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, SpareStatus, pool_subject
-from hermesops.pool.decide import Target
-from hermesops.pool.sizes import PoolSizes
+from hermesops.pool.decide import PoolSizes, Target
 from tests.support.fleets.in_memory import AT, IMAGE, pooled
 
 TYPES = {Plan.LIGHT: "starter", Plan.HEAVY: "pro"}

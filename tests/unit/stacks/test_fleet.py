@@ -11,12 +11,12 @@ from pulumi.runtime import mocks
 from pulumi.runtime.proto import resource_pb2
 
 from hermesops import assets
+from hermesops.cells.stack.state import PROJECT
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, MachineName
 from hermesops.model.plan import Plan
-from hermesops.model.stack import StackRef
 from hermesops.provider.resource_types import IMAGE, MACHINE
-from hermesops.stacks.fleet import CELL_TYPE, PROJECT, Cell, CellArgs, FleetProgram
+from hermesops.stacks.fleet import CELL_TYPE, Cell, CellArgs, FleetProgram
 from hermesops.stacks.resources import IMAGE_TYPE, MACHINE_TYPE, Image, Machine
 
 ADA, BEA = MachineName("hermes-local-c1-00000000000a"), MachineName("hermes-local-c1-00000000000b")
@@ -152,10 +152,6 @@ def test_the_program_exports_the_cells_machines(
 
     assert set(exported) == {"machines"}
     return exported["machines"].apply(holds)
-
-
-def test_a_program_belongs_to_the_stack_of_its_cell() -> None:
-    assert FleetProgram(SPEC).stack == StackRef("fleet", "c1")
 
 
 def test_program_and_plugin_agree_on_the_resource() -> None:

@@ -44,7 +44,7 @@ class World:
         stacks: Any = part(up=self._up)
         guards: Any = part(judge=lambda _: None)
         runner: Any = self._runner
-        return StackUps(self.env, self.registry, lambda: stacks, guards, runner, lambda _: None)
+        return StackUps(self.env, self.registry, stacks, guards, runner, lambda _: None)
 
     def _open(self, kind: OperationKind, subject: str, *, intent: dict[str, object]) -> Operation:
         return Operation(OperationId("o"), kind, subject, None, intent, OperationStatus.PENDING, "", "", AT, AT)

@@ -51,8 +51,7 @@ class World:
             audit=part(append=lambda action, *_, **__: self.done.append(action)),
         )
         client: Any = part(list_machines=list_machines, delete_machine=delete)
-        identities: Any = part(read=read)
-        return Orphans("local", registry, client, identities, self.leases.hold)
+        return Orphans("local", registry, client, read, self.leases.hold)
 
 
 async def test_an_orphan_is_found_by_its_name() -> None:

@@ -163,7 +163,7 @@ async def nobody_else(subject: str) -> AsyncIterator[Turn]:
 def stacks_of(
     engine: Engine, rows: Rows, hold_lease: Callable[[str], Any] = nobody_else, guard: Guard = let_through
 ) -> CellStacks:
-    return CellStacks(rows, engine, Programs(), hold_lease, guard)
+    return CellStacks(rows, lambda: engine, Programs, hold_lease, guard)
 
 
 async def wanted() -> bool:
