@@ -85,7 +85,7 @@ class Jobs:
                 lambda: [instance.title for instance in self.model_tokens.due()],
                 self._renew_model_tokens,
             ),
-            Job("pools", "fill or shrink warm pools to their size", _MINUTE, lambda: self.pools.short(), self._refill),
+            Job("pools", "fill or shrink warm pools to their size", _MINUTE, self.pools.short, self._refill),
             Job(
                 "outdated",
                 "deploy releases to instances that a rollout missed or that came later",
