@@ -8,6 +8,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from dataclasses import asdict
 from uuid import uuid4
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -149,13 +150,7 @@ def _fingerprint(public_key: str) -> str:
 
 
 def _api_key_to_wire(row: ApiKeyRow) -> dict[str, object]:
-    return {
-        "id": row.id,
-        "name": row.name,
-        "key_prefix": row.key_prefix,
-        "created_at": row.created_at,
-        "last_used": row.last_used,
-    }
+    return {name: value for name, value in asdict(row).items() if name != "sha256"}
 
 
 def _ssh_key_to_wire(row: SshKeyRow) -> dict[str, object]:
