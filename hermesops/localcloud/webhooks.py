@@ -11,6 +11,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable
+from dataclasses import asdict
 from uuid import uuid4
 
 import httpx
@@ -193,10 +194,5 @@ def _event(kind: str, machine_id: str, **fields: object) -> str:
 
 
 def _to_wire(row: WebhookRow) -> dict[str, object]:
-    return {
-        "id": row.id,
-        "url": row.url,
-        "events": json.loads(row.events),
-        "active": row.active,
-        "created_at": row.created_at,
-    }
+    shown = {name: value for name, value in asdict(row).items() if name != "secret"}
+    return {**shown, "events": json.loads(row.events)}

@@ -139,44 +139,19 @@ class TrialResult:
 class Slots(Protocol):
     """Releases on the machine's disk, and what only a real machine can do with them: ``node.release.slots.disk``."""
 
-    def python(self) -> str:
-        """The machine's Python, as ``3.11``."""
-
-    def verify(self, data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
-        """Who signed some bytes as that kind of text."""
-
-    def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
-        """Take in what was uploaded; the files that are still missing."""
-
-    def download(self, blob: Blob, url: str, until: float, /) -> bool:
-        """Download a file, until a moment of ``System.monotonic``; whether that worked."""
-
-    def names(self) -> list[str]:
-        """The releases that are completely installed, by id."""
-
-    def install(self, lock: Lock, record: bytes, /) -> None:
-        """Make a release's slot complete, ``release.json`` with that content last."""
-
-    def remove(self, name: str, /) -> None:
-        """Remove a slot."""
-
-    def forget_blobs(self, but: Iterable[Blob], /) -> None:
-        """Remove all files of releases but these."""
-
-    def point(self, link: str, target: str, /) -> None:
-        """Point a link beside ``current`` at a slot, in one step that survives a crash."""
-
-    def rename(self, source: Path, target: Path, /) -> bool:
-        """Put one name in the place of another; whether there was one."""
-
-    def run_trial(self, trial: Trial, /) -> TrialResult:
-        """Try a release on a private copy of the state."""
-
-    def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None:
-        """Have a release's agent migrate the user's configuration to its schema, under that unit."""
-
-    def update_node(self, program: Blob, /) -> str:
-        """Make a release's own hermes-node the machine's; why not, or nothing."""
+    def python(self) -> str: ...
+    def verify(self, data: bytes, signature: str, signers: str, kind: Kind, /) -> str: ...
+    def missing(self, blobs: Iterable[Blob], /) -> list[Blob]: ...
+    def download(self, blob: Blob, url: str, until: float, /) -> bool: ...
+    def names(self) -> list[str]: ...
+    def install(self, lock: Lock, record: bytes, /) -> None: ...
+    def remove(self, name: str, /) -> None: ...
+    def forget_blobs(self, but: Iterable[Blob], /) -> None: ...
+    def point(self, link: str, target: str, /) -> None: ...
+    def rename(self, source: Path, target: Path, /) -> bool: ...
+    def run_trial(self, trial: Trial, /) -> TrialResult: ...
+    def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None: ...
+    def update_node(self, program: Blob, /) -> str: ...
 
 
 class Gate(Protocol):

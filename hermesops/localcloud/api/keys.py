@@ -8,9 +8,11 @@ import base64
 import hashlib
 import hmac
 import secrets
+from dataclasses import asdict
 from uuid import uuid4
 
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -18,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
     load_ssh_public_key,
+    ssh_key_fingerprint,
 )
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -140,21 +143,14 @@ class KeyCheck:
 
 def _fingerprint(public_key: str) -> str:
     try:
-        load_ssh_public_key(public_key.encode())
-        blob = base64.b64decode(public_key.split()[1], validate=True)
-    except (ValueError, UnsupportedAlgorithm, IndexError) as error:
+        digest = ssh_key_fingerprint(load_ssh_public_key(public_key.encode()), hashes.SHA256())
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise Problem(400, "public_key: a public key in OpenSSH's format is expected") from error
-    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
 def _api_key_to_wire(row: ApiKeyRow) -> dict[str, object]:
-    return {
-        "id": row.id,
-        "name": row.name,
-        "key_prefix": row.key_prefix,
-        "created_at": row.created_at,
-        "last_used": row.last_used,
-    }
+    return {name: value for name, value in asdict(row).items() if name != "sha256"}
 
 
 def _ssh_key_to_wire(row: SshKeyRow) -> dict[str, object]:

@@ -12,46 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
-from hermesops.localcloud.store.rows import (
-    ApiKeyRow,
-    BackupRow,
-    DeliveryRow,
-    FaultRow,
-    ImageRow,
-    MachineRow,
-    MachineStatus,
-    ModelRequestRow,
-    SshKeyRow,
-    TokenRow,
-    Wanted,
-    WebhookRow,
-)
+from hermesops.localcloud.store.rows import MachineRow, MachineStatus, Row, Wanted
 
-AnyRow = (
-    MachineRow
-    | ImageRow
-    | BackupRow
-    | TokenRow
-    | ApiKeyRow
-    | SshKeyRow
-    | WebhookRow
-    | DeliveryRow
-    | FaultRow
-    | ModelRequestRow
-)
-Row = TypeVar("Row", bound=AnyRow)
-_TABLES: Mapping[type, str] = {
-    MachineRow: "machines",
-    ImageRow: "images",
-    BackupRow: "backups",
-    ApiKeyRow: "api_keys",
-    SshKeyRow: "ssh_keys",
-    WebhookRow: "webhooks",
-    DeliveryRow: "deliveries",
-    TokenRow: "tokens",
-    FaultRow: "faults",
-    ModelRequestRow: "model_requests",
-}
+R = TypeVar("R", bound=Row)
 _TYPES: Mapping[object, str] = {
     str: "TEXT",
     int: "INTEGER",
@@ -62,7 +25,7 @@ _TYPES: Mapping[object, str] = {
 }
 _BOOLEANS = {
     kind: [index for index, column in enumerate(fields(kind)) if get_type_hints(kind)[column.name] is bool]
-    for kind in _TABLES
+    for kind in Row.__subclasses__()
 }
 """Positions of the columns that are true or false; SQLite knows numbers only."""
 
@@ -125,44 +88,44 @@ class Store:
         """Close the file; the store is of no use afterwards."""
         self._db.close()
 
-    def add(self, row: AnyRow) -> None:
+    def add(self, row: Row) -> None:
         """Insert one row."""
         marks = ",".join("?" * len(fields(row)))
         self._db.execute(
-            f"INSERT INTO {_TABLES[type(row)]} ({_columns(type(row))}) VALUES ({marks})",  # noqa: S608 - our own names
+            f"INSERT INTO {row.table} ({_columns(type(row))}) VALUES ({marks})",  # noqa: S608 - our own names
             astuple(row),
         )
 
-    def get(self, kind: type[Row], row_id: str) -> Row | None:
+    def get(self, kind: type[R], row_id: str) -> R | None:
         """One row by id."""
         found = self.find(kind, id=row_id)
         return found[0] if found else None
 
-    def find(self, kind: type[Row], /, **equal: str | int) -> list[Row]:
+    def find(self, kind: type[R], /, **equal: str | int) -> list[R]:
         """The rows whose columns have these values, oldest first."""
         where = " AND ".join(f"{column} = ?" for column in equal) or "1"
         rows = self._db.execute(
-            f"SELECT {_columns(kind)} FROM {_TABLES[kind]} WHERE {where} ORDER BY rowid",  # noqa: S608 - our own names
+            f"SELECT {_columns(kind)} FROM {kind.table} WHERE {where} ORDER BY rowid",  # noqa: S608 - our own names
             tuple(equal.values()),
         )
         booleans = _BOOLEANS[kind]
         return [kind(*_with_booleans(row, booleans)) for row in rows]
 
-    def update(self, kind: type[Row], row_id: str, /, **changes: str | float | None) -> None:
+    def update(self, kind: type[R], row_id: str, /, **changes: str | float | None) -> None:
         """Change columns of one row; no such row is no error."""
         columns = ", ".join(f"{column} = ?" for column in changes)
         self._db.execute(
-            f"UPDATE {_TABLES[kind]} SET {columns} WHERE id = ?",  # noqa: S608 - our own names
+            f"UPDATE {kind.table} SET {columns} WHERE id = ?",  # noqa: S608 - our own names
             (*changes.values(), row_id),
         )
 
-    def remove(self, kind: type[Row], row_id: str) -> None:
+    def remove(self, kind: type[R], row_id: str) -> None:
         """Remove one row; absent is success."""
-        self._db.execute(f"DELETE FROM {_TABLES[kind]} WHERE id = ?", (row_id,))  # noqa: S608 - our own names
+        self._db.execute(f"DELETE FROM {kind.table} WHERE id = ?", (row_id,))  # noqa: S608 - our own names
 
-    def keep_newest(self, kind: type[Row], count: int) -> None:
+    def keep_newest(self, kind: type[R], count: int) -> None:
         """Remove all rows but the newest ``count``."""
-        table = _TABLES[kind]
+        table = kind.table
         self._db.execute(
             f"DELETE FROM {table} WHERE rowid <= (SELECT max(rowid) FROM {table}) - ?",  # noqa: S608 - our own table names
             (count,),
@@ -206,11 +169,10 @@ class Store:
         (shape,) = self._db.execute("PRAGMA user_version").fetchone()
         if shape > _SHAPE:
             raise BrokenInvariantError(f"{self.path} was written by a newer hermesops", hint="upgrade hermesops")
-        for kind, table in _TABLES.items():
+        for kind in Row.__subclasses__():
             hints = get_type_hints(kind)
             columns = ", ".join(f"{column.name} {_TYPES[hints[column.name]]}" for column in fields(kind))
-            self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}, PRIMARY KEY (id))")
-            self._widen(table, {column.name: _TYPES[hints[column.name]] for column in fields(kind)})
+            self._db.execute(f"CREATE TABLE IF NOT EXISTS {kind.table} ({columns}, PRIMARY KEY (id))")
         for name, columns in _INDEXES.items():
             self._db.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
         self._db.execute("CREATE TABLE IF NOT EXISTS settings (key TEXT PRIMARY KEY, value TEXT)")
@@ -219,17 +181,8 @@ class Store:
         if verdict != "ok":
             raise _damaged(self.path, str(verdict))
 
-    def _widen(self, table: str, columns: Mapping[str, str]) -> None:
-        """Give a table of an older hermesops the columns it lacks."""
-        there = {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
-        for name, kind in columns.items():
-            if name not in there:
-                nothing = "''" if kind == "TEXT" else "0"
-                self._db.execute(f"ALTER TABLE {table} ADD COLUMN {name} {kind} DEFAULT {nothing}")
-
 
 def _columns(kind: type[Row]) -> str:
-    """By name: a table of an older hermesops has them in another order."""
     return ", ".join(column.name for column in fields(kind))
 
 

@@ -6,6 +6,7 @@ Times are ISO 8601 in UTC, so that they sort as text and go to the wire unchange
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import ClassVar
 
 EPOCH = "2026-01-01T00:00:00.000000Z"
 """Creation time of what every world has from its beginning."""
@@ -49,7 +50,14 @@ class ImageStatus(StrEnum):
 
 
 @dataclass(frozen=True)
-class MachineRow:
+class Row:
+    """A row of a table."""
+
+    table: ClassVar[str]
+
+
+@dataclass(frozen=True)
+class MachineRow(Row):
     """One machine, from the order until nothing of it is left.
 
     Attributes:
@@ -64,6 +72,8 @@ class MachineRow:
         restore: Backup that its disk is to be put back to; empty for none.
         status_before: What ``status`` was before it last changed.
     """
+
+    table = "machines"
 
     id: str
     number: int
@@ -101,12 +111,14 @@ class MachineRow:
 
 
 @dataclass(frozen=True)
-class ImageRow:
+class ImageRow(Row):
     """One image taken of a machine.
 
     Attributes:
         provider_image_id: Set once it can be booted from.
     """
+
+    table = "images"
 
     id: str
     name: str
@@ -129,12 +141,14 @@ class BackupStatus(StrEnum):
 
 
 @dataclass(frozen=True)
-class BackupRow:
+class BackupRow(Row):
     """One of the vendor's backups of a machine.
 
     Attributes:
         copied_at: When the copy was complete, and the backup of use; empty before.
     """
+
+    table = "backups"
 
     id: str
     machine_id: str
@@ -146,8 +160,10 @@ class BackupRow:
 
 
 @dataclass(frozen=True)
-class ApiKeyRow:
+class ApiKeyRow(Row):
     """One API key besides the world's own; only its hash is kept."""
+
+    table = "api_keys"
 
     id: str
     name: str
@@ -158,8 +174,10 @@ class ApiKeyRow:
 
 
 @dataclass(frozen=True)
-class SshKeyRow:
+class SshKeyRow(Row):
     """One public key that machines may be ordered with."""
+
+    table = "ssh_keys"
 
     id: str
     name: str
@@ -169,12 +187,14 @@ class SshKeyRow:
 
 
 @dataclass(frozen=True)
-class WebhookRow:
+class WebhookRow(Row):
     """One receiver of events.
 
     Attributes:
         events: JSON list of the kinds it wants.
     """
+
+    table = "webhooks"
 
     id: str
     url: str
@@ -185,7 +205,7 @@ class WebhookRow:
 
 
 @dataclass(frozen=True)
-class DeliveryRow:
+class DeliveryRow(Row):
     """One event on its way to one receiver.
 
     Attributes:
@@ -194,6 +214,8 @@ class DeliveryRow:
         signed: Whether it carries signatures; the vendor's do, unless a fault has it otherwise.
         due_at: Not sent before; empty for at once.
     """
+
+    table = "deliveries"
 
     id: str
     webhook_id: str
@@ -204,8 +226,10 @@ class DeliveryRow:
 
 
 @dataclass(frozen=True)
-class TokenRow:
+class TokenRow(Row):
     """One proxy token; only its hash is kept."""
+
+    table = "tokens"
 
     id: str
     machine_id: str
@@ -215,7 +239,7 @@ class TokenRow:
 
 
 @dataclass(frozen=True)
-class FaultRow:
+class FaultRow(Row):
     """One fault that may still strike; fields as in ``FaultOrder`` but for these.
 
     Attributes:
@@ -225,6 +249,8 @@ class FaultRow:
         probability: 0 and 1 are both always.
         until: When it ends by itself; empty for never.
     """
+
+    table = "faults"
 
     id: str
     kind: str
@@ -241,8 +267,10 @@ class FaultRow:
 
 
 @dataclass(frozen=True)
-class ModelRequestRow:
+class ModelRequestRow(Row):
     """One request to a model, without its content; the database gives ids."""
+
+    table = "model_requests"
 
     id: int | None
     instance: str

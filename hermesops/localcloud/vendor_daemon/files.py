@@ -42,7 +42,8 @@ def _flag(given: object, *, default: bool) -> bool:
     return given is True or str(given).lower() in ("1", "true", "yes")
 
 
-def _mode(given: object, default: int) -> int:
+def mode_of(given: object, default: int) -> int:
+    """Permission bits from an octal text."""
     if given is None or given == "":
         return default
     try:
@@ -163,7 +164,7 @@ def download(request: Request) -> None:
 def upload(request: Request) -> dict[str, object]:
     """Write the body to a file: whole or not at all; parents are made."""
     path = path_of(request.query.get("path"))
-    mode = _mode(request.query.get("mode"), 0o644)
+    mode = mode_of(request.query.get("mode"), 0o644)
     overwrite = _flag(request.query.get("overwrite"), default=True)
     if not request.chunked and request.length is None:
         raise HttpError(411, "length_required", "send Content-Length or a chunked body")
@@ -213,7 +214,7 @@ def _write(path: Path, pieces: Iterator[bytes], mode: int, *, overwrite: bool) -
 def folder(body: dict[str, object]) -> dict[str, object]:
     """Make a folder and its parents."""
     path = path_of(body.get("path"))
-    mode = _mode(body.get("mode"), 0o755)
+    mode = mode_of(body.get("mode"), 0o755)
     with translated(path):
         created = not path.is_dir()
         path.mkdir(parents=True, exist_ok=True)
@@ -249,7 +250,7 @@ def permissions(body: dict[str, object]) -> dict[str, object]:
     with translated(path):
         for each in [path, *(below if _flag(body.get("recursive"), default=False) else [])]:
             if mode is not None and not each.is_symlink():
-                each.chmod(_mode(mode, 0o644))
+                each.chmod(mode_of(mode, 0o644))
             if owner is not None or group is not None:
                 _chown(each, owner, group)
         now = describe(path)

@@ -50,6 +50,17 @@ class Hangup(Exception):  # noqa: N818 - the peer going away is an event, not a 
     """The peer closed the connection, or spoke no HTTP."""
 
 
+def object_in(body: bytes) -> dict[str, object]:
+    """A JSON object; an empty body is an empty one."""
+    try:
+        value = json.loads(body or b"{}")
+    except ValueError as error:
+        raise HttpError(400, "bad_json", f"the body is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise HttpError(400, "bad_json", "the body must be a JSON object")
+    return value
+
+
 @dataclass
 class Request:
     """One request; its body is read by its handler."""
@@ -106,15 +117,7 @@ class Request:
             whole += piece
             if len(whole) > MAX_JSON_BODY:
                 raise HttpError(413, "too_large", f"a JSON body may have {MAX_JSON_BODY} bytes")
-        if not whole:
-            return {}
-        try:
-            value = json.loads(whole)
-        except ValueError as error:
-            raise HttpError(400, "bad_json", f"the body is not JSON: {error}") from error
-        if not isinstance(value, dict):
-            raise HttpError(400, "bad_json", "the body must be a JSON object")
-        return value
+        return object_in(bytes(whole))
 
     def asked(self) -> dict[str, object]:
         """Parameters that may be in the query, as the vendor's own client sends them, or in the body."""

@@ -128,12 +128,12 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
     if wait_s > 0:
         start_gateway(machine, base, payload, outcome, wait_s=wait_s)
         was_restarted = outcome.gateway != "left alone"
-        if warm.is_warm(machine):
-            warm.hand_over(machine, base, payload.secrets.api_server_key, was_restarted=was_restarted)
-        if machine.files.read(machine.layout.unread) is not None:
-            if not was_restarted:
+        for marker in (machine.layout.warm, machine.layout.unread):
+            if machine.files.read(marker) is None:
+                continue
+            if not was_restarted:  # the agent reads its user's files in a turn, as it would at its start
                 warm.take_turn(machine, base, payload.secrets.api_server_key)
-            machine.remove(machine.layout.unread)
+            machine.remove(marker)
         _make_cron_jobs(machine, base, payload, applied, outcome)
         with machine.files.opened_folder(home.path) as folder:
             kept = machine.files.exists(folder, OURS.decode())
@@ -271,7 +271,8 @@ def warm_up(machine: Machine, *, model_base_url: str, wait_s: float, lease: Fenc
     started = machine.system.monotonic()
     with machine.files.locked(machine.layout.lock):
         base = base_of(machine)
-        warm.refuse_owned(machine)
+        if machine.files.read(machine.layout.identity) is not None:
+            raise RefusedError("this machine belongs to an instance: only an unassigned one is warmed up")
         volume.await_open(machine)
         fencing.refuse_fenced(machine, warm.NOBODY)
         fencing.admit(machine, lease)

@@ -14,7 +14,7 @@ import secrets
 from http import HTTPStatus
 from typing import Any
 
-from hermesops.node.errors import NotReadyError, RefusedError
+from hermesops.node.errors import NotReadyError
 from hermesops.node.instance.agent.installation import Base
 from hermesops.node.instance.render import TOKEN_VARIABLE
 from hermesops.node.machine import Machine
@@ -25,16 +25,6 @@ NOBODY = Identity(instance="nobody", user="nobody", plan="none", cell="none", ep
 _SESSION = "hermes-node-warm"
 _TURN_S = 60.0
 _KEY_BYTES = 32
-
-
-def refuse_owned(machine: Machine) -> None:
-    """Refuse to warm up a machine that belongs to an instance.
-
-    Raises:
-        RefusedError: It does.
-    """
-    if machine.files.read(machine.layout.identity) is not None:
-        raise RefusedError("this machine belongs to an instance: only an unassigned one is warmed up")
 
 
 def placeholder(machine: Machine, model_base_url: str) -> Payload:
@@ -80,17 +70,6 @@ def take_turn(machine: Machine, base: Base, key: str) -> None:
         raise NotReadyError(f"the gateway took no turn: {answer.status}")
     if gone.status not in {HTTPStatus.OK, HTTPStatus.NOT_FOUND}:
         raise NotReadyError(f"the gateway keeps the session of its first turn: {gone.status}")
-
-
-def hand_over(machine: Machine, base: Base, key: str, *, was_restarted: bool) -> None:
-    """Replace the placeholder: the agent reads its user's files, and the placeholder is removed.
-
-    Raises:
-        NotReadyError: The agent took no turn; the same command continues.
-    """
-    if not was_restarted:
-        take_turn(machine, base, key)
-    machine.remove(machine.layout.warm)
 
 
 def is_hot(before: bytes | None, after: bytes) -> bool:

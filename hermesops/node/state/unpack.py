@@ -90,7 +90,9 @@ def read(source: BinaryIO, folder: Path, bounds: Bounds) -> Packed:
                 archive.members = []  # type: ignore[attr-defined]  # it keeps each, though a stream only goes forward
     except (tarfile.TarError, EOFError, RecursionError) as error:
         raise RefusedError(f"what came is no copy of a state, or was cut short: {error}") from error
-    _skip_padding(source)
+    # Read on, so that the writer can end.
+    if all(source.read(BUFFER) for _ in range(_PADDING_BYTES // BUFFER + 1)):
+        raise RefusedError("the copy goes on after its end")
     if taken.manifest is None:
         raise RefusedError("what came was cut short: its end is missing")
     state, _ = digest_of(folder, is_alone=True)
@@ -98,14 +100,6 @@ def read(source: BinaryIO, folder: Path, bounds: Bounds) -> Packed:
         problem = unreadable(folder) if (folder / os.fsdecode(DATABASE)).exists() else ""
         raise RefusedError(f"what came is not what was copied{f': {problem}' if problem else ''}")
     return Packed(state, taken.size, len(taken.files), 0)
-
-
-def _skip_padding(source: BinaryIO) -> None:
-    """Read on, so that the writer can end."""
-    for _ in range(_PADDING_BYTES // BUFFER + 1):
-        if not source.read(BUFFER):
-            return
-    raise RefusedError("the copy goes on after its end")
 
 
 class _Member(tarfile.TarInfo):

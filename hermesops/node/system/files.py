@@ -125,8 +125,9 @@ def is_mounted(place: Path) -> bool:
 
     Source: proc(5), ``mountinfo``: the fifth word of a line is where; blanks and the like in it are octal.
     """
+    shown = str(place).replace(" ", "\\040").replace("\t", "\\011")
     lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    return any(line.split(" ")[4] == str(place) for line in lines)
+    return any(line.split(" ", 5)[4] == shown for line in lines)
 
 
 def tail(folder: int, name: str, *, limit: int) -> bytes:

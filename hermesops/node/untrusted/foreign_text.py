@@ -23,7 +23,8 @@ def visible(text: str) -> str:
     r"""A text with all that is not printable, but line feeds and tabs, as escapes like ``\x1b`` and ``\u202e``."""
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(char if char.isprintable() or char in "\n\t" else _escaped(char) for char in text)
+    shown = (char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text)
+    return "".join(shown)
 
 
 def unbroken(text: str) -> str:
@@ -37,7 +38,3 @@ def quoted(text: str, *, longest: int = LONGEST) -> str:
 
 
 _MARKS = str.maketrans({"“": '"', "”": '"', "„": '"'})
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")

@@ -1,6 +1,5 @@
 """The server's memory."""
 
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.store.rows import FaultRow, ImageRow, MachineRow, ModelRequestRow, TokenRow, Wanted
+from hermesops.localcloud.store.rows import ImageRow, MachineRow, ModelRequestRow, TokenRow, Wanted
 
 MACHINE = MachineRow(
     id="a", number=1, slug="m-a", name="edge", server_type="starter", region="hel1", image_id=None, created_at="t",
@@ -78,13 +77,3 @@ def test_a_machines_secrets_do_not_show_when_it_is_printed() -> None:
 def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
     Store(tmp_path / "world.db").close()
     assert (tmp_path / "world.db").stat().st_mode & 0o777 == 0o600
-
-
-def test_a_world_of_an_older_hermesops_gains_what_it_lacks(tmp_path: Path) -> None:
-    store = Store(tmp_path / "world.db")
-    store.add(FaultRow("f", "lost-answer", "", 2, "", "", 500, 7))
-    store.close()
-    with sqlite3.connect(tmp_path / "world.db") as older:
-        older.execute("ALTER TABLE faults DROP COLUMN seconds")
-    again = Store(tmp_path / "world.db")
-    assert again.find(FaultRow) == [FaultRow("f", "lost-answer", "", 2, "", "", 500, 0)]

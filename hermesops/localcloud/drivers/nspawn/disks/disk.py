@@ -16,6 +16,7 @@ from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
 from hermesops.node.protocol import DATA_PATH, GB, VARIABLES
 from hermesops.node.system import data_volume
 from hermesops.node.system.data_volume import wanted_gb
+from hermesops.node.system.files import is_mounted
 
 _GIB = 1024**3
 _DETACH_S = 2.0
@@ -233,13 +234,6 @@ def lengthen(image: Path, size: int) -> None:
     # Also when the file has the size already: a killed call may have come no further.
     run(["e2fsck", "-fp", str(image)], accept=_CLEAN_OR_CORRECTED)
     run(["resize2fs", str(image)])
-
-
-def is_mounted(folder: Path) -> bool:
-    """Whether something is mounted on ``folder``; the usual comparison of devices does not see a bind mount."""
-    shown = str(folder).replace(" ", "\\040").replace("\t", "\\011")
-    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    return any(line.split(" ", 5)[4] == shown for line in lines)
 
 
 def is_attached(image: Path) -> bool:

@@ -4,7 +4,6 @@ Source: ``hermesops.localcloud.vendor_daemon``, whose calls and answers these ar
 """
 
 import fnmatch
-import json
 import re
 import stat
 from collections.abc import Callable, Mapping
@@ -16,8 +15,8 @@ from hermesops.localcloud.drivers.sim.daemon.shell import Done, run
 from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, normal
 from hermesops.localcloud.drivers.sim.guest import Guest
 from hermesops.localcloud.drivers.sim.store import Entry
-from hermesops.localcloud.vendor_daemon.files import path_of
-from hermesops.localcloud.vendor_daemon.http import HttpError
+from hermesops.localcloud.vendor_daemon.files import mode_of, path_of
+from hermesops.localcloud.vendor_daemon.http import HttpError, object_in
 
 _MAX_RESULTS = 1000
 _NAMES = {uid: name for name, uid in ACCOUNTS.items()}
@@ -53,7 +52,7 @@ def _executed(guest: Guest, call: Request) -> dict[str, Any]:
 
 def execute(guest: Guest, call: Request) -> Done:
     """Run the command of a request, within its limit."""
-    body = _object(call.body)
+    body = object_in(call.body)
     command, user, limit_s = body.get("command"), body.get("user", "root"), body.get("timeout", 60)
     if not isinstance(command, str) or not command:
         raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "command is missing")
@@ -70,25 +69,8 @@ def execute(guest: Guest, call: Request) -> Done:
     return done
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(body or b"{}")
-    except ValueError as error:
-        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_json", f"the body is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_json", "the body must be a JSON object")
-    return value
-
-
 def _path(call: Request) -> str:
     return normal(str(path_of(call.query.get("path"))))
-
-
-def _mode(given: object, default: int) -> int:
-    try:
-        return int(str(given), 8) & 0o7777 if given else default
-    except ValueError as error:
-        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_request", "mode must be octal, as 644") from error
 
 
 def _found(guest: Guest, path: str) -> Entry:
@@ -111,7 +93,7 @@ def _upload(guest: Guest, call: Request) -> dict[str, Any]:
         raise HttpError(HTTPStatus.BAD_REQUEST, "is_directory", f"{path} is a directory")
     if call.query.get("overwrite", "true") == "false" and guest.disk.entry(path):
         raise HttpError(HTTPStatus.CONFLICT, "exists", f"{path} exists")
-    guest.disk.put(path, Entry(stat.S_IFREG | _mode(call.query.get("mode"), 0o644), 0, 0, call.body))
+    guest.disk.put(path, Entry(stat.S_IFREG | mode_of(call.query.get("mode"), 0o644), 0, 0, call.body))
     return {"path": path, "size": len(call.body)}
 
 
@@ -173,11 +155,11 @@ def _find(guest: Guest, call: Request) -> dict[str, Any]:
 
 
 def _folder(guest: Guest, call: Request) -> dict[str, Any]:
-    body = {**_object(call.body), **call.query}
+    body = {**object_in(call.body), **call.query}
     path = normal(str(path_of(body.get("path"))))
     created = not guest.disk.is_folder(path)
     if created:
-        guest.disk.put(path, Entry(stat.S_IFDIR | _mode(body.get("mode"), 0o755), 0, 0, b""))
+        guest.disk.put(path, Entry(stat.S_IFDIR | mode_of(body.get("mode"), 0o755), 0, 0, b""))
     return {"path": path, "created": created}
 
 
