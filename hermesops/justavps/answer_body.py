@@ -70,7 +70,8 @@ class AnswerBody:
         Raises:
             UnreadableAnswerError: See there.
         """
-        self._refuse_packed()
+        if self._response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
+            raise UnreadableAnswerError("a compressed answer, which was not asked for")
         self._refuse_longer(_number(self._response.headers.get("content-length", "")))
         raw, seen = self._response.aiter_bytes(), 0
         while piece := await self._deadline.bound(anext(raw, b"")):
@@ -98,10 +99,6 @@ class AnswerBody:
                 yield line.removesuffix(b"\r").decode(errors="replace")
         if rest:
             yield rest.decode(errors="replace")
-
-    def _refuse_packed(self) -> None:
-        if self._response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
-            raise UnreadableAnswerError("a compressed answer, which was not asked for")
 
     def _refuse_longer(self, size: int) -> None:
         if size > self._largest:

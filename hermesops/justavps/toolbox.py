@@ -73,7 +73,6 @@ class ExecResult(Wire):
     exit_code: int
     stdout: str = ""
     stderr: str = ""
-    duration_ms: float = 0
     truncated: bool = False
 
     @field_validator("stdout", "stderr", mode="before")

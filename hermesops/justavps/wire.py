@@ -11,8 +11,6 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
-from hermesops.justavps.errors import scrubbed
-
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$")]
 """The vendor's id of a thing; it becomes part of a path, so its characters are restricted."""
 
@@ -66,32 +64,18 @@ class MachineUrls(Wire):
 
     Attributes:
         port_template: URL of a port with ``{port}`` (and perhaps ``{slug}``) in it; newer answers only.
-        proxy: URL of the machine's daemon; older answers carry this one or neither.
     """
 
-    port_template: str = ""
-    proxy: str = ""
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _absent_is_empty(cls, value: object) -> object:
-        return value if isinstance(value, str) else ""
+    port_template: Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")] = ""
 
 
-class MachineHealth(Wire):
-    """What the machine's daemon last reported, each minute; percent."""
-
-    cpu: float | None = None
-    memory: float | None = None
-    disk: float | None = None
-    last_heartbeat_at: datetime | None = None
+Urls = Annotated[MachineUrls, BeforeValidator(lambda value: value if isinstance(value, Mapping) else {})]
 
 
 class Machine(Wire):
     """A rented machine.
 
     Attributes:
-        ssh_command: The vendor's ready-made ssh command line; it has been a text and an object, and may be empty.
         price_monthly: In US dollars a month, with backups where they are on.
     """
 
@@ -100,44 +84,18 @@ class Machine(Wire):
     name: str = ""
     status: MachineStatus = MachineStatus.UNKNOWN
     provisioning_stage: str = ""
-    provider: str = ""
     image_id: str | None = None
     server_type: str = ""
     region: str = ""
     ip: str | None = None
     price_monthly: Price = None
-    backups_enabled: bool = False
     created_at: datetime | None = None
-    ready_at: datetime | None = None
-    urls: MachineUrls = MachineUrls()
-    ssh_command: str = Field(default="", validation_alias="ssh")
-    health: MachineHealth | None = None
+    urls: Urls = MachineUrls()
 
-    @field_validator("slug", "name", "provisioning_stage", "provider", "server_type", "region", mode="before")
+    @field_validator("slug", "name", "provisioning_stage", "server_type", "region", mode="before")
     @classmethod
     def _null_is_empty(cls, value: object) -> object:
         return "" if value is None else value
-
-    @field_validator("backups_enabled", mode="before")
-    @classmethod
-    def _null_is_no(cls, value: object) -> object:
-        return bool(value)
-
-    @field_validator("urls", mode="before")
-    @classmethod
-    def _no_urls(cls, value: object) -> object:
-        return value if isinstance(value, Mapping) else {}
-
-    @field_validator("health", mode="before")
-    @classmethod
-    def _no_health(cls, value: object) -> object:
-        return value if isinstance(value, Mapping) else None
-
-    @field_validator("ssh_command", mode="before")
-    @classmethod
-    def _either_shape(cls, value: object) -> object:
-        command = value.get("command") if isinstance(value, Mapping) else value
-        return scrubbed(command) if isinstance(command, str) else ""
 
     @property
     def address_of_ports(self) -> str:
@@ -164,7 +122,6 @@ class Image(Wire):
     source_machine_id: str | None = None
     provider_image_id: str | None = None
     disk_size_gb: float | None = None
-    architecture: str | None = None
     description: str | None = None
     created_at: datetime | None = None
 
@@ -183,13 +140,9 @@ class ProxyToken(Wire):
 
 
 class ServerType(Wire):
-    """A size that can be rented. Memory and disk in GB; price in US dollars a month."""
+    """A size that can be rented; its price is in US dollars a month."""
 
     name: str
-    vcpu: float = 0
-    ram_gb: float = 0
-    disk_gb: float = 0
-    architecture: str = ""
     price_monthly: Price = None
     available: bool = True
 
@@ -211,7 +164,6 @@ class Account(Wire):
     """Whose key this is."""
 
     id: Id
-    email: str = ""
     machines_count: int = 0
 
 
@@ -221,8 +173,6 @@ class MachineOrder(Wire):
     Attributes:
         name: Unique for the attempt: a lost order is found again by it and by nothing else.
         image_id: ``None`` is the vendor's own base.
-        init_script: Shell script run once at the first boot. The vendor has used two names for this field, so it is
-            sent under both: it must bear running twice.
     """
 
     name: str = Field(min_length=1)
@@ -230,9 +180,6 @@ class MachineOrder(Wire):
     region: str
     image_id: str | None = None
     env_vars: Mapping[str, str] = Field(default_factory=dict, repr=False)
-    ssh_key_ids: tuple[str, ...] = ()
-    init_script: str = Field(default="", repr=False)
-    enable_backups: bool = False
 
     def to_wire(self) -> dict[str, Any]:
         """The body of ``POST /machines``, without what was left at its default."""
@@ -241,10 +188,4 @@ class MachineOrder(Wire):
             body["image_id"] = self.image_id
         if self.env_vars:
             body["env_vars"] = dict(self.env_vars)
-        if self.ssh_key_ids:
-            body["ssh_key_ids"] = list(self.ssh_key_ids)
-        if self.init_script:
-            body["cloud_init_script"] = body["startup_script"] = self.init_script
-        if self.enable_backups:
-            body["enable_backups"] = True
         return body

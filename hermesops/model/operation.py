@@ -32,6 +32,16 @@ class OperationKind(StrEnum):
     POOL_FILL = "pool_fill"
     ROLLOUT = "rollout"
 
+    @property
+    def needs_instance(self) -> bool:
+        """Whether every operation of this kind is of an instance."""
+        return self not in {
+            OperationKind.DRILL,
+            OperationKind.STACK_UP,
+            OperationKind.POOL_FILL,
+            OperationKind.ROLLOUT,
+        }
+
 
 class OperationStatus(StrEnum):
     """The status of a row. ``running`` says that work began; the lease says whether it goes on."""

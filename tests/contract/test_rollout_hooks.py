@@ -15,7 +15,7 @@ from hermesops.app.services.rollouts import allowed_hooks
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate, Spec
-from hermesops.registry.repositories.rollouts import encoding
+from hermesops.registry.repositories.rollouts import targets
 from hermesops.rollout.gates import hooks
 from hermesops.rollout.gates.hooks import AllowedHooks, Hooks, parse_hook
 from hermesops.settings import Environment
@@ -154,9 +154,9 @@ async def test_a_command_that_cannot_be_run_is_inconclusive(command: str, words:
 async def test_a_command_in_a_rollouts_row_is_never_run(tmp_path: Path) -> None:
     """Whoever can write the registry, or started a rollout with an older hermesops, runs nothing on a worker."""
     canary = tmp_path / "canary"
-    row = encoding.to_json(Spec())
+    row = targets.to_json(Spec())
     row["gates"]["hooks"] = [{"name": "evil", "command": ["touch", str(canary)], "url": "", "timeout_s": 60}]
-    [hook] = encoding.from_json(Spec, row).gates.hooks
+    [hook] = targets.from_json(Spec, row).gates.hooks
     hooks = Hooks(environment="staging", allowed=AllowedHooks({"smoke": "true"}), search="/usr/bin:/bin")
     assert await hooks.ask(hook, ROLLOUT) == (
         GateResult.INCONCLUSIVE,

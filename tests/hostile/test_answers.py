@@ -110,7 +110,6 @@ def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.channel.agent._TURN_S", LIMIT_S)
     monkeypatch.setattr("hermesops.channel.agent._WHOLE_TURN_S", LIMIT_S)
     monkeypatch.setattr("hermesops.justavps.client._SLOW_READ_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.justavps.client._STREAM_S", LIMIT_S)
     monkeypatch.setattr("hermesops.justavps.toolbox._BEYOND_S", LIMIT_S)
     monkeypatch.setattr("hermesops.justavps.toolbox._FILE_S", LIMIT_S)
     monkeypatch.setattr("hermesops.justavps.toolbox._TRANSFER_S", LIMIT_S)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from hermesops.app.container_parts.narration import Warn
 from hermesops.errors import RefusedError, UsageError
-from hermesops.keyring.key_ring import KeyRing
+from hermesops.keyring.key_ring import KeyRing, Ring
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.maintenance.backup import Copies
@@ -118,7 +118,6 @@ class RegistryPlace:
     @property
     def _key_ring(self) -> Callable[[bool], KeyRing]:
         from hermesops.app.container_parts.endpoint import secrets_of
-        from hermesops.keyring.ring import Ring
         from hermesops.secrets.catalog import REGISTRY_KEY
 
         secrets = secrets_of(self._env)

@@ -19,7 +19,7 @@ from hermesops.model.rollout import Rollout, RolloutId
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry
-from hermesops.registry.repositories.rollouts.encoding import to_json
+from hermesops.registry.repositories.rollouts.targets import to_json
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand, Transition
 from hermesops.rollout.events import RolloutStarted, to_row

@@ -3,6 +3,7 @@
 Any S3 with any IAM: Amazon's, or the local world's. It must not know what is in a repository.
 """
 
+import configparser
 import json
 from contextlib import suppress
 from functools import cached_property
@@ -171,8 +172,6 @@ def read_key_file(file: Path) -> tuple[str, str]:
         UsageError: It cannot be read, or lacks them.
         RefusedError: Others may read it.
     """
-    import configparser  # noqa: PLC0415 - only where a bucket is asked
-
     parser = configparser.ConfigParser(interpolation=None)
     try:
         with file.open() as opened:

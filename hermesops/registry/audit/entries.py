@@ -1,7 +1,7 @@
 """Rows of ``audit``: appended and read only. Triggers refuse other changes, a chain of hashes reveals them."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -78,18 +78,14 @@ class AuditRepository(Repository):
         # First the heads: an entry that is appended meanwhile must not count as missing.
         heads = list(anchor.heads()) if anchor else []
         with self._database.reading() as connection:
-            report = examine(_entries(connection), heads)
+            found = connection.execution_options(yield_per=_BATCH).execute(sa.select(audit).order_by(audit.c.id))
+            report = examine(map(_entry, found), heads)
             query, wanted = _TRIGGERS[connection.dialect.name]
             is_guarded = connection.execute(sa.text(query)).scalar_one() == wanted
         if is_guarded:
             return report
         gone = ChainFinding(0, "the triggers that refuse changes are gone from the database")
         return dataclasses.replace(report, findings=(gone, *report.findings))
-
-
-def _entries(connection: sa.Connection) -> Iterator[AuditEntry]:
-    found = connection.execution_options(yield_per=_BATCH).execute(sa.select(audit).order_by(audit.c.id))
-    return (_entry(row) for row in found)
 
 
 def _entry(row: sa.Row[Any]) -> AuditEntry:

@@ -28,8 +28,7 @@ from hermesops.registry.schema.tables import (
 )
 
 _RESTORE = "hermesops registry copies; a copy from before may have the row whole"
-_OF_INSTANCES = frozenset(OperationKind) - {OperationKind.STACK_UP, OperationKind.POOL_FILL, OperationKind.DRILL}
-"""Kinds of operations that need an instance."""
+_OF_INSTANCES = frozenset(kind for kind in OperationKind if kind.needs_instance)
 
 
 class ConsistencyRepository(Repository):

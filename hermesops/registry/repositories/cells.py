@@ -118,7 +118,10 @@ def cells_in(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple
         .scalar_subquery()
     )
     query = sa.select(cells, (of_instances + spares).label("machines")).where(*which).order_by(cells.c.name)
-    return tuple(_cell(row) for row in connection.execute(query))
+    return tuple(
+        Cell(**row._asdict() | {"only_plan": Plan(row.only_plan) if row.only_plan else None})
+        for row in connection.execute(query)
+    )
 
 
 def _no_cell(connection: sa.Connection, name: CellName) -> UsageError:
@@ -127,7 +130,3 @@ def _no_cell(connection: sa.Connection, name: CellName) -> UsageError:
 
 def _machine(row: sa.Row[Any], name: str) -> CellMachine:
     return CellMachine(MachineName(name), row.server_type, row.region, row.image_id, row.instance_id, Plan(row.plan))
-
-
-def _cell(row: sa.Row[Any]) -> Cell:
-    return Cell(**row._asdict() | {"only_plan": Plan(row.only_plan) if row.only_plan else None})

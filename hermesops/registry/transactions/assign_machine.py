@@ -10,10 +10,10 @@ from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, SpareStatus, spare_subject
 from hermesops.model.user import User
 from hermesops.registry.repositories.base import Repository, WriteContext
-from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of
+from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of, update_details
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.machines.spares import SpareRepository, locked_in
-from hermesops.registry.schema.tables import hermes_instances, instance_details, spare_machines
+from hermesops.registry.schema.tables import hermes_instances, spare_machines
 from hermesops.registry.transactions.place_instance import NewMachine, PlacementTransactions
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
 
@@ -141,11 +141,8 @@ class AssignmentTransactions(Repository):
             connection.execute(spare_machines.insert().values(former))
             revoke_machine(connection, held.vm_id, former["created_at"], f"its instance is on {name} now")
             moved = {name: getattr(row, name) for name in ("cell", "server_type", "region", "image_id")}
-            connection.execute(
-                instance_details.update()
-                .where(instance_details.c.instance_id == instance_id)
-                .values(**moved, machine_name=name, machine_wanted=True, epoch=details.epoch + 1)
-            )
+            moved |= {"machine_name": name, "machine_wanted": True, "epoch": details.epoch + 1}
+            update_details(connection, instance_id, **moved)
             raise_token_floor(connection, instance_id)
             on = {"vm_id": row.machine_id, "vm_ip": None, "plan": Plan(row.plan)}
             connection.execute(hermes_instances.update().where(columns.id == instance_id).values(on))

@@ -7,9 +7,8 @@ from hermesops.model.instance import InstanceSettings
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.registry.repositories.base import Repository, WriteContext
-from hermesops.registry.repositories.instances.instance import InstanceSecretRepository
+from hermesops.registry.repositories.instances.instance import InstanceSecretRepository, update_details
 from hermesops.registry.repositories.operations import OperationRepository, last_in
-from hermesops.registry.schema.tables import instance_details
 
 _KIND = OperationKind.CONFIGURE
 
@@ -50,9 +49,7 @@ class SettingsTransactions(Repository):
                     self._operations.move_in(
                         connection, last.id, status=OperationStatus.ABANDONED, outcome="other settings were chosen"
                     )
-                connection.execute(
-                    instance_details.update().where(instance_details.c.instance_id == instance_id).values(values)
-                )
+                update_details(connection, instance_id, **values)
                 # Settings hold tokens and users' texts: the audit has only the changed fields and their outline.
                 self._note(
                     connection,

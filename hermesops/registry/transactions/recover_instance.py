@@ -3,7 +3,7 @@
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
 from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent
-from hermesops.registry.repositories.instances.instance import InstanceSecretRepository, details_in
+from hermesops.registry.repositories.instances.instance import InstanceSecretRepository, details_in, update_details
 from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, users
 
 
@@ -64,11 +64,7 @@ class RecoveryTransactions(Repository):
             connection.execute(
                 hermes_instances.update().where(columns.id == instance_id, LIVING).values(vm_id=machine_id, vm_ip=None)
             )
-            connection.execute(
-                instance_details.update()
-                .where(instance_details.c.instance_id == instance_id)
-                .values(machine_name=machine_name, machine_wanted=True)
-            )
+            update_details(connection, instance_id, machine_name=machine_name, machine_wanted=True)
             self._note(
                 connection,
                 "machine_taken",
@@ -80,11 +76,10 @@ class RecoveryTransactions(Repository):
 
     def accept_server_type(self, instance_id: InstanceId, server_type: str, *, why: str) -> str:
         """Make the server type that an instance's machine has the ordered one; returns the one ordered before."""
-        is_it = instance_details.c.instance_id == instance_id
         with self._database.writing() as connection:
             before = str(details_in(connection, instance_id).server_type)
             if before != server_type:
-                connection.execute(instance_details.update().where(is_it).values(server_type=server_type))
+                update_details(connection, instance_id, server_type=server_type)
                 change = {"before": {"server_type": before}, "after": {"server_type": server_type}}
                 self._note(connection, "size_accepted", instance_subject(instance_id), **change, why=why)
         return before

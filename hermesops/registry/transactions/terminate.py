@@ -6,14 +6,18 @@ from hermesops.model.ids import InstanceId, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.registry.repositories.base import Repository, WriteContext
-from hermesops.registry.repositories.instances.instance import NO_SETTINGS, InstanceSecretRepository, details_in
+from hermesops.registry.repositories.instances.instance import (
+    NO_SETTINGS,
+    InstanceSecretRepository,
+    details_in,
+    update_details,
+)
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.repositories.operations import OperationRepository
 from hermesops.registry.schema.tables import (
     UNFINISHED,
     hermes_connections,
     hermes_instances,
-    instance_details,
     operations,
     proxy_tokens,
 )
@@ -51,16 +55,13 @@ class TerminationTransactions(Repository):
         connection.execute(
             hermes_instances.update().where(columns.id == instance_id).values(status=InstanceStatus.TERMINATED)
         )
-        connection.execute(
-            instance_details.update()
-            .where(instance_details.c.instance_id == instance_id)
-            .values(
-                settings=self._secrets.seal_in(connection, NO_SETTINGS, "settings", instance_id),
-                api_server_key=self._secrets.seal_in(connection, "", "api_server_key", instance_id),
-                settings_before=None,
-                machine_wanted=False,
-            )
-        )
+        erased = {
+            "settings": self._secrets.seal_in(connection, NO_SETTINGS, "settings", instance_id),
+            "api_server_key": self._secrets.seal_in(connection, "", "api_server_key", instance_id),
+            "settings_before": None,
+            "machine_wanted": False,
+        }
+        update_details(connection, instance_id, **erased)
         raise_token_floor(connection, instance_id)
         connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
         connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))

@@ -23,11 +23,6 @@ def test_the_root_key_is_nowhere_in_a_parsed_machine() -> None:
         assert "PRIVATE KEY" not in text
 
 
-@pytest.mark.parametrize("ssh", ["ssh root@m", {"command": "ssh root@m", "setup_command": "x"}])
-def test_both_shapes_of_ssh_are_read(ssh: object) -> None:
-    assert machine(ssh=ssh).ssh_command == "ssh root@m"
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -76,11 +71,6 @@ def test_an_order_says_only_what_was_chosen() -> None:
     assert order.to_wire() == {"name": "n", "server_type": "starter", "region": "hel1"}
 
 
-def test_an_init_script_goes_under_both_names() -> None:
-    body = MachineOrder(name="n", server_type="s", region="r", init_script="true").to_wire()
-    assert (body["cloud_init_script"], body["startup_script"]) == ("true", "true")
-
-
 def test_what_an_order_hides_is_not_shown() -> None:
-    order = MachineOrder(name="n", server_type="s", region="r", init_script=CANARY, env_vars={"KEY": CANARY})
+    order = MachineOrder(name="n", server_type="s", region="r", env_vars={"KEY": CANARY})
     assert CANARY not in repr(order)

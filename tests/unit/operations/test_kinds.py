@@ -20,6 +20,7 @@ from hermesops.operations.kinds import (
     BackupIntent,
     ConfigureIntent,
     DrillIntent,
+    InstanceIntent,
     Keep,
     PlanSize,
     PoolFillIntent,
@@ -116,3 +117,9 @@ def test_a_number_is_no_answer_to_yes_or_no(told: dict[str, object]) -> None:
 def test_a_row_of_another_kind_is_refused() -> None:
     with pytest.raises(BrokenInvariantError, match="of kind resume, not suspend"):
         SuspendIntent.of(row(OperationKind.RESUME, {"user": "ada", "reason": "r"}))
+
+
+def test_the_kinds_that_need_an_instance_are_those_of_instances() -> None:
+    assert {kind for kind in KINDS if kind.needs_instance} == {
+        kind for kind, intent in KINDS.items() if issubclass(intent, InstanceIntent)
+    }

@@ -11,6 +11,9 @@ import secrets
 import threading
 from collections.abc import Callable
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
 from hermesops.errors import BrokenInvariantError, RefusedError
 
 ROUNDS = 1_000_000
@@ -29,15 +32,11 @@ def _derive(passphrase: str, salt: bytes) -> bytes:
 
 
 def _encrypt(key: bytes, plaintext: str) -> str:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  only stacks with secrets pay for it
-
     nonce = secrets.token_bytes(NONCE_BYTES)
     return f"v1:{_b64(nonce)}:{_b64(AESGCM(key).encrypt(nonce, plaintext.encode(), None))}"
 
 
 def _decrypt(key: bytes, ciphertext: str) -> str:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415  as above
-
     version, nonce, sealed = ciphertext.split(":")
     if version != "v1":
         raise ValueError(version)
@@ -94,8 +93,6 @@ class PassphraseVault:
         return key
 
     def _opened(self) -> bytes:
-        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  only stacks with secrets pay for it
-
         try:
             _, salt, check = self.salt.split(":", 2)
             key = _derive(self._passphrase(), base64.b64decode(salt))
@@ -125,8 +122,6 @@ class PassphraseVault:
         Raises:
             BrokenInvariantError: The value was damaged or encrypted with another key.
         """
-        from cryptography.exceptions import InvalidTag  # noqa: PLC0415  only stacks with secrets pay for it
-
         try:
             return _decrypt(self.unlock(), ciphertext)
         except (InvalidTag, ValueError) as error:

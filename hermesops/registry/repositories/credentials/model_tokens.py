@@ -14,7 +14,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.route import PresentToken
 from hermesops.registry.database import Database
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of
+from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of, update_details
 from hermesops.registry.schema.tables import hermes_instances, instance_details
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor
 
@@ -60,7 +60,6 @@ class ModelTokenRepository(Repository):
 
     def renew(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
         """The present token; a new one where less than half of ``life`` is left. The old one expires by itself."""
-        columns = instance_details.c
         with self._database.writing() as connection:
             now = self._database.now(connection)
             held = details_in(connection, instance_id, lock=True)
@@ -68,11 +67,8 @@ class ModelTokenRepository(Repository):
             if expires_at is None or expires_at - now < life / 2:
                 # Whole seconds: the token holds no others.
                 expires_at, handed_at = (now + life).replace(microsecond=0), None
-                connection.execute(
-                    instance_details.update()
-                    .where(columns.instance_id == instance_id)
-                    .values(model_token_expires_at=expires_at, model_token_handed_at=None)
-                )
+                fresh = {"model_token_expires_at": expires_at, "model_token_handed_at": None}
+                update_details(connection, instance_id, **fresh)
         return PresentToken(held.model_token_generation, expires_at, handed_at)
 
     def record_handed(self, instance_id: InstanceId, token: PresentToken) -> None:

@@ -156,11 +156,7 @@ class InstanceRepository(Repository):
             after = {"plan": plan, "server_type": server_type}
             if before != after:
                 connection.execute(hermes_instances.update().where(is_it).values(plan=plan))
-                connection.execute(
-                    instance_details.update()
-                    .where(instance_details.c.instance_id == instance_id)
-                    .values(server_type=server_type)
-                )
+                update_details(connection, instance_id, server_type=server_type)
                 subject = instance_subject(instance_id)
                 self._note(connection, "plan_changed", subject, before=before, after=after, why=why)
             return instance_of(connection.execute(ALL.where(is_it)).one())
@@ -178,11 +174,7 @@ class InstanceRepository(Repository):
             _, held = _lock_living(connection, instance_id)
             if (held.status, held.grace_until) != (InstanceStatus.SUSPENDED, until):
                 connection.execute(hermes_instances.update().where(is_it).values(status=InstanceStatus.SUSPENDED))
-                connection.execute(
-                    instance_details.update()
-                    .where(instance_details.c.instance_id == instance_id)
-                    .values(grace_until=until)
-                )
+                update_details(connection, instance_id, grace_until=until)
                 raise_token_floor(connection, instance_id)
                 self._note(
                     connection,
@@ -223,8 +215,7 @@ class InstanceRepository(Repository):
                     raise RefusedError(f"instance {instance_id} is terminated; that is for good")
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
                 if "status" in values:  # only begin_grace keeps a termination scheduled
-                    cancelling = instance_details.update().where(instance_details.c.instance_id == instance_id)
-                    connection.execute(cancelling.values(grace_until=None))
+                    update_details(connection, instance_id, grace_until=None)
                     if values["status"] == InstanceStatus.SUSPENDED:
                         raise_token_floor(connection, instance_id)
                 self._note(connection, action, instance_subject(instance_id), before=before, after=values, why=why)
@@ -329,6 +320,12 @@ def details_in(connection: sa.Connection, instance_id: InstanceId, *, lock: bool
     if row is None:
         raise _no_instance(instance_id)
     return row
+
+
+def update_details(connection: sa.Connection, instance_id: InstanceId, **values: object) -> None:
+    """Set columns of an instance's row of ``instance_details``."""
+    is_it = instance_details.c.instance_id == instance_id
+    connection.execute(instance_details.update().where(is_it).values(values))
 
 
 def _no_instance(instance_id: InstanceId) -> UsageError:

@@ -25,9 +25,15 @@ from hermesops.model.unknown_name import find_by_id, unknown_name
 from hermesops.registry.repositories.base import Repository, WriteContext
 from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.operations import OperationRepository
-from hermesops.registry.repositories.rollouts import encoding
-from hermesops.registry.repositories.rollouts.encoding import plain
-from hermesops.registry.repositories.rollouts.targets import RolloutTargetRepository, set_held, targets_of, values_of
+from hermesops.registry.repositories.rollouts.targets import (
+    RolloutTargetRepository,
+    from_json,
+    plain,
+    set_held,
+    targets_of,
+    to_json,
+    values_of,
+)
 from hermesops.registry.schema.tables import hermes_instances, rollout_events, rollout_targets, rollouts, users
 
 _LIST = "hermesops rollout list"
@@ -135,7 +141,7 @@ class RolloutRepository(Repository):
                 "state": rollout.state.value,
                 "reason": rollout.reason,
                 "who": rollout.who or self._context.audit_log.actor,
-                "decisions": encoding.to_json(rollout.decisions),
+                "decisions": to_json(rollout.decisions),
                 "updated_at": self._database.now(connection),
             }
             connection.execute(rollouts.update().where(is_it).values(values))
@@ -147,8 +153,8 @@ class RolloutRepository(Repository):
                 _refuse_held(connection, targets_of(connection, rollout.id))
                 set_held(connection, rollout.id, held=True)
             append_event(connection, rollout.id, event)
-            before = {"state": was.state.value, **encoding.to_json(was.decisions)}
-            after = {"state": rollout.state.value, **encoding.to_json(rollout.decisions)}
+            before = {"state": was.state.value, **to_json(was.decisions)}
+            after = {"state": rollout.state.value, **to_json(rollout.decisions)}
             if before != after:
                 subject = rollout_subject(rollout.id)
                 self._note(connection, "rollout_changed", subject, before=before, after=after, why=rollout.reason)
@@ -186,9 +192,9 @@ def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> Non
 def _row_of(rollout: Rollout) -> dict[str, Any]:
     stored = {
         "action": rollout.action.value,
-        "spec": encoding.to_json(rollout.spec),
+        "spec": to_json(rollout.spec),
         "state": rollout.state.value,
-        "decisions": encoding.to_json(rollout.decisions),
+        "decisions": to_json(rollout.decisions),
     }
     return vars(rollout) | stored
 
@@ -196,9 +202,9 @@ def _row_of(rollout: Rollout) -> dict[str, Any]:
 def _rollout(row: sa.Row[Any]) -> Rollout:
     read = {
         "action": Action(row.action),
-        "spec": encoding.from_json(Spec, row.spec),
+        "spec": from_json(Spec, row.spec),
         "state": RolloutState(row.state),
-        "decisions": encoding.from_json(OperatorDecisions, row.decisions),
+        "decisions": from_json(OperatorDecisions, row.decisions),
     }
     fields = row._asdict() | read
     del fields["operation_id"]

@@ -1,19 +1,28 @@
 """Rows of ``rollout_targets``, ``instance_releases`` and ``exposures``: targets, and what instances run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
+from pydantic import TypeAdapter
 
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Progress, RolloutId, RolloutState, RolloutTarget, Target, TargetState
-from hermesops.model.rollout_spec import Action
+from hermesops.model.rollout import (
+    OperatorDecisions,
+    Progress,
+    RolloutId,
+    RolloutState,
+    RolloutTarget,
+    Target,
+    TargetState,
+)
+from hermesops.model.rollout_spec import Action, Spec
 from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update
 from hermesops.registry.repositories.leases import require_lease
-from hermesops.registry.repositories.rollouts import encoding
 from hermesops.registry.schema.tables import (
     LIVING,
     exposures,
@@ -22,6 +31,10 @@ from hermesops.registry.schema.tables import (
     rollout_targets,
     rollouts,
 )
+
+Part = TypeVar("Part", bound=Spec | OperatorDecisions | Target | Progress)
+
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 _OFF_RELEASE = frozenset({TargetState.ROLLED_BACK, TargetState.FAILED})
 
@@ -135,6 +148,24 @@ class RolloutTargetRepository(Repository):
         insert_or_update(connection, instance_releases, values)
 
 
+def to_json(part: Part) -> dict[str, Any]:
+    """A part of a rollout as it is stored."""
+    stored: dict[str, Any] = _adapter(type(part)).dump_python(part, mode="json")
+    return stored
+
+
+def from_json(kind: type[Part], stored: Mapping[str, Any]) -> Part:
+    """A part of a rollout from what was stored; fields that a later hermesops added are ignored."""
+    part: Part = _adapter(kind).validate_python(stored)
+    return part
+
+
+def plain(value: Mapping[str, object]) -> dict[str, Any]:
+    """A decision, or its evidence, as it is stored."""
+    stored: dict[str, Any] = _adapter(dict[str, Any]).dump_python(value, mode="json")
+    return stored
+
+
 def targets_of(connection: sa.Connection, rollout_id: RolloutId) -> list[InstanceId]:
     """The instances of a rollout."""
     query = sa.select(rollout_targets.c.instance_id).where(rollout_targets.c.rollout_id == rollout_id)
@@ -148,19 +179,19 @@ def set_held(connection: sa.Connection, rollout_id: RolloutId, *, held: bool) ->
 
 def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:
     """A row without ``held``."""
-    facts = encoding.to_json(target.facts)
+    facts = to_json(target.facts)
     return {"rollout_id": rollout_id, "instance_id": target.id, "facts": facts, **_moving_values(target)}
 
 
 def _moving_values(target: RolloutTarget) -> dict[str, Any]:
-    values = vars(target) | {"progress": encoding.to_json(target.progress), "state": target.state.value}
+    values = vars(target) | {"progress": to_json(target.progress), "state": target.state.value}
     del values["facts"]
     return values
 
 
 def _target(row: sa.Row[Any]) -> RolloutTarget:
     return RolloutTarget(
-        facts=encoding.from_json(Target, row.facts),
+        facts=from_json(Target, row.facts),
         stage=row.stage,
         batch=row.batch,
         position=row.position,
@@ -168,5 +199,5 @@ def _target(row: sa.Row[Any]) -> RolloutTarget:
         detail=row.detail,
         touched_at=row.touched_at,
         updated_at=row.updated_at,
-        progress=encoding.from_json(Progress, row.progress),
+        progress=from_json(Progress, row.progress),
     )
