@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hermesops.image.definition import Definition
     from hermesops.justavps import Client
     from hermesops.pki.callers import Callers
-    from hermesops.release.builder.build import Builder, BuildRequest
+    from hermesops.release.builder.build import Builder
 
 
 class Container(Unconnected):
@@ -160,20 +160,14 @@ class Container(Unconnected):
             self.releases,
             Resolver(packages, glibc=NEWEST_GLIBC),
             downloads,
-            parts_of(self._image, downloads),
+            parts_of(self.image, downloads),
             self.env.cache / "releases",
             self.tell,
         )
 
     @property
-    def usual_release(self) -> "BuildRequest":
-        """The agent and the Pythons that this environment's image is made for."""
-        from hermesops.app.services.releases import usual_request
-
-        return usual_request(self._image)
-
-    @property
-    def _image(self) -> "Definition":
+    def image(self) -> "Definition":
+        """What this environment's image is made of."""
         from hermesops.image import definition
 
         return definition.load(assets.folder("images") / self.env.settings.image)
