@@ -9,10 +9,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import assets, child_environment
-from hermesops.app.container_parts.runtime import Runtime
 from hermesops.app.container_parts.unconnected import Unconnected
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.app.services.cells import Cells
     from hermesops.app.services.environment_checks import EnvironmentChecks
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
@@ -31,8 +31,9 @@ class Container(Unconnected):
     """Everything of one environment."""
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Runtime]:
+    async def session(self) -> AsyncIterator["Runtime"]:
         """Everything that needs connections, closed at the end."""
+        from hermesops.app.container_parts.runtime import Runtime
         from hermesops.channel.agent import AgentApi
         from hermesops.justavps.proxy import ProxyClient
         from hermesops.proxy_tokens.issue import ProxyTokens
