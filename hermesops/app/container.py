@@ -3,7 +3,7 @@
 Each part is made when it is first asked for, and imports only what it needs.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from hermesops.app.container_parts.unconnected import Unconnected
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.app.services.cells import Cells
+    from hermesops.app.services.cells import ChosenCells
     from hermesops.app.services.environment_checks import EnvironmentChecks
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
     from hermesops.app.services.relay import RelayService
@@ -44,13 +44,19 @@ class Container(Unconnected):
             proxy = await stack.enter_async_context(connections)
             yield Runtime(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
 
-    @cached_property
-    def cell_services(self) -> "Cells":
-        """Previews and runs of cells' stacks."""
-        from hermesops.app.services.cells import Cells
+    def choose_cells(self, *, names: Sequence[str] = (), where: str = "", everything: bool = False) -> "ChosenCells":
+        """The cells that an operator means, with what previews and runs their stacks.
 
-        parallel = self.env.settings.parallel_cells
-        return Cells(self.registry, self.cell_stacks, self.guards, self.stack_ups, parallel)
+        Raises:
+            UsageError: None is meant, or one that is not there.
+        """
+        from hermesops.app.services.cells import ChosenCells
+        from hermesops.cells.selection import select_cells
+
+        chosen = select_cells(self.registry.cells.list(), names=names, where=where, everything=everything)
+        return ChosenCells(
+            self.cell_stacks, self.guards, self.stack_ups, self.env.settings.parallel_cells, tuple(chosen)
+        )
 
     @cached_property
     def checks(self) -> "EnvironmentChecks":

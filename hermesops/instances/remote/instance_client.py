@@ -14,7 +14,7 @@ from hermesops.channel import Channel, ToolboxChannel, last_words, understood
 from hermesops.channel.agent import AgentApi, Piece
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances import refusals
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import Keys
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.certificates import Certifying
@@ -23,7 +23,7 @@ from hermesops.instances.steps.personalise import digest_of, payload_of
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
-from hermesops.model.health import GatewayHealth
+from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.masking import secrets_in

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from hermesops.instances import machine_table
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
-from hermesops.instances.observation import MachineState, NodeState
+from hermesops.instances.observation import MachineState
 from hermesops.instances.ports import Cells
 from hermesops.instances.steps import OnMachine
 from hermesops.justavps.wire import MachineStatus
+from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Refused
 from hermesops.model.release import ReleaseId

@@ -9,7 +9,7 @@ from typing import assert_never
 from hermesops.errors import UnavailableError
 from hermesops.instances import refusals
 from hermesops.instances.machine_table import own_machine
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import OnMachine, start_verified, stop_and_backup
@@ -17,6 +17,7 @@ from hermesops.instances.steps.personalise import AwaitGateway, Personalise, nex
 from hermesops.instances.steps.start_verified import Release
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.model.backup import BEFORE_RESTORE, Backup
+from hermesops.model.health import NodeState
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import assert_never
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
-from hermesops.instances.observation import MachineState, NodeState
+from hermesops.instances.observation import MachineState
 from hermesops.instances.ports import Backups, Cells
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import OnMachine, return_machine
@@ -20,6 +20,7 @@ from hermesops.instances.steps.stop_and_backup import Fence
 from hermesops.instances.workflows.provision import RecordMachine
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
+from hermesops.model.health import NodeState
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Operation, Refused
