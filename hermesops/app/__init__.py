@@ -5,6 +5,5 @@ The container builds the parts, services are what commands call, and handlers bu
 
 from hermesops.app.container import Container
 from hermesops.app.container_parts.endpoint import endpoint_of
-from hermesops.app.container_parts.runtime import Runtime
 
-__all__ = ["Container", "Runtime", "endpoint_of"]
+__all__ = ["Container", "endpoint_of"]

@@ -3,17 +3,17 @@
 Each part is made when it is first asked for, and imports only what it needs.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import assets, child_environment
-from hermesops.app.container_parts.runtime import Runtime
 from hermesops.app.container_parts.unconnected import Unconnected
 
 if TYPE_CHECKING:
-    from hermesops.app.services.cells import Cells
+    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.services.cells import ChosenCells
     from hermesops.app.services.environment_checks import EnvironmentChecks
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
     from hermesops.app.services.relay import RelayService
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
     from hermesops.image.definition import Definition
     from hermesops.justavps import Client
     from hermesops.pki.callers import Callers
-    from hermesops.release.builder.build import Builder, BuildRequest
+    from hermesops.release.builder.build import Builder
 
 
 class Container(Unconnected):
     """Everything of one environment."""
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Runtime]:
+    async def session(self) -> AsyncIterator["Runtime"]:
         """Everything that needs connections, closed at the end."""
+        from hermesops.app.container_parts.runtime import Runtime
         from hermesops.channel.agent import AgentApi
         from hermesops.justavps.proxy import ProxyClient
         from hermesops.proxy_tokens.issue import ProxyTokens
@@ -43,13 +44,19 @@ class Container(Unconnected):
             proxy = await stack.enter_async_context(connections)
             yield Runtime(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
 
-    @cached_property
-    def cell_services(self) -> "Cells":
-        """Previews and runs of cells' stacks."""
-        from hermesops.app.services.cells import Cells
+    def choose_cells(self, *, names: Sequence[str] = (), where: str = "", everything: bool = False) -> "ChosenCells":
+        """The cells that an operator means, with what previews and runs their stacks.
 
-        parallel = self.env.settings.parallel_cells
-        return Cells(self.registry, self.cell_stacks, self.guards, self.stack_ups, parallel)
+        Raises:
+            UsageError: None is meant, or one that is not there.
+        """
+        from hermesops.app.services.cells import ChosenCells
+        from hermesops.cells.selection import select_cells
+
+        chosen = select_cells(self.registry.cells.list(), names=names, where=where, everything=everything)
+        return ChosenCells(
+            self.cell_stacks, self.guards, self.stack_ups, self.env.settings.parallel_cells, tuple(chosen)
+        )
 
     @cached_property
     def checks(self) -> "EnvironmentChecks":
@@ -160,20 +167,14 @@ class Container(Unconnected):
             self.releases,
             Resolver(packages, glibc=NEWEST_GLIBC),
             downloads,
-            parts_of(self._image, downloads),
+            parts_of(self.image, downloads),
             self.env.cache / "releases",
             self.tell,
         )
 
     @property
-    def usual_release(self) -> "BuildRequest":
-        """The agent and the Pythons that this environment's image is made for."""
-        from hermesops.app.services.releases import usual_request
-
-        return usual_request(self._image)
-
-    @property
-    def _image(self) -> "Definition":
+    def image(self) -> "Definition":
+        """What this environment's image is made of."""
         from hermesops.image import definition
 
         return definition.load(assets.folder("images") / self.env.settings.image)

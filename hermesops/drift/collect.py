@@ -11,7 +11,7 @@ from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.client import Client
 from hermesops.justavps.wire import Machine
 from hermesops.model.fleet import MachineObservation, Ordered
-from hermesops.model.ids import CellName, ImageId, MachineId, MachineName, is_machine_name
+from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
 from hermesops.registry import Registry
 
 _STATES_AT_ONCE, _SLOW_S, _LONGEST_S = 8, 30.0, 300.0
@@ -53,6 +53,7 @@ class Survey:
         machines, images, stacks = await asyncio.gather(
             self.vendor.list_machines(), self.vendor.list_images(), self._stacks(cells)
         )
+        names = {image.name for image in self.registry.images.list()}
         return FleetSnapshot(
             environment=self.environment,
             rows=rows,
@@ -60,7 +61,7 @@ class Survey:
             backed_up=frozenset(who for who, at in self.registry.backups.newest().items() if at),
             ended=ended,
             in_hand=frozenset(lease.subject for lease in (*leases, *self.registry.leases.list())),
-            wanted_images=self._wanted_images(),
+            wanted_images={image.id: name for name in sorted(names) if (image := self.registry.images.latest(name))},
             stacks=stacks,
             machines=machines,
             images=images,
@@ -78,10 +79,6 @@ class Survey:
             if (old := before.get(machine_id)) and old.boot_seen_at and told.boot_id not in {"", old.boot_id}
         }
         return replace(snapshot, rebooted=rebooted)
-
-    def _wanted_images(self) -> dict[ImageId, str]:
-        names = {image.name for image in self.registry.images.list()}
-        return {image.id: name for name in sorted(names) if (image := self.registry.images.latest(name))}
 
     async def _stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackSnapshot]:
         async def one(cell: CellName) -> StackSnapshot:

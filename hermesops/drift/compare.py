@@ -27,8 +27,8 @@ def compare(snapshot: FleetSnapshot, advisor: RepairAdvisor) -> tuple[Finding, .
     found = [
         *comparison.of_rows(),
         *comparison.of_spares(),
-        *comparison.of_orphans(),
-        *comparison.of_stacks(),
+        *map(comparison.of_orphan, snapshot.orphans),
+        *(finding for cell, stack in snapshot.stacks.items() for finding in comparison.of_stack(cell, stack)),
         *comparison.of_images(),
     ]
     return tuple(sorted(found, key=lambda f: (_ORDER.index(f.severity), f.cell, f.machine, f.kind)))
@@ -131,10 +131,7 @@ class _Comparison:
             return f"it is {spare.status}, and no operation makes it ready for the pool"
         return ""
 
-    def of_orphans(self) -> Iterator[Finding]:
-        yield from map(self._orphan, self.snapshot.orphans)
-
-    def _orphan(self, machine: Machine) -> Finding:
+    def of_orphan(self, machine: Machine) -> Finding:
         name = MachineName(machine.name)
         told = self.snapshot.told.get(MachineId(machine.id))
         kind, seen = Kind.ORPHAN, "no instance has it"
@@ -152,11 +149,7 @@ class _Comparison:
             machine_id=machine.id,
         )
 
-    def of_stacks(self) -> Iterator[Finding]:
-        for cell, stack in self.snapshot.stacks.items():
-            yield from self._of_stack(cell, stack)
-
-    def _of_stack(self, cell: CellName, stack: StackSnapshot) -> Iterator[Finding]:
+    def of_stack(self, cell: CellName, stack: StackSnapshot) -> Iterator[Finding]:
         if stack.unseen:
             yield self.advisor.write(Kind.STACK_UNSEEN, stack.unseen, cell=cell)
         if stack.interrupted:

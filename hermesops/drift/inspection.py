@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from hermesops.channel import Channel
 from hermesops.drift.fleet_snapshot import MachineSnapshot
@@ -12,6 +11,7 @@ from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.check import Check, Verdict
 from hermesops.model.fleet import Ordered
+from hermesops.model.health import NodeState
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.node.untrusted import foreign_text
@@ -26,22 +26,6 @@ _LONGEST_S = 120.0
 _FIRST_LINE_S, _NEXT_LINE_S = 2.0, 5.0
 _NAMED, _NAME_LENGTH = 5, 60
 """Machines that a line of progress names, and characters of each name."""
-
-
-class NodeReport(Protocol):
-    """What hermes-node says of its machine."""
-
-    @property
-    def instance_id(self) -> InstanceId | None:
-        """The instance it has."""
-
-    @property
-    def epoch(self) -> int:
-        """Epoch of that instance when it came to this machine."""
-
-    @property
-    def digest(self) -> str:
-        """Of the payload that it was last personalised with in full."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +50,7 @@ class Asked:
     """
 
     channel: Callable[[MachineId], Channel]
-    node: Callable[[MachineId], Awaitable[NodeReport | None]]
+    node: Callable[[MachineId], Awaitable[NodeState | None]]
     payload_digest: Callable[[Instance], str]
     verify: Callable[[Instance], Awaitable[Sequence[Check]]]
     roles: Callable[[Sequence[Instance]], Awaitable[Mapping[InstanceId, RolesReport]]]

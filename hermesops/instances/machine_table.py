@@ -12,10 +12,11 @@
 from typing import assert_never
 
 from hermesops.instances import refusals
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import OnMachine
 from hermesops.justavps.wire import MachineStatus
+from hermesops.model.health import NodeState
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Refused
 

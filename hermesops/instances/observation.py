@@ -6,9 +6,8 @@ Plain data, so that deciding stays pure and a test can write down any situation.
 from dataclasses import dataclass
 
 from hermesops.justavps.wire import MachineStatus
-from hermesops.model.certificate import MachineNames
-from hermesops.model.health import GatewayHealth
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
 
 
@@ -24,30 +23,6 @@ class MachineState:
     def is_up(self) -> bool:
         """Whether hermes-node on it can be asked."""
         return self.status is MachineStatus.READY
-
-
-@dataclass(frozen=True)
-class NodeState:
-    """What hermes-node says of its machine.
-
-    Attributes:
-        instance_id: Whose the machine is; ``None`` when nobody was personalised there.
-        digest: Of the payload last personalised in full; empty when none was, or only in part.
-        release: What ``current`` points at.
-        switching: Whether it goes back from that by itself, as nobody has confirmed it yet.
-        request: What the machine asks for a certificate with, empty before it has made its key; ``None`` where it knows
-            of no certificates, or nobody gives any.
-        names: What its certificate says; ``None`` while it has none that counts.
-    """
-
-    instance_id: InstanceId | None
-    epoch: int
-    digest: str
-    release: str
-    fenced: bool = False
-    switching: bool = False
-    request: str | None = None
-    names: MachineNames | None = None
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,10 @@
-"""The health that a gateway reports."""
+"""What a gateway and hermes-node report of themselves."""
 
+from dataclasses import dataclass
 from enum import StrEnum
+
+from hermesops.model.certificate import MachineNames
+from hermesops.model.ids import InstanceId
 
 
 class GatewayHealth(StrEnum):
@@ -14,3 +18,27 @@ class GatewayHealth(StrEnum):
     DRAINING = "draining"
     REFUSED = "refused"
     SILENT = "silent"
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """What hermes-node says of its machine.
+
+    Attributes:
+        instance_id: Whose the machine is; ``None`` when nobody was personalised there.
+        digest: Of the payload last personalised in full; empty when none was, or only in part.
+        release: What ``current`` points at.
+        switching: Whether it goes back from that by itself, as nobody has confirmed it yet.
+        request: What the machine asks for a certificate with, empty before it has made its key; ``None`` where it knows
+            of no certificates, or nobody gives any.
+        names: What its certificate says; ``None`` while it has none that counts.
+    """
+
+    instance_id: InstanceId | None
+    epoch: int
+    digest: str
+    release: str
+    fenced: bool = False
+    switching: bool = False
+    request: str | None = None
+    names: MachineNames | None = None

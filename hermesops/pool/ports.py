@@ -5,17 +5,10 @@ from typing import Protocol
 
 from hermesops.cells.coalescing import StillWanted
 from hermesops.justavps.wire import Machine
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
+from hermesops.model.health import NodeState
+from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Lease
 from hermesops.model.spare import Spare
-
-
-class NodeReport(Protocol):
-    """What hermes-node says of its machine."""
-
-    @property
-    def instance_id(self) -> InstanceId | None:
-        """The instance it has; ``None`` for none."""
 
 
 class Machines(Protocol):
@@ -24,7 +17,7 @@ class Machines(Protocol):
     async def listed(self) -> Mapping[MachineName, Machine]:
         """The vendor's list, by name; of several of a name the newest."""
 
-    async def node(self, machine_id: MachineId) -> NodeReport | None:
+    async def node(self, machine_id: MachineId) -> NodeState | None:
         """What hermes-node says; ``None`` while it does not answer."""
 
     async def await_machine(self, spare: Spare) -> None:

@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from hermesops import assets
-from hermesops.app import Container, Runtime
+from hermesops.app import Container
+from hermesops.app.container_parts.runtime import Runtime
 from hermesops.converge import Access, Converger, Host
 from hermesops.image import agent_bundle
 from hermesops.image.download import Pip

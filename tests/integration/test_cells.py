@@ -114,7 +114,7 @@ async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVen
     for number, region in enumerate(("hel1", "hel1", "nbg1")):
         place(app, f"u{number}", region, size=1)
     vendor.away = "nbg1"
-    everything = app.cell_services.select(names=(), where="", everything=True)
+    everything = app.choose_cells(names=(), where="", everything=True)
     runs = await everything.up((), named=NOTHING)
     failure = failure_of(runs)
     assert isinstance(failure, PartlyDoneError)
@@ -125,7 +125,7 @@ async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVen
     assert len(names(vendor)) == 2
 
     vendor.away = ""
-    again = await app.cell_services.select(names=("cell3",), where="", everything=False).up((), named=NOTHING)
+    again = await app.choose_cells(names=("cell3",), where="", everything=False).up((), named=NOTHING)
     assert failure_of(again) is None
     assert len(vendor.orders) == 3
     rows = app.registry.operations.list(kind=OperationKind.STACK_UP)
@@ -137,7 +137,7 @@ async def test_somebody_else_at_a_cell_is_named_and_the_rest_goes_on(vendor: Reg
     for number in range(2):
         place(app, f"u{number}", size=1)
     app.registry.leases.take("cell/cell1", "another")
-    runs = await app.cell_services.select(names=(), where="region=hel1", everything=False).up((), named=NOTHING)
+    runs = await app.choose_cells(names=(), where="region=hel1", everything=False).up((), named=NOTHING)
     assert [run.error is None for run in runs] == [False, True]
     assert isinstance(runs[0].error, RefusedError)
     assert "another" in runs[0].error.message
@@ -146,7 +146,7 @@ async def test_somebody_else_at_a_cell_is_named_and_the_rest_goes_on(vendor: Reg
 
 async def test_only_the_machine_that_is_meant_is_made_and_refreshed(vendor: RegionalVendor, app: Container) -> None:
     first, second = place(app, "ada"), place(app, "bob")
-    cells = app.cell_services.select(names=("cell1",), where="", everything=False)
+    cells = app.choose_cells(names=("cell1",), where="", everything=False)
     assert failure_of(await cells.up((first.machine_name,), named=NOTHING)) is None
     assert list(names(vendor)) == [first.machine_name]
     assert app.registry.cells.get(CELL1).brought_at is None

@@ -123,7 +123,7 @@ class RegistryPlace:
         secrets = secrets_of(self._env)
         file = self._env.settings.registry.key_file or secrets.home.path(REGISTRY_KEY.name)
         if file is not None:
-            return partial(_ring_in, file)
+            return lambda is_new: KeyRing.load(file, create=is_new)
 
         def kept(is_new: bool) -> KeyRing:  # noqa: FBT001 - as the registry calls it
             if is_new:
@@ -143,10 +143,6 @@ def queue_url(env: Environment) -> str:
     """URL of the workers' queue: in the registry's PostgreSQL, which many computers reach; else a file of this one."""
     url = env.settings.registry.url.get_secret_value() if env.settings.registry.url else ""
     return with_verified_tls(url) if url.startswith("postgresql") else f"sqlite:///{env.folder / 'worker.db'}"
-
-
-def _ring_in(file: Path, is_new: bool) -> KeyRing:  # noqa: FBT001 - as the registry calls it
-    return KeyRing.load(file, create=is_new)
 
 
 _WHO = ("user", "password", "sslpassword")

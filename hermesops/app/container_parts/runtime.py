@@ -1,5 +1,6 @@
 """The parts of one environment that talk to the vendor and to machines, each made when it is first asked for."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
@@ -7,12 +8,33 @@ from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets, child_environment
 from hermesops.app.container_parts.narration import Tell
+from hermesops.app.container_parts.registry import queue_url
+from hermesops.app.services.snapshots import Snapshots
+from hermesops.app.services.tokens import ModelTokens, ProxyTokens
+from hermesops.cells.scheduling import choose_cell
+from hermesops.channel.agent import AgentApi
+from hermesops.identity.operators import AuditedAccess
+from hermesops.instances.expiry import Upkeep
+from hermesops.instances.remote.certificates import Certifying
+from hermesops.instances.remote.power_control import PowerControl
+from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.instances.requests.bulk import BulkProvision
+from hermesops.instances.requests.opening import OperationOpener
+from hermesops.instances.requests.placement import MachinePlacement
+from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
+from hermesops.justavps import Client
+from hermesops.model.check import Verdict
 from hermesops.model.ids import MachineId
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
+from hermesops.model.rollout_spec import Action
+from hermesops.operations.kinds import Keep
+from hermesops.operations.lease import this_process
+from hermesops.operations.runner import Handler, Operations
+from hermesops.secrets.instance_keys import InstanceKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hermesops.app.adapters.release_transfer import ReleaseTransfer
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.app.services.backups import Backups
@@ -22,28 +44,11 @@ if TYPE_CHECKING:
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
-    from hermesops.app.services.snapshots import Snapshots
-    from hermesops.app.services.tokens import ModelTokens, ProxyTokens
-    from hermesops.channel.agent import AgentApi
     from hermesops.converge import Converger
-    from hermesops.identity.operators import AuditedAccess
     from hermesops.image.build import Builder, Recipe
-    from hermesops.instances.expiry import Upkeep
-    from hermesops.instances.remote.certificates import Certifying
-    from hermesops.instances.remote.power_control import PowerControl
-    from hermesops.instances.requests.bulk import BulkProvision
     from hermesops.instances.requests.changes import InstanceRequests
-    from hermesops.instances.requests.opening import OperationOpener
-    from hermesops.instances.requests.placement import MachinePlacement
-    from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
-    from hermesops.justavps import Client
-    from hermesops.model.instance import Instance
-    from hermesops.model.operation import Lease, Operation, OperationKind
-    from hermesops.model.rollout_spec import Action
-    from hermesops.operations.runner import Handler, Operations
     from hermesops.operations.worker import Worker
     from hermesops.rollout.ports import Machines
-    from hermesops.secrets.instance_keys import InstanceKeys
     from hermesops.verify.verification import Verification
 
 
@@ -52,36 +57,27 @@ class Runtime:
     """All parts of one environment that need connections, while these are open."""
 
     app: "Unconnected"
-    client: "Client"
-    agents: "AgentApi"
+    client: Client
+    agents: AgentApi
 
     @cached_property
-    def admission(self) -> "ProvisionAdmission":
+    def admission(self) -> ProvisionAdmission:
         """Admits requests to provision instances."""
-        from hermesops.cells.scheduling import choose_cell
-        from hermesops.instances.requests.provision import ProvisionAdmission
-
         return ProvisionAdmission(self.app.registry, self._preflight, choose_cell, self.pools, self._policy)
 
     @cached_property
-    def bulk_provision(self) -> "BulkProvision":
+    def bulk_provision(self) -> BulkProvision:
         """Provisions many instances at once."""
-        from hermesops.instances.requests.bulk import BulkProvision
-
         at_once = self.app.env.settings.parallel_provisions
         return BulkProvision(self.admission, self._preflight, self._policy, at_once=at_once)
 
     @cached_property
-    def _preflight(self) -> "ProvisionPreflight":
-        from hermesops.instances.requests.provision import ProvisionPreflight
-
+    def _preflight(self) -> ProvisionPreflight:
         self._keys.router_key()  # where it is missing, nothing is rented
         return ProvisionPreflight(self.app.registry, self.instance_client, self.app.guards, self._policy)
 
     @property
-    def _policy(self) -> "Policy":
-        from hermesops.instances.requests.provision import Policy
-
+    def _policy(self) -> Policy:
         settings = self.app.env.settings
         return Policy(
             settings.image,
@@ -93,10 +89,8 @@ class Runtime:
         )
 
     @cached_property
-    def instance_client(self) -> "PowerControl":
+    def instance_client(self) -> PowerControl:
         """Reaches machines, hermes-node and gateways."""
-        from hermesops.instances.remote.power_control import PowerControl
-
         endpoint = self.app.endpoint
         return PowerControl(
             registry=self.app.registry,
@@ -110,16 +104,12 @@ class Runtime:
         )
 
     @cached_property
-    def _keys(self) -> "InstanceKeys":
-        from hermesops.secrets.instance_keys import InstanceKeys
-
+    def _keys(self) -> InstanceKeys:
         app = self.app
         return InstanceKeys(app.registry, lambda: app.router_key, life=app.model_token_life)
 
     @property
-    def _certifying(self) -> "Certifying | None":
-        from hermesops.instances.remote.certificates import Certifying
-
+    def _certifying(self) -> Certifying | None:
         certificates = self.app.certificates
         return Certifying(certificates) if certificates.url else None
 
@@ -185,10 +175,8 @@ class Runtime:
         )
 
     @cached_property
-    def snapshots(self) -> "Snapshots":
+    def snapshots(self) -> Snapshots:
         """The vendor's images of single instances."""
-        from hermesops.app.services.snapshots import Snapshots
-
         app = self.app
         return Snapshots(
             app.env.name,
@@ -216,10 +204,9 @@ class Runtime:
             app.tell,
         )
 
-    def _rollout_machines(self, action: "Action", purpose: str) -> "Machines":
+    def _rollout_machines(self, action: Action, purpose: str) -> "Machines":
         from hermesops.app.adapters.rollout_in_place import SlotMachines
         from hermesops.app.adapters.rollout_reprovision import RelocatedMachines
-        from hermesops.model.rollout_spec import Action
 
         app, client, pools = self.app, self.instance_client, self.pools
         if action is Action.SLOT:
@@ -230,17 +217,13 @@ class Runtime:
         return RelocatedMachines(app.registry, client, pools, self.drills, self.instance_requests, run, purpose)
 
     @cached_property
-    def proxy_tokens(self) -> "ProxyTokens":
+    def proxy_tokens(self) -> ProxyTokens:
         """Tokens that open machines."""
-        from hermesops.app.services.tokens import ProxyTokens
-
         return ProxyTokens(self.app.registry, self.client, self.agents)
 
     @cached_property
-    def model_tokens(self) -> "ModelTokens":
+    def model_tokens(self) -> ModelTokens:
         """Agents' tokens for the model router."""
-        from hermesops.app.services.tokens import ModelTokens
-
         app = self.app
         return ModelTokens(app.registry, self.instance_client, app.hold_lease, app.model_token_life)
 
@@ -265,11 +248,11 @@ class Runtime:
         )
 
     @cached_property
-    def operations(self) -> "Operations":
+    def operations(self) -> Operations:
         """Runs operations."""
         return self.app.make_operations(self.handlers())
 
-    def handlers(self) -> "Mapping[OperationKind, Handler]":
+    def handlers(self) -> Mapping[OperationKind, Handler]:
         """What makes the workflow of each kind of operation."""
         from hermesops.app.handlers import OperationHandlers
 
@@ -290,18 +273,17 @@ class Runtime:
         )
         return operations.handlers()
 
-    def _client_of(self, lease: "Lease") -> "PowerControl":
+    def _client_of(self, lease: Lease) -> PowerControl:
         self._keys.router_key()  # where it is missing, the operation changes nothing
         return self.instance_client.with_lease(lease)
 
-    def _release_transfer(self, lease: "Lease") -> "ReleaseTransfer":
+    def _release_transfer(self, lease: Lease) -> "ReleaseTransfer":
         from hermesops.app.adapters.release_transfer import ReleaseTransfer
-        from hermesops.instances.remote.releases import ReleaseClient
 
         client = ReleaseClient(self.instance_client.channel, lease)
         return ReleaseTransfer(self.app.registry, self.app.releases, client)
 
-    async def _run_operation(self, operation: "Operation") -> str:
+    async def _run_operation(self, operation: Operation) -> str:
         return await self.operations.run(operation)
 
     @cached_property
@@ -361,17 +343,14 @@ class Runtime:
         )
 
     @cached_property
-    def opener(self) -> "OperationOpener":
+    def opener(self) -> OperationOpener:
         """Opens operations of instances."""
-        from hermesops.instances.requests.opening import OperationOpener
-
         return OperationOpener(self.app.registry, self.app.hold_lease)
 
     @cached_property
     def instance_requests(self) -> "InstanceRequests":
         """Opens operations that change an instance's state, size or machine."""
         from hermesops.instances.requests.changes import InstanceRequests, Policy
-        from hermesops.operations.kinds import Keep
 
         settings, client = self.app.env.settings, self.instance_client
         policy = Policy(
@@ -392,23 +371,18 @@ class Runtime:
         )
 
     @cached_property
-    def placement(self) -> "MachinePlacement":
+    def placement(self) -> MachinePlacement:
         """Where machines of instances can be, and what they boot from."""
-        from hermesops.cells.scheduling import choose_cell
-        from hermesops.instances.requests.placement import MachinePlacement
-
         settings = self.app.env.settings
         size, apart = settings.cell_size, settings.plans_apart
         return MachinePlacement(self.app.registry, self.instance_client, choose_cell, settings.image, size, apart)
 
     @cached_property
-    def upkeep(self) -> "Upkeep":
+    def upkeep(self) -> Upkeep:
         """Ends agents whose days of grace are over, and gives left machines back."""
-        from hermesops.instances.expiry import Upkeep
-
         settings = self.app.env.settings
 
-        async def end(instance: "Instance") -> str:
+        async def end(instance: Instance) -> str:
             keeps = settings.last_backup == "required"
             reason = "its days of grace are over"
             request = self.instance_requests.terminate(instance.id, keeps_backup=keeps, reason=reason)
@@ -417,13 +391,11 @@ class Runtime:
         return Upkeep(self.app.registry, self.app.cell_stacks, end, timedelta(days=settings.former_days))
 
     @cached_property
-    def audited_access(self) -> "AuditedAccess":
+    def audited_access(self) -> AuditedAccess:
         """Records why an operator enters a machine."""
-        from hermesops.identity.operators import AuditedAccess
-
         return AuditedAccess(self.app.registry)
 
-    async def verify(self, instance: "Instance") -> "Verification":
+    async def verify(self, instance: Instance) -> "Verification":
         """Run all checks on an instance's machine."""
         from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import verify
@@ -433,7 +405,6 @@ class Runtime:
 
     async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
         """Run the checks of a machine without an instance; the failed ones."""
-        from hermesops.model.check import Verdict
         from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import WITHOUT_USER, verify
 
@@ -465,8 +436,6 @@ class Runtime:
         Args:
             grace_s: Seconds that steps have to end once it was told to stop.
         """
-        from hermesops.app.container_parts.registry import queue_url
-        from hermesops.operations.lease import this_process
         from hermesops.operations.queue import DbosQueue
         from hermesops.operations.worker import Worker
 

@@ -45,8 +45,8 @@ def require_known(env: Environment) -> None:
 
 
 def _names(home: Path) -> set[str]:
-    folders = home.iterdir() if home.is_dir() else iter(())
-    return {folder.name for folder in folders if folder.is_dir() and _is_name(folder.name)}
+    names = (folder.name for folder in (home.iterdir() if home.is_dir() else ()) if folder.is_dir())
+    return {name for name in names if name.isidentifier() and name == name.lower()}
 
 
 def _seen(name: str, home: Path, chosen: Environment) -> EnvironmentState:
@@ -59,7 +59,3 @@ def _seen(name: str, home: Path, chosen: Environment) -> EnvironmentState:
     url = env.settings.registry.url
     registry = url.get_secret_value().partition(":")[0].partition("+")[0] if url else "sqlite"
     return EnvironmentState(name, env.folder, is_chosen, vendor, registry, "" if vendor else "no api_url is set")
-
-
-def _is_name(name: str) -> bool:
-    return name.isidentifier() and name.lower() == name

@@ -14,6 +14,7 @@ from hermesops.errors import problem_of
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.expiry import Upkeep
 from hermesops.jobs.runner import Job, JobScheduler, Report
+from hermesops.model.ids import CellName
 from hermesops.model.unknown_name import unknown_name
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry
@@ -85,7 +86,7 @@ class Jobs:
                 lambda: [instance.title for instance in self.model_tokens.due()],
                 self._renew_model_tokens,
             ),
-            Job("pools", "fill or shrink warm pools to their size", _MINUTE, self.pools.short, self._refill),
+            Job("pools", "fill or shrink warm pools to their size", _MINUTE, self._short_pools, self._refill),
             Job(
                 "outdated",
                 "deploy releases to instances that a rollout missed or that came later",
@@ -207,6 +208,9 @@ class Jobs:
         return _report(await upkeep.apply(upkeep.due()), "{} agents ended or machines given back")
 
     # Pools
+
+    def _short_pools(self) -> list[CellName]:
+        return self.pools.short()
 
     async def _refill(self) -> Report:
         pools = self.pools

@@ -8,7 +8,6 @@ from hermesops.cells.coalescing import StillWanted
 from hermesops.cells.scheduling import choose_cell
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import machines_in
-from hermesops.instances.observation import NodeState
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.remote.prewarm import warm_up
 from hermesops.justavps import Client, Machine
@@ -16,6 +15,7 @@ from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.ordering import newest_named
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.cell import Cell, parse_cell
+from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, ImageId, MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind

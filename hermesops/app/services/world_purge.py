@@ -9,7 +9,6 @@ from pathlib import Path
 from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.localcloud.world.local_world import World
-from hermesops.registry import Registry
 from hermesops.registry.transactions.purge import Fleet
 from hermesops.settings import Environment
 
@@ -99,7 +98,7 @@ class WorldPurge:
         if self._is_shared or not self._has_registry:
             return ""
         try:
-            with closing(self._open()) as registry:
+            with closing(self.place.open()) as registry:
                 known, fleet = registry.world.known_machines(), registry.world.count()
         except HermesError:
             return ""  # every other command says what is wrong with it
@@ -122,19 +121,16 @@ class WorldPurge:
         file = self.place.file
         return file is not None and file.exists() and file.stat().st_size > 0
 
-    def _open(self) -> Registry:
-        return self.place.open()
-
     def _known(self) -> Fleet | None:
         if not self._has_registry:
             return None
-        with closing(self._open()) as registry:
+        with closing(self.place.open()) as registry:
             return registry.world.count()
 
     def _refuse_users_elsewhere(self, machines: frozenset[str]) -> None:
         if not machines:
             return
-        with closing(self._open()) as registry:
+        with closing(self.place.open()) as registry:
             here = registry.world.known_machines() & machines
         if here:
             raise RefusedError(
@@ -146,7 +142,7 @@ class WorldPurge:
     def _end_rows(self) -> None:
         if not self._has_registry:
             return
-        with closing(self._open()) as registry:
+        with closing(self.place.open()) as registry:
             ended = registry.world.purge(with_backups=self._are_backups_local, why=_WHY)
         if ended:
             self.tell(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")

@@ -56,7 +56,9 @@ def build(
         given = [file for file in (wheel, source) if file]
         work = composed.release_changes.rebuild(_lock_in(lock), given, note=note)
     else:
-        usual = composed.usual_release
+        from hermesops.app.services.releases import usual_request
+
+        usual = usual_request(composed.image)
         order = replace(
             usual,
             agent="" if wheel else agent or usual.agent,

@@ -154,7 +154,8 @@ def up(
             raise UsageError("--from goes alone: the saved preview says what is to happen")
         text = read_saved(saved)
         approval = read_saved(approved_by) if approved_by else ""
-        return report("stack-up", context.run(composed.cell_services.previewed(text).up_as(text, approval)))
+        preview, _ = composed.guards.open(text)
+        return report("stack-up", context.run(composed.choose_cells(names=[preview.cell]).up_as(text, approval)))
     if approved_by is not None:
         raise UsageError("--approved-by goes with --from: an approval is of a saved preview")
     named = parse_overrides(destroy, share, budget)

@@ -55,7 +55,7 @@ def choose(
     Raises:
         UsageError: They choose none, one that does not exist, or machines of several cells.
     """
-    chosen = composed.cell_services.select(names=names or (), where=where, everything=everything)
+    chosen = composed.choose_cells(names=names or (), where=where, everything=everything)
     if targets and len(chosen.chosen) > 1:
         raise UsageError("--target is about machines of one cell; name that cell", hint="hermesops cell show CELL")
     return chosen

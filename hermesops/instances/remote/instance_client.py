@@ -13,7 +13,8 @@ from hermesops import waiting
 from hermesops.channel import Channel, ToolboxChannel, last_words, understood
 from hermesops.channel.agent import AgentApi, Piece
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances import refusals
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import Keys
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.certificates import Certifying
@@ -22,7 +23,7 @@ from hermesops.instances.steps.personalise import digest_of, payload_of
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
-from hermesops.model.health import GatewayHealth
+from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.masking import secrets_in
@@ -239,10 +240,7 @@ class InstanceClient:
             if machine is None:
                 return waiting.Pending("not listed yet")
             if machine.status is MachineStatus.ERROR:
-                raise UnavailableError(
-                    f"JustAVPS says that machine {name} is in error; it may recover by itself",
-                    hint="repeat the command in some minutes",
-                )
+                raise refusals.machine_in_error(name, hint="repeat the command in some minutes")
             if machine.status is MachineStatus.STOPPED:
                 stopped_since = stopped_since or time.monotonic()
                 return waiting.Pending("stopped") if time.monotonic() < stopped_since + _STOPPED_S else False

@@ -19,7 +19,7 @@ from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.instances.requests.settings_patch import SettingsPatch
 from hermesops.model.cell import Placement
 from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
-from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import GB, Plan
@@ -152,7 +152,11 @@ class InstanceRequests:
             if observation.machine is None or observation.node is None:
                 raise refusals.machine_silent(instance)
             held = self.registry.instance_secrets.settings(instance.id)
-            wanted = patch(held) if patch else self._settings_before(instance)
+            wanted = patch(held) if patch else self.registry.instance_secrets.settings_before(instance.id)
+            if wanted is None:
+                raise RefusedError(
+                    f"the settings of {instance.title} were never changed: there is nothing to go back to"
+                )
             intent = ConfigureIntent(
                 user=user_text,
                 reason=reason.strip(),
@@ -163,12 +167,6 @@ class InstanceRequests:
             return self.registry.settings_changes.change(
                 instance.id, wanted, subject=subject, intent=intent.to_json(), why=intent.reason
             )
-
-    def _settings_before(self, instance: Instance) -> InstanceSettings:
-        before = self.registry.instance_secrets.settings_before(instance.id)
-        if before is None:
-            raise RefusedError(f"the settings of {instance.title} were never changed: there is nothing to go back to")
-        return before
 
     async def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
         """Record that an agent shall be suspended.

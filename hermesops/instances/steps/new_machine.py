@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from hermesops.instances import machine_table
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
-from hermesops.instances.observation import MachineState, NodeState
+from hermesops.instances.observation import MachineState
+from hermesops.instances.ports import Cells
 from hermesops.instances.steps import OnMachine
 from hermesops.justavps.wire import MachineStatus
-from hermesops.model.ids import MachineId
+from hermesops.model.health import NodeState
+from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Refused
 from hermesops.model.release import ReleaseId
 from hermesops.model.spare import Spare
@@ -97,3 +99,12 @@ def next_step(seen: NextMachineState | None, release: ReleaseId | None) -> Step 
     if release is None or (node.release == release and not node.switching):
         return None
     return DeployRelease(machine.id, release)
+
+
+async def grow_cell(cells: Cells, cell: CellName, name: MachineName) -> None:
+    """Run a cell's stack so that it has a machine; who waits for the cell asks the last run's state, not the vendor."""
+
+    async def lacks() -> bool:
+        return not await cells.holds(cell, name)
+
+    await cells.apply(cell, still_wanted=lacks)

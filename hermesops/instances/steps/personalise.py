@@ -4,9 +4,9 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from hermesops.instances import refusals
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.steps import OnMachine
-from hermesops.model.health import GatewayHealth
+from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.operation import Refused

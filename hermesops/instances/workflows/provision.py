@@ -5,7 +5,6 @@ began.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import assert_never
 
 from hermesops.instances import machine_table, refusals
@@ -14,10 +13,10 @@ from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Cells
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import OnMachine, personalise, start_verified
-from hermesops.instances.steps.new_machine import GrowCell
+from hermesops.instances.steps.new_machine import GrowCell, grow_cell
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.registry import Registry
 
@@ -95,13 +94,11 @@ class Provision:
         instance = seen.instance
         match step:
             case GrowCell():
-                await self.cells.apply(instance.cell, still_wanted=partial(self._lacks_machine, instance))
+                await grow_cell(self.cells, instance.cell, instance.machine_name)
             case RecordMachine(machine_id=machine_id):
                 self.registry.instances.set_machine(instance.id, machine_id)
-            case StartMachine() | AwaitMachine():
-                await machine_table.do(step, instance, self.client)
-            case Personalise(machine_id=machine_id, request=request):
-                await self.client.personalise(instance, machine_id, request)
+            case StartMachine() | AwaitMachine() | Personalise():
+                await start_verified.do(step, instance, client=self.client, registry=self.registry)
             case AwaitGateway(machine_id=machine_id):
                 await self.client.await_gateway(instance, machine_id)
             case MarkRunning():
@@ -109,7 +106,3 @@ class Provision:
                 self._marked = seen
             case _ as never:
                 assert_never(never)
-
-    async def _lacks_machine(self, instance: Instance) -> bool:
-        # Each request that waits for the cell asks this, so it reads the state of the last run and not the vendor.
-        return not await self.cells.holds(instance.cell, instance.machine_name)

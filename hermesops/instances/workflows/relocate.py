@@ -7,7 +7,6 @@ gateways run on one state: the old one is fenced, or its machine is off or gone,
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from hermesops.errors import RefusedError
 from hermesops.instances import refusals
@@ -252,8 +251,9 @@ class Relocate:
             case StopMachine(machine_id=machine_id):
                 await self.client.stop_machine(instance, machine_id)
             case Retire() | ShrinkCell() | Forget():
-                former = _former_of(seen)
-                await return_machine.do(step, former, registry=self.registry, cells=self.cells, why=self.why)
+                if seen.former is None:
+                    raise ValueError("asked when there is no former machine")
+                await return_machine.do(step, seen.former, registry=self.registry, cells=self.cells, why=self.why)
             case Prepare() | RestoreBackup() | CutOver():
                 await self._hand_over(step, seen)
             case GrowCell() | RecordNext() | StartNext() | AwaitNext() | DeployRelease():
@@ -269,7 +269,7 @@ class Relocate:
         spare, there = _next_of(seen)
         match step:
             case GrowCell():
-                await self.cells.apply(spare.cell, still_wanted=partial(self._lacks, spare))
+                await new_machine.grow_cell(self.cells, spare.cell, spare.name)
             case RecordNext(machine_id=machine_id):
                 self.registry.spares.set_machine(spare.name, machine_id, why=self.why)
             case StartNext(machine_id=machine_id):
@@ -304,15 +304,6 @@ class Relocate:
             instance_id=instance.id,
             why=self.why,
         )
-
-    async def _lacks(self, spare: Spare) -> bool:
-        return not await self.cells.holds(spare.cell, spare.name)
-
-
-def _former_of(seen: RelocationState) -> Spare:
-    if seen.former is None:
-        raise ValueError("asked when there is no former machine")
-    return seen.former
 
 
 def _next_of(seen: RelocationState) -> tuple[Spare, Instance]:

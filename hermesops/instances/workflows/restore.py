@@ -9,14 +9,15 @@ from typing import assert_never
 from hermesops.errors import UnavailableError
 from hermesops.instances import refusals
 from hermesops.instances.machine_table import own_machine
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.steps import OnMachine
+from hermesops.instances.steps import OnMachine, start_verified, stop_and_backup
 from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step
 from hermesops.instances.steps.start_verified import Release
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.model.backup import BEFORE_RESTORE, Backup
+from hermesops.model.health import NodeState
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
@@ -130,23 +131,20 @@ class Restore:
 
     def describe(self, step: Step, seen: RestoreState) -> str:
         """The step in a few words."""
-        instance = seen.observation.instance
-        source = seen.source
+        instance, source = seen.observation.instance, seen.source
         match step:
             case Fence():
-                return f"stopping the gateway of {instance.title}"
+                return stop_and_backup.describe(step, instance)
             case BackUp():
                 return f"backing up what {instance.title} has now"
             case RestoreBackup():
                 return f"putting backup {source.id[:8]} in place"
             case Record():
                 return f"backup {source.id[:8]} is in place"
-            case Release():
-                return f"starting the gateway of {instance.title}"
             case Personalise():
                 return f"handing {instance.title} a new model token"
-            case AwaitGateway():
-                return "waiting for the gateway"
+            case Release() | AwaitGateway():
+                return start_verified.describe(step, instance)
 
     async def do(self, step: Step, seen: RestoreState) -> None:
         """Do one step; harmless when it was done before."""
@@ -162,13 +160,7 @@ class Restore:
                 self.registry.backups.record_restored(
                     instance.id, seen.source.id, self.operation_id, why=self.request.reason
                 )
-            case Release(machine_id=machine_id):
-                await self.client.release(machine_id)
-            case Personalise(machine_id=machine_id, request=request):
-                await self.client.personalise(instance, machine_id, request)
-            case AwaitGateway(machine_id=machine_id):
-                # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
-                await self.client.release(machine_id)
-                await self.client.await_gateway(instance, machine_id)
+            case Release() | Personalise() | AwaitGateway():
+                await start_verified.do(step, instance, client=self.client, registry=self.registry)
             case _ as never:
                 assert_never(never)

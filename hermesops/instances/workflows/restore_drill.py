@@ -10,16 +10,17 @@ from functools import cached_property
 from typing import assert_never
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
-from hermesops.instances.observation import MachineState, NodeState
+from hermesops.instances.observation import MachineState
 from hermesops.instances.ports import Backups, Cells
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.steps import OnMachine, return_machine
-from hermesops.instances.steps.new_machine import GrowCell
+from hermesops.instances.steps.new_machine import GrowCell, grow_cell
 from hermesops.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.instances.steps.stop_and_backup import Fence
 from hermesops.instances.workflows.provision import RecordMachine
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
+from hermesops.model.health import NodeState
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Operation, Refused
@@ -195,19 +196,13 @@ class Drill:
             raise ValueError(f"{step} without a machine")
         match step:
             case GrowCell():
-                await self._grow_cell(spare)
+                await grow_cell(self.cells, spare.cell, spare.name)
             case Retire() | ShrinkCell() | Forget():
                 await return_machine.do(step, spare, registry=self.registry, cells=self.cells, why=self._why)
             case RecordMachine() | AwaitMachine() | Fence() | Prove():
                 await self._on_machine(step, seen, spare)
             case _ as never:
                 assert_never(never)
-
-    async def _grow_cell(self, spare: Spare) -> None:
-        async def lacks() -> bool:
-            return not await self.cells.holds(spare.cell, spare.name)
-
-        await self.cells.apply(spare.cell, still_wanted=lacks)
 
     async def _on_machine(
         self, step: RecordMachine | AwaitMachine | Fence | Prove, seen: DrillState, spare: Spare

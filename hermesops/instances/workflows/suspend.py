@@ -5,7 +5,6 @@ backup is the state.
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import assert_never
 
 from hermesops.instances import refusals
@@ -141,7 +140,7 @@ class Suspend:
             case MarkForDeletion():
                 self.registry.instances.leave_machine(instance.id, why=self.why)
             case ShrinkCell():
-                await self.cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
+                await self.cells.apply(instance.cell, still_wanted=lambda: self._holds(instance))
             case MarkSuspended():
                 self.registry.instances.set_status(instance.id, InstanceStatus.SUSPENDED)
             case StartMachine() | AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():

@@ -5,7 +5,6 @@ is gone. Without a backup that was restored once and compared nothing is destroy
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import assert_never
 
 from hermesops.errors import RefusedError
@@ -153,7 +152,7 @@ class Terminate:
                 # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
                 await self.client.gateways.fence(machine_id)
             case ShrinkCell():
-                await self.cells.apply(instance.cell, still_wanted=partial(self._holds, instance))
+                await self.cells.apply(instance.cell, still_wanted=lambda: self._holds(instance))
             case MarkTerminated():
                 # First: after the end nothing would revoke its access or delete its snapshots.
                 await self.backups.revoke(self.instance_id)

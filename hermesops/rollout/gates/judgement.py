@@ -61,12 +61,13 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObse
     failures = weigh(tally(counted), in_stage, spec.gates.failures, is_over=not left)
     running = [target for target in targets if target.state.is_well and target.progress.on_release]
     untouched = sum(target.state is _WAITING for target in targets)
-    compared = _compared(spec, health, at_end=at_end)
-    can_compare = spec.gates.health.can_compare(len(running), untouched)
-    seen = _answers_of(rollout, targets)
+    gate = spec.gates.health
+    alpha = share_of_alpha(gate, len(spec.stages), at_end=at_end)
+    compared = tuple(compare(comparison, alpha=alpha, floor=gate.floor) for comparison in health.comparisons)
+    can_compare = gate.can_compare(len(running), untouched)
     return Judgement(
         stage,
-        seen,
+        _answers_of(rollout, targets),
         failures,
         _health(spec, compared, len(running)),
         compared,
@@ -132,12 +133,6 @@ def is_unseen(target: RolloutTarget) -> bool:
     return state is TargetState.UNREACHABLE or (
         state is TargetState.OUTDATED and target.detail.startswith(TargetState.UNREACHABLE.value)
     )
-
-
-def _compared(spec: Spec, health: HealthObservation, *, at_end: bool) -> tuple[Compared, ...]:
-    gate = spec.gates.health
-    alpha = share_of_alpha(gate, len(spec.stages), at_end=at_end)
-    return tuple(compare(comparison, alpha=alpha, floor=gate.floor) for comparison in health.comparisons)
 
 
 def share_of_alpha(gate: HealthGate, stages: int, *, at_end: bool) -> float:

@@ -119,7 +119,9 @@ def change_lines(targets: Iterable[RolloutTarget]) -> list[str]:
     """A line for each state and reason, naming the targets that have it."""
     grouped: dict[tuple[TargetState, str], list[RolloutTarget]] = {}
     for target in targets:
-        grouped.setdefault((target.state, _reason(target)), []).append(target)
+        is_silent = target.progress.unwell_since and not target.detail
+        reason = "its gateway does not answer" if is_silent else target.detail
+        grouped.setdefault((target.state, reason), []).append(target)
     return [_state_line(state, reason, some) for (state, reason), some in grouped.items()]
 
 
@@ -209,10 +211,6 @@ def _what(step: Decision, observation: RolloutObservation) -> str:
             return f"the rollout is {state.replace('_', ' ')}: {step.why}"
         case Notify() | Drill() | AskHook() | Wait():
             return step.why
-
-
-def _reason(target: RolloutTarget) -> str:
-    return "its gateway does not answer" if target.progress.unwell_since and not target.detail else target.detail
 
 
 def _state_line(state: TargetState, reason: str, targets: Sequence[RolloutTarget]) -> str:

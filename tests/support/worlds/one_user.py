@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.certificate import MachineNames
-from hermesops.model.health import GatewayHealth
+from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Lease

@@ -10,6 +10,7 @@ from hermesops import waiting
 from hermesops.errors import HermesError
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.cell import Placement
+from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
@@ -51,13 +52,6 @@ class Computer:
 def rented(machine_id: str, status: MachineStatus = MachineStatus.READY) -> Machine:
     """A machine at the vendor."""
     return Machine(id=machine_id, name=machine_id, status=status)
-
-
-@dataclass
-class Node:
-    """What a machine says of itself."""
-
-    instance_id: InstanceId | None
 
 
 @dataclass
@@ -104,9 +98,9 @@ class Site:
         await self.cloud.pause()
         return dict(self.cloud.machines)
 
-    async def node(self, machine_id: MachineId) -> Node:
+    async def node(self, machine_id: MachineId) -> NodeState:
         await self.cloud.pause()
-        return Node(self.cloud.owners.get(machine_id))
+        return NodeState(self.cloud.owners.get(machine_id), 0, "", "")
 
     async def await_machine(self, _spare: Spare) -> None:
         await self.cloud.pause()

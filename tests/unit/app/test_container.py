@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hermesops.app import Container, Runtime
+from hermesops.app import Container
+from hermesops.app.container_parts.runtime import Runtime
 from hermesops.app.container_parts.world_adapters import SimulatedAdapters, adapters_of
 from hermesops.errors import UsageError
 from hermesops.localcloud.world.files import SIMULATED, WorldFiles

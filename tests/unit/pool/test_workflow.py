@@ -9,13 +9,14 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.fan_out import Limits
+from hermesops.model.health import NodeState
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
 from hermesops.model.spare import SpareStatus
 from hermesops.pool import workflow
 from hermesops.registry import Registry
 from tests.support.real.registries import registry_at
-from tests.support.worlds.pool import CELL, Cloud, Computer, Node, Site, fill, opened, target
+from tests.support.worlds.pool import CELL, Cloud, Computer, Site, fill, opened, target
 
 SIZE = 4
 
@@ -34,7 +35,7 @@ class Moody(Site):
             if asyncio.isfuture(answer):
                 await answer
 
-    async def node(self, machine_id: MachineId) -> Node:
+    async def node(self, machine_id: MachineId) -> NodeState:
         await self._meet(machine_id, "node")
         return await super().node(machine_id)
 

@@ -35,7 +35,7 @@ class PlainView:
 
     def tell(self, line: str) -> None:
         """Show narration of the runner; a line that repeats the last one is left out."""
-        what = _what(line)
+        what = line.partition(": ")[2] or line  # without how far the rollout was then
         if not self._told or what != self._told[-1]:
             console.say(unbroken(line))
         self._told.append(what)
@@ -117,8 +117,3 @@ def view(now: "Callable[[], datetime]") -> "Iterator[View]":
         return
     with Live(console=screen, refresh_per_second=4) as live:
         yield LiveView(live, now)
-
-
-def _what(line: str) -> str:
-    """A line of narration without how far the rollout was then."""
-    return line.partition(": ")[2] or line

@@ -102,16 +102,15 @@ def _stage_line(stage: "StageProgress") -> str:
 
 
 def _notable(records: "Records", most: int) -> list[str]:
-    notable = [one for one in records.targets if _is_notable(one)]
+    notable = [
+        one
+        for one in records.targets
+        if one.state.is_in_flight or one.state.has_failed or one.state.value == "unreachable" or one.progress.stuck
+    ]
     lines = [target_line(one) for one in notable[:most]]
     if len(notable) > most:
         lines.append(f"and {len(notable) - most} more: hermesops rollout status {records.rollout.id} --all")
     return lines
-
-
-def _is_notable(target: "RolloutTarget") -> bool:
-    state = target.state
-    return state.is_in_flight or state.has_failed or state.value == "unreachable" or bool(target.progress.stuck)
 
 
 def _wrapped(line: str, width: int) -> list[str]:

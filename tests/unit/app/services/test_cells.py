@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.app.services.cells import Cells, StackUps
+from hermesops.app.services.cells import ChosenCells, StackUps
 from hermesops.cells.changes.guard import Overrides
 from hermesops.cells.stack.state import stack_of
 from hermesops.cells.workflow import UpRequest
@@ -88,9 +88,8 @@ async def test_what_goes_beyond_the_limits_needs_an_approved_preview_where_that_
 
 async def test_a_saved_preview_is_of_one_cell(tmp_path: Path) -> None:
     cells: Any = [part(name=CELL), part(name=CellName("cell2"))]
-    services = Cells(part(cells=part(list=lambda: cells)), part(), part(), World(tmp_path).service(), parallel=2)
     with pytest.raises(UsageError, match="of one cell"):
-        await services.select(names=(), where="", everything=True).save_preview()
+        await ChosenCells(part(), part(), World(tmp_path).service(), 2, tuple(cells)).save_preview()
 
 
 async def test_chosen_cells_are_run_and_one_that_fails_does_not_keep_others(tmp_path: Path) -> None:
@@ -99,13 +98,6 @@ async def test_chosen_cells_are_run_and_one_that_fails_does_not_keep_others(tmp_
             raise RefusedError("full")
         return DONE
 
-    world = World(tmp_path)
-    services = Cells(
-        part(cells=part(list=lambda: [part(name=CELL), part(name=CellName("cell2"))])),
-        part(refresh=up),
-        part(),
-        world.service(),
-        parallel=2,
-    )
-    runs = await services.select(names=(), where="", everything=True).refresh(())
+    cells = (part(name=CELL), part(name=CellName("cell2")))
+    runs = await ChosenCells(part(refresh=up), part(), World(tmp_path).service(), 2, cells).refresh(())
     assert [(run.cell, run.error is None) for run in runs] == [(CELL, False), ("cell2", True)]

@@ -7,11 +7,11 @@ import yaml
 from hermesops.cli import console
 from hermesops.cli.views import shapes
 from hermesops.errors import RefusedError
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.requests.bulk import ProvisionRequest, ProvisionResult
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.check import Check, Verdict
-from hermesops.model.health import GatewayHealth
+from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.masking import masked

@@ -7,11 +7,11 @@ import pytest
 
 from hermesops.channel import Completed
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import NodeState, Observation
+from hermesops.instances.observation import Observation
 from hermesops.instances.remote.certificates import Certifying
 from hermesops.instances.steps.personalise import AwaitGateway, Personalise, next_step
 from hermesops.model.certificate import KeyTakenError, MachineNames
-from hermesops.model.health import GatewayHealth
+from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Refused
 from hermesops.node.protocol import PROGRAM, Credential

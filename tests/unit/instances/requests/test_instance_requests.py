@@ -11,13 +11,14 @@ import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.requests.changes import InstanceRequests, Policy
 from hermesops.instances.requests.opening import OperationOpener
 from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Placement
+from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, OperationKind, OperationStatus

@@ -6,8 +6,9 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.instances.machine_table import AwaitMachine
-from hermesops.instances.observation import NodeState, Observation
+from hermesops.instances.observation import Observation
 from hermesops.instances.steps.start_verified import Release, next_step
+from hermesops.model.health import NodeState
 from hermesops.model.operation import Refused
 from hermesops.model.state import State
 from tests.support.fakes.instances import ADA, MACHINE, READY

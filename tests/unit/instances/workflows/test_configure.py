@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.instances.observation import NodeState, Observation
+from hermesops.instances.observation import Observation
 from hermesops.instances.requests.changes import InstanceRequests
 from hermesops.instances.requests.opening import OperationOpener
 from hermesops.instances.requests.settings_patch import setting
 from hermesops.instances.steps.personalise import AwaitGateway, Personalise
 from hermesops.instances.workflows.configure import Configure, decide
-from hermesops.model.health import GatewayHealth
+from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Done, Operation, OperationKind, OperationStatus, Refused

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.steps import start_verified, stop_and_backup
 from hermesops.instances.steps.new_machine import GrowCell
 from hermesops.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
@@ -18,7 +18,7 @@ from hermesops.instances.workflows.provision import (
     decide,
 )
 from hermesops.justavps.wire import MachineStatus
-from hermesops.model.health import GatewayHealth
+from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused

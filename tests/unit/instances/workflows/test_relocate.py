@@ -6,13 +6,14 @@ from dataclasses import replace
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.instances.observation import MachineState, NodeState, Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.steps.new_machine import NextMachineState
 from hermesops.instances.workflows.relocate import CutOver, Prepare, Relocate, RelocationState, decide
 from hermesops.instances.workflows.suspend import Suspend
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.certificate import MachineNames
+from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan

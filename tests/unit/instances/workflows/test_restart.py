@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.instances.observation import NodeState, Observation
+from hermesops.instances.observation import Observation
 from hermesops.instances.steps.personalise import AwaitGateway
 from hermesops.instances.workflows.restart import RestartGateway, RestartState, decide
-from hermesops.model.health import GatewayHealth
+from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from tests.support.fakes.instances import ADA, MACHINE, READY

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.instances.observation import MachineState, NodeState
+from hermesops.instances.observation import MachineState
 from hermesops.instances.workflows.restore_drill import Drill
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
+from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import (
