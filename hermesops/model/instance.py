@@ -1,9 +1,10 @@
-"""One user's Hermes: the row that outlives its machines, the settings its user chose, the services it may use."""
+"""One user's Hermes: the row that outlives its machines, its settings, services and rollout policy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, time
 from enum import StrEnum
+from zoneinfo import ZoneInfo
 
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.plan import Plan
@@ -100,3 +101,39 @@ class ServiceConnection:
     scopes: tuple[str, ...]
     expires_at: datetime | None
     connected_at: datetime
+
+
+@dataclass(frozen=True)
+class QuietHours:
+    """Hours of the user's own day in which the agent is left alone.
+
+    Attributes:
+        begin: On the user's clock.
+        end: Likewise; before ``begin`` where the hours span midnight.
+        timezone: An IANA name.
+    """
+
+    begin: time
+    end: time
+    timezone: str = "UTC"
+
+    def hold_at(self, now: datetime) -> bool:
+        """Whether that moment is quiet; ``begin`` belongs to the hours, ``end`` does not."""
+        there = now.astimezone(ZoneInfo(self.timezone)).time()
+        if self.begin <= self.end:
+            return self.begin <= there < self.end
+        return there >= self.begin or there < self.end
+
+
+@dataclass(frozen=True)
+class InstancePolicy:
+    """A row of ``instance_policies``, or the default: when and in which order rollouts may change an instance.
+
+    Attributes:
+        opted_in: Gets new releases first.
+        protected: Gets them last.
+    """
+
+    opted_in: bool = False
+    protected: bool = False
+    quiet: QuietHours | None = None

@@ -1,4 +1,4 @@
-"""One release deployed to a set of instances: the rollout, its targets and its events. Pure."""
+"""One release deployed to a set of instances: the rollout, its targets, its events, and freezes. Pure."""
 
 import hashlib
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NewType
 
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.instance_policy import QuietHours
+from hermesops.model.instance import QuietHours
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout_spec import Action, Spec
@@ -270,3 +270,28 @@ class ReleaseStatus:
     why: str = ""
     busy: str = ""
     absent: str = ""
+
+
+@dataclass(frozen=True)
+class Freeze:
+    """A row of ``freezes``: a span of time in which nothing is rolled out.
+
+    Attributes:
+        ends_at: ``None`` while only lifting it ends it.
+        reason: Shown to those that it stops.
+    """
+
+    id: str
+    begins_at: datetime
+    ends_at: datetime | None
+    reason: str
+    who: str
+    lifted_at: datetime | None = None
+
+    def holds_at(self, now: datetime) -> bool:
+        """Whether it forbids rollouts at that moment."""
+        return self.lifted_at is None and self.begins_at <= now and (self.ends_at is None or now < self.ends_at)
+
+    def is_past(self, now: datetime) -> bool:
+        """Whether it is over."""
+        return self.lifted_at is not None or (self.ends_at is not None and self.ends_at <= now)

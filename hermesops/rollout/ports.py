@@ -6,10 +6,9 @@ from datetime import datetime
 from math import inf
 from typing import Protocol
 
-from hermesops.model.freeze import Freeze
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, ReleaseStatus, Rollout, RolloutState, RolloutTarget, Target
+from hermesops.model.rollout import Freeze, GateResult, ReleaseStatus, Rollout, RolloutState, RolloutTarget, Target
 from hermesops.model.rollout_spec import HookGate, Spec
 from hermesops.model.vitals import Liveness, Vital
 from hermesops.rollout.events import E_co, Event, GateAnswered, Recorded, StateChanged

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.instance_policy import InstancePolicy, QuietHours
+from hermesops.model.instance import InstancePolicy, QuietHours
 from hermesops.model.release import ReleaseId
 from hermesops.registry import Registry
 from tests.support.real.registries import TurnedClock, placed

@@ -6,7 +6,7 @@ from datetime import time, timedelta
 import pytest
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.instance_policy import QuietHours
+from hermesops.model.instance import QuietHours
 from hermesops.model.operation import LeaseLostError, OperationKind
 from hermesops.model.rollout import (
     OperatorDecisions,

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from hermesops.errors import UsageError
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.instance_policy import InstancePolicy
+from hermesops.model.instance import InstancePolicy, InstanceStatus
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, Target
 from hermesops.model.rollout_spec import Action, DrillPolicy, Spec

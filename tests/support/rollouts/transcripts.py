@@ -8,9 +8,8 @@ from dataclasses import replace
 from datetime import time, timedelta
 from pathlib import Path
 
-from hermesops.model.freeze import Freeze
-from hermesops.model.instance_policy import QuietHours
-from hermesops.model.rollout import GateResult, RolloutState, TargetState
+from hermesops.model.instance import QuietHours
+from hermesops.model.rollout import Freeze, GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import HookGate
 from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands

@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.freeze import Freeze
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.operation import Done, LeaseHeldError
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import (
+    Freeze,
     GateResult,
     ReleaseStatus,
     Rollout,

@@ -7,11 +7,10 @@ from datetime import time as clock_time
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.freeze import Freeze
-from hermesops.model.instance_policy import QuietHours
+from hermesops.model.instance import QuietHours
 from hermesops.model.operation import LeaseLostError
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, Rollout, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout import Freeze, GateResult, Rollout, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import DrillPolicy, FailureGate, HaltRollback, HookGate, Spec
 from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands

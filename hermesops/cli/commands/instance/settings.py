@@ -17,7 +17,7 @@ from hermesops.errors import UsageError
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.instances.requests.settings_patch import SettingsPatch
-    from hermesops.model.instance_policy import QuietHours
+    from hermesops.model.instance import QuietHours
 
 _QUIET = "--quiet-hours reads BEGIN-END on the user's clock, as 22-07 or 22:30-07:00; none ends them"
 
@@ -101,7 +101,7 @@ def policy(
 def _quiet(text: str, timezone: str, held: "QuietHours | None") -> "QuietHours | None":
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-    from hermesops.model.instance_policy import QuietHours
+    from hermesops.model.instance import QuietHours
 
     if text == "none":
         return None

@@ -8,10 +8,9 @@ from hermesops.cli.views.shapes import moment
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.model.freeze import Freeze
     from hermesops.model.ids import InstanceId
-    from hermesops.model.instance_policy import InstancePolicy
-    from hermesops.model.rollout import Rollout, RolloutTarget
+    from hermesops.model.instance import InstancePolicy
+    from hermesops.model.rollout import Freeze, Rollout, RolloutTarget
     from hermesops.model.slot import RollbackResult
     from hermesops.rollout.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
     from hermesops.rollout.plan.backlog import OutdatedInstance

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance_policy import InstancePolicy, QuietHours
+from hermesops.model.instance import InstancePolicy, QuietHours
 from hermesops.registry.repositories.base import Repository, insert_or_update
 from hermesops.registry.schema.tables import instance_policies
 

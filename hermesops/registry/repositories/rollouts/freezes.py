@@ -6,7 +6,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from hermesops.errors import UsageError
-from hermesops.model.freeze import Freeze
+from hermesops.model.rollout import Freeze
 from hermesops.model.unknown_name import find_by_id
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import freezes

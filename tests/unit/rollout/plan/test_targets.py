@@ -5,8 +5,7 @@ from datetime import time
 import pytest
 
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.instance_policy import InstancePolicy, QuietHours
+from hermesops.model.instance import InstancePolicy, InstanceStatus, QuietHours
 from hermesops.model.plan import Plan
 from hermesops.model.rollout_spec import Action
 from hermesops.model.selector import Selector

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from hermesops.errors import UsageError
-from hermesops.model.freeze import Freeze
-from hermesops.model.instance_policy import QuietHours
+from hermesops.model.instance import QuietHours
+from hermesops.model.rollout import Freeze
 from hermesops.rollout.plan.windows import closed_at, parse_window, quiet_until
 
 MONDAY = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -2,7 +2,7 @@ from datetime import UTC, datetime, time
 
 import pytest
 
-from hermesops.model.instance_policy import QuietHours
+from hermesops.model.instance import QuietHours
 
 
 @pytest.mark.parametrize(
