@@ -1,11 +1,8 @@
 """The keys that encrypt secrets in the registry (AES-256-GCM); they live outside the database."""
 
-import json
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Self
 
@@ -13,89 +10,12 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hermesops.errors import RefusedError
+from hermesops.keyring.ring import Ring
 from hermesops.private_file import make_secret, read_secret
 
 _FORM = "hs1"
 _NONCE_BYTES = 12
-_KEY_BYTES = 32
 _WHAT = "registry's key"
-
-
-@dataclass(frozen=True)
-class Ring:
-    """Keys by their ids.
-
-    Attributes:
-        current: Id of the key that seals in a registry whose key was never changed.
-        keys: 32 bytes each.
-        retired: Since when each key is needed only for older copies of the registry.
-    """
-
-    current: str
-    keys: Mapping[str, bytes] = field(repr=False)
-    retired: Mapping[str, datetime] = field(default_factory=dict)
-
-    @classmethod
-    def fresh(cls) -> Self:
-        """A ring of one new key."""
-        key_id = secrets.token_hex(4)
-        return cls(key_id, {key_id: secrets.token_bytes(_KEY_BYTES)})
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """A ring from its text.
-
-        Raises:
-            ValueError: It is malformed; the message has none of it.
-        """
-        try:
-            content = json.loads(text)
-            keys = {key_id: urlsafe_b64decode(key) for key_id, key in content["keys"].items()}
-            retired = {key_id: datetime.fromisoformat(at) for key_id, at in content.get("retired", {}).items()}
-            current = str(content["current"])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            # The cause would carry the text, which has the keys.
-            raise ValueError("damaged") from None
-        if current not in keys or any(len(key) != _KEY_BYTES for key in keys.values()):
-            raise ValueError("the current key is missing, or a key has another length")
-        return cls(current, keys, retired)
-
-    def to_text(self) -> str:
-        """As it is kept."""
-        content: dict[str, object] = {
-            "current": self.current,
-            "keys": {key_id: urlsafe_b64encode(key).decode() for key_id, key in self.keys.items()},
-        }
-        if self.retired:
-            content["retired"] = {key_id: at.isoformat() for key_id, at in self.retired.items()}
-        return json.dumps(content)
-
-    @property
-    def prepared(self) -> str:
-        """A key that was added and has sealed nothing yet; empty for none."""
-        others = (key_id for key_id in self.keys if key_id != self.current and key_id not in self.retired)
-        return next(others, "")
-
-    def with_new(self) -> Self:
-        """The same with one more key."""
-        return replace(self, keys={**self.keys, secrets.token_hex(4): secrets.token_bytes(_KEY_BYTES)})
-
-    def settled_on(self, key_id: str, now: datetime) -> Self:
-        """The same once nothing is sealed with any other key than this one."""
-        retired = {other: self.retired.get(other, now) for other in self.keys if other != key_id}
-        return replace(self, current=key_id, retired=retired)
-
-    def without_retired(self, needed_since: datetime | None) -> Self:
-        """The same without retired keys that no copy needs.
-
-        ``needed_since`` is when the oldest copy was made that may still be restored; ``None`` for no copy.
-        """
-        gone = {one for one, at in self.retired.items() if needed_since is None or at < needed_since}
-        return replace(
-            self,
-            keys={one: key for one, key in self.keys.items() if one not in gone},
-            retired={one: at for one, at in self.retired.items() if one not in gone},
-        )
 
 
 class KeyRing:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hermesops.errors import RefusedError
-from hermesops.keyring.key_ring import Ring, parse_ring
+from hermesops.keyring.key_ring import parse_ring
+from hermesops.keyring.ring import Ring
 from hermesops.registry import Registry
 
 

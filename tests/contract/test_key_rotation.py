@@ -11,7 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
-from hermesops.keyring.key_ring import KeyRing, Ring
+from hermesops.keyring.key_ring import KeyRing
+from hermesops.keyring.ring import Ring
 from hermesops.keyring.rotation import KeyRotation
 from hermesops.model.backup import Credential
 from hermesops.model.ids import MachineId

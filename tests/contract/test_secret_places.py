@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.app import Container
 from hermesops.errors import RefusedError, UsageError
-from hermesops.keyring.key_ring import Ring
+from hermesops.keyring.ring import Ring
 from hermesops.model.check import Verdict
 from hermesops.model.operation import LeaseHeldError
 from hermesops.private_file import make_secret

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from hermesops.app.container_parts.narration import Warn
 from hermesops.errors import RefusedError, UsageError
-from hermesops.keyring.key_ring import KeyRing, Ring
+from hermesops.keyring.key_ring import KeyRing
+from hermesops.keyring.ring import Ring
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.maintenance.backup import Copies

@@ -8,7 +8,8 @@ from functools import partial
 
 from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.errors import RefusedError, UsageError
-from hermesops.keyring.key_ring import Ring, parse_ring
+from hermesops.keyring.key_ring import parse_ring
+from hermesops.keyring.ring import Ring
 from hermesops.keyring.rotation import KeyRotation
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hermesops.identity import signatures
-from hermesops.keyring.key_ring import Ring
+from hermesops.keyring.ring import Ring
 from hermesops.pki import authority
 from tests.support.real.command import HERMESOPS, Ran
 

@@ -49,7 +49,7 @@ from hermesops.justavps.proxy import ProxyAnswer
 from hermesops.justavps.sse import events_of
 from hermesops.justavps.toolbox import told_in
 from hermesops.justavps.transport import Call, loaded, refusal, validated
-from hermesops.keyring.key_ring import Ring
+from hermesops.keyring.ring import Ring
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.route import issue_token, read_token

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermesops.errors import RefusedError
-from hermesops.keyring.key_ring import Ring
+from hermesops.keyring.ring import Ring
 from hermesops.keyring.rotation import Add, Change, Reseal, Settle, Step, next_step
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
