@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -75,25 +75,14 @@ async def problems(named: Mapping[str, T], work: Callable[[T], Awaitable[object]
 async def held_for(places: asyncio.Semaphore, slow_after_s: float) -> AsyncIterator[None]:
     """Hold a place while the block lasts, and at most for so many seconds: the block goes on without one."""
     await places.acquire()
-    place = _Place(places)
-    timer = asyncio.get_running_loop().call_later(slow_after_s, place.give_up)
+    place = ExitStack()  # which gives it up once, whoever closes it first
+    place.callback(places.release)
+    timer = asyncio.get_running_loop().call_later(slow_after_s, place.close)
     try:
         yield
     finally:
         timer.cancel()
-        place.give_up()
-
-
-class _Place:
-    """A place of a semaphore that may be given up twice."""
-
-    def __init__(self, places: asyncio.Semaphore) -> None:
-        self._places: asyncio.Semaphore | None = places
-
-    def give_up(self) -> None:
-        if self._places is not None:
-            self._places.release()
-            self._places = None
+        place.close()
 
 
 async def attempt(work: Callable[[T], Awaitable[R]], item: T, within_s: float) -> R | HermesError:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -14,31 +15,22 @@ Close = Callable[[], None]
 """Called by a run before it reads what is wanted: later requests are served by the next run."""
 
 
+@dataclass(eq=False)
 class CoalescedRun(Generic[T]):
-    """The requests that one run serves."""
+    """The requests that one run serves.
 
-    def __init__(self) -> None:
-        self._requests: list[StillWanted] = []
-        self._ended = False
-        self._result: T | None = None
-        self._error: Exception | None = None
+    Attributes:
+        has_ended: Whether the run was made, well or not.
+    """
 
-    def join(self, request: StillWanted) -> None:
-        """Add a request."""
-        self._requests.append(request)
-
-    def leave(self, request: StillWanted) -> None:
-        """Withdraw a request."""
-        self._requests.remove(request)
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the run was made, well or not."""
-        return self._ended
+    requests: list[StillWanted] = field(default_factory=list)
+    has_ended: bool = False
+    result: T | None = None
+    error: Exception | None = None
 
     async def is_wanted(self) -> bool:
         """Whether any request still wants the run."""
-        for request in tuple(self._requests):
+        for request in tuple(self.requests):
             if await request():
                 return True
         return False
@@ -46,22 +38,22 @@ class CoalescedRun(Generic[T]):
     async def run_for_all(self, run: Callable[[], Awaitable[T | None]]) -> T | None:
         """Make the run and keep its result for the others. After a cancelled one, the next request makes it."""
         try:
-            self._result = await run()
+            self.result = await run()
         except Exception as error:
-            self._error, self._ended = error, True
+            self.error, self.has_ended = error, True
             raise
-        self._ended = True
-        return self._result
+        self.has_ended = True
+        return self.result
 
     async def await_result(self, request: StillWanted) -> T | None:
         """The result for a request of a run that another request made.
 
         A failed run may have done our part all the same: 99 of 100 machines were made.
         """
-        if self._error is None:
-            return self._result
+        if self.error is None:
+            return self.result
         if await request():
-            raise self._error
+            raise self.error
         return None
 
 
@@ -84,14 +76,14 @@ class RunCoalescer(Generic[T]):
             run: Makes the run for a group of requests; closes the group before it reads what is wanted.
         """
         group = self._open.setdefault(key, CoalescedRun())
-        group.join(request)
+        group.requests.append(request)
         try:
             async with self._turns[key]:
                 if group.has_ended:
                     return await group.await_result(request)
                 return await group.run_for_all(lambda: run(group, lambda: self._close(key, group)))
         finally:
-            group.leave(request)
+            group.requests.remove(request)
             if group.has_ended:
                 self._close(key, group)
 

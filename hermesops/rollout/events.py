@@ -68,19 +68,19 @@ class CommandGiven:
 
 
 @dataclass(frozen=True)
-class TargetsUpdated:
+class AboutTargets:
+    """What is about some targets, and why."""
+
+    why: str = ""
+    targets: tuple[InstanceId, ...] = ()
+
+
+class TargetsUpdated(AboutTargets):
     """The state of some targets was written; no machine was changed."""
 
-    why: str = ""
-    targets: tuple[InstanceId, ...] = ()
 
-
-@dataclass(frozen=True)
-class BatchBegun:
+class BatchBegun(AboutTargets):
     """Some targets begin to get the release, or those that a dead runner left are finished."""
-
-    why: str = ""
-    targets: tuple[InstanceId, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,8 @@ class BatchEnded:
     outcomes: tuple[TargetOutcome, ...] = ()
 
 
-@dataclass(frozen=True)
-class RollbackBegun:
+class RollbackBegun(AboutTargets):
     """Some targets begin to go back to their release before."""
-
-    why: str = ""
-    targets: tuple[InstanceId, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -272,7 +268,7 @@ def instances_of(event: Event) -> frozenset[InstanceId]:
     """The instances that an event is about; none for those about the rollout as a whole."""
     if isinstance(event, BatchEnded):
         return frozenset(one.instance for one in event.outcomes)
-    if isinstance(event, StateChanged | CommandGiven | TargetsUpdated | BatchBegun | RollbackBegun):
+    if isinstance(event, StateChanged | CommandGiven | AboutTargets):
         return frozenset(event.targets)
     return frozenset()
 

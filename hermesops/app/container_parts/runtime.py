@@ -133,7 +133,6 @@ class Runtime:
             self.instance_client,
             app.cell_stacks,
             app.adapters.machine_checks(partial(self.verify_nobodys, tell=lambda _: None)),
-            app.endpoint.router_url,
             app.tell,
         )
 

@@ -9,7 +9,6 @@ from hermesops.cells.scheduling import choose_cell
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import machines_in
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.remote.prewarm import warm_up
 from hermesops.justavps import Client, Machine
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.ordering import newest_named
@@ -49,7 +48,6 @@ class Pools:
     instance_client: PowerControl
     stacks: CellStacks
     checks: Callable[[MachineId], Awaitable[Sequence[str]]]
-    router_url: str
     tell: Callable[[str], None]
 
     # Claims
@@ -176,12 +174,11 @@ class Pools:
 
     async def warm(self, machine_id: MachineId, lease: Lease) -> str:
         """Start its gateway with a placeholder."""
-        timeout_s = self.settings.gateway_timeout_s
-        channel = self.instance_client.channel(machine_id)
-        key = await warm_up(channel, lease, router_url=self.router_url, gateway_timeout_s=timeout_s)
+        client = self.instance_client.with_lease(lease)
+        key = await client.warm_up(machine_id)
         # Before a user claims it: then the key is known, and the certificate comes with the payload.
-        if certifying := self.instance_client.with_lease(lease).certifying:
-            await certifying.certify(channel, machine_id)
+        if client.certifying:
+            await client.certifying.certify(client.channel(machine_id), machine_id)
         return key
 
     async def held(self, cell: CellName) -> frozenset[MachineName]:

@@ -9,7 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
 from hermesops.cli.listener import inherited, listen, serve_until_signal
-from hermesops.cli.views import identity
+from hermesops.cli.views import shapes
 from hermesops.errors import PartlyDoneError, UsageError
 
 app = Noun(no_args_is_help=True)
@@ -24,7 +24,7 @@ def list_() -> None:
 
     registry = context.compose().registry
     now = registry.now()
-    rows = [identity.certificate(title, one, now) for title, one in newest_certificates(registry)]
+    rows = [shapes.certificate(title, one, now) for title, one in newest_certificates(registry)]
     columns = ("machine", "cell", "state", "not_after", "serial")
     table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
 
@@ -36,7 +36,7 @@ def show(who: Who) -> None:
 
     registry = context.compose().registry
     now, holder = registry.now(), find_holder(registry, who)
-    rows = [identity.certificate(holder.title, one, now) for one in registry.certificates.list(holder.machine_id)]
+    rows = [shapes.certificate(holder.title, one, now) for one in registry.certificates.list(holder.machine_id)]
     columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
     table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
 

@@ -68,7 +68,7 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
 
 
 def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
-    from hermesops.instances.requests.bulk import failed, parse_requests
+    from hermesops.instances.requests.bulk import parse_requests
 
     requests = parse_requests(read(source), plan=plan, region=region)
     composed = context.compose()
@@ -84,14 +84,14 @@ def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
         shapes.provision_result(one, composed.registry.instances.get(one.instance.id) if one.instance else None)
         for one in provision_results
     ]
-    failures = list(failed(provision_results))
+    failures = [one.failure.message for one in provision_results if one.failure]
     columns = ("user", "plan", "status", "cell", "machine_name", "outcome")
     table("provision-list", "arrivals", columns, rows, "", beside={"failed": len(failures)})
     if not failures:
         return 0
     complain(
         PartlyDoneError(
-            f"{len(failures)} of {len(provision_results)} were not provisioned: {failures[0][1].message}",
+            f"{len(failures)} of {len(provision_results)} were not provisioned: {failures[0]}",
             hint="the same command again does the rest; hermesops operation list shows what is left",
         )
     )

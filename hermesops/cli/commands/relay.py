@@ -13,7 +13,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
 from hermesops.cli.listener import listen, serve_until_signal
 from hermesops.cli.options import files
-from hermesops.cli.views import identity
+from hermesops.cli.views import shapes
 from hermesops.errors import RefusedError, UsageError
 
 app = Noun(no_args_is_help=True)
@@ -72,7 +72,7 @@ def admit(
 def list_() -> None:
     """List the services' certificates, the newest of each first."""
     registry = context.compose().registry
-    rows = [identity.caller(one, registry.now()) for one in registry.relay_callers.list()]
+    rows = [shapes.caller(one, registry.now()) for one in registry.relay_callers.list()]
     columns = ("service", "state", "not_after", "serial", "why")
     table("relay-callers", "certificates", columns, rows, "no service may call the relay")
 

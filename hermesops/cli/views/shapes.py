@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hermesops.cells.bill import Bill
     from hermesops.instances.observation import Observation
     from hermesops.instances.requests.bulk import ProvisionResult
+    from hermesops.model.certificate import Caller, Certificate
     from hermesops.model.check import Check
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
@@ -141,3 +142,30 @@ def fields(data: Mapping[str, object]) -> list[str]:
 def bill(one: "Bill") -> dict[str, object]:
     """What some machines cost."""
     return {"monthly": f"{one.monthly:.2f}", "machines": one.machines, "unpriced": sorted(set(one.unpriced))}
+
+
+def certificate(title: str, one: "Certificate", now: datetime) -> dict[str, object]:
+    """The certificate of the machine of that title; ``now`` is the registry's time."""
+    return {
+        "machine": title,
+        "machine_id": one.machine_id,
+        "instance_id": one.instance_id,
+        "cell": one.cell,
+        **_validity(one, now),
+    }
+
+
+def caller(one: "Caller", now: datetime) -> dict[str, object]:
+    """A certificate of a service that may call the relay; ``now`` is the registry's time."""
+    return {"service": one.name, **_validity(one, now)}
+
+
+def _validity(one: "Caller | Certificate", now: datetime) -> dict[str, object]:
+    return {
+        "state": "revoked" if one.revoked_at else "expired" if one.not_after <= now else "good",
+        "issued_at": one.issued_at.isoformat(),
+        "not_after": one.not_after.isoformat(),
+        "revoked_at": one.revoked_at.isoformat() if one.revoked_at else None,
+        "why": one.why,
+        "serial": one.serial,
+    }

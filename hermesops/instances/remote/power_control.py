@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermesops import waiting
-from hermesops.channel import SILENT, Completed, last_words, object_in, understood
+from hermesops.channel import SILENT, Completed, NoSuchFileError, last_words, object_in, understood
 from hermesops.errors import UnavailableError
 from hermesops.instances.observation import MachineState
 from hermesops.instances.remote import data_volume, node_commands
@@ -17,7 +17,9 @@ from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
 from hermesops.node.errors import ExitCode
+from hermesops.node.layout import Layout
 from hermesops.node.protocol import PROGRAM
+from hermesops.node.untrusted import strict_json
 
 _DRAIN_S = 60.0
 """Seconds that turns under way have to end before the gateway is stopped; its unit then gives them some more."""
@@ -29,6 +31,9 @@ _IGNORED_S = 60.0
 """Seconds for which a machine may be called ready that was told to stop; to say it again to a slow one is harmless."""
 
 _QUICK_S = 20.0
+_NO_WARM = b"invalid choice: 'warm'"
+_WARM_S = 60.0
+"""Seconds hermes-node has beyond those of the gateway, for a first turn of a prewarmed agent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +76,35 @@ class PowerControl(InstanceClient):
         await self._command(machine_id, "unfence", timeout_s=_STOP_S)
         await self._command(machine_id, "undrain", timeout_s=_QUICK_S)
         await self.gateways.start(machine_id)
+
+    async def warm_up(self, machine_id: MachineId) -> str:
+        """Prewarm a machine without an instance: its gateway starts with a placeholder and takes a turn.
+
+        The placeholder opens nothing: no router ever issued it. A hermes-node that cannot do this leaves the machine
+        as it is; safe to call again.
+
+        Returns:
+            The API key that the machine made; empty where it stays cold.
+
+        Raises:
+            UnavailableError: The gateway did not become well.
+        """
+        channel, wait_s = self.channel(machine_id), self.gateway_timeout_s
+        words = f"warm --model-base-url {self.router_url} --wait {wait_s:g}"
+        done = await node_commands.change(channel, words, self.lease, timeout_s=wait_s + _WARM_S)
+        if done.exit_code == ExitCode.BAD_REQUEST and _NO_WARM in done.stderr:
+            return ""
+        if done.exit_code != 0:
+            raise UnavailableError(
+                f"machine {machine_id} was not warmed up: {last_words(done)}",
+                hint=f"{PROGRAM} status there says more",
+            )
+        try:
+            kept = await channel.get(str(Layout().warm))
+        except NoSuchFileError as error:
+            raise UnavailableError(f"machine {machine_id} says that it is warm, and holds no key") from error
+        with understood(machine_id, "warm"):
+            return str(strict_json.parse_object(kept)["secrets"]["api_server_key"])
 
     async def state(self, machine_id: MachineId) -> State | None:
         """What the state on a machine amounts to; ``None`` when it does not answer."""

@@ -104,7 +104,8 @@ class ReleaseClient:
             UnknownOutcomeError: The command was sent and no answer came: observe.
         """
         words = f"release activate {release} --confirm-within {confirm_s:g} --drain {drain_s:g}"
-        done = await self._change(machine_id, words, timeout_s=drain_s + _SWITCH_S)
+        channel, timeout_s = self.channel_to(machine_id), drain_s + _SWITCH_S
+        done = await node_commands.change(channel, words, self.lease, timeout_s=timeout_s)
         if done.exit_code == ExitCode.FAILED:
             told = {"error": "it did not work", **object_in(done, machine_id, "release activate")}
         else:
@@ -131,8 +132,7 @@ class ReleaseClient:
         Raises:
             RefusedError: It went back before.
         """
-        done = await self._change(machine_id, f"release confirm {release}", timeout_s=_LOOK_S)
-        _answer(done, machine_id, "release confirm")
+        await self._changed(machine_id, f"release confirm {release}", timeout_s=_LOOK_S)
 
     async def cancel(self, machine_id: MachineId) -> None:
         """Have a switch that waits for its agent to finish be given up; one that has begun ends as it would.
@@ -150,8 +150,7 @@ class ReleaseClient:
         Raises:
             UnavailableError: The machine does not answer.
         """
-        done = await self._change(machine_id, f"release gc --keep {_KEPT}", timeout_s=_TIDY_S)
-        _answer(done, machine_id, "release gc")
+        await self._changed(machine_id, f"release gc --keep {_KEPT}", timeout_s=_TIDY_S)
 
     async def roll_back(
         self,
@@ -175,13 +174,13 @@ class ReleaseClient:
         """
         words = "release rollback" + (f" --to {to}" if to else "") + (" --lose" if loses else "")
         words += " --even-revoked" if even_revoked else ""
-        done = await self._change(machine_id, words, timeout_s=_BACK_S)
-        told = _answer(done, machine_id, "release rollback")
+        told = await self._changed(machine_id, words, timeout_s=_BACK_S)
         with understood(machine_id, "release rollback"):
             return RollbackResult.from_told(told)
 
-    async def _change(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Completed:
-        return await node_commands.change(self.channel_to(machine_id), words, self.lease, timeout_s=timeout_s)
+    async def _changed(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Mapping[str, Any]:
+        done = await node_commands.change(self.channel_to(machine_id), words, self.lease, timeout_s=timeout_s)
+        return _answer(done, machine_id, " ".join(words.split()[:2]))
 
 
 def _answer(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:

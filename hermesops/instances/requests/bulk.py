@@ -1,7 +1,7 @@
 """Provisions many users at once: all requests are checked before the first row is written, then each goes on alone."""
 
 import csv
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from hermesops.errors import HermesError, RefusedError, UsageError
@@ -162,13 +162,6 @@ class BulkProvision:
         except HermesError as failure:
             return ProvisionResult(request, None, None, "", failure)
         return ProvisionResult(request, instance, operation, "")
-
-
-def failed(provision_results: Sequence[ProvisionResult]) -> Iterator[tuple[ProvisionResult, HermesError]]:
-    """Those that did not come to their end, and why."""
-    for provision_result in provision_results:
-        if provision_result.failure is not None:
-            yield provision_result, provision_result.failure
 
 
 def _told(problems: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ class World:
             cells=part(get=self._cell, list=lambda: [part(name=CELL)]),
             images=part(latest=lambda _: None),
         )
-        return Pools(self.settings, registry, part(**client), part(), part(), part(), "", self.told.append)
+        return Pools(self.settings, registry, part(**client), part(), part(), part(), self.told.append)
 
     def _cell(self, name: CellName) -> Any:  # noqa: ANN401 - stands for a cell
         if name != CELL:

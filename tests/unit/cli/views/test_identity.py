@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.cli.views.identity import certificate
+from hermesops.cli.views.shapes import certificate
 from hermesops.model.certificate import Certificate
 from hermesops.model.ids import CellName, InstanceId, MachineId
 
