@@ -5,7 +5,7 @@ It must not decide what to wait for; callers say it in ``what`` and it is repeat
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from math import isinf
 from typing import Any, Generic, TypeVar
 
@@ -98,6 +98,13 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def finish(tasks: Collection[asyncio.Future[Any]], within_s: float) -> None:
+    """Wait until tasks have ended, and cancel those that take longer."""
+    if tasks:
+        _, late = await asyncio.wait(tasks, timeout=within_s)
+        await cancel(*late)
 
 
 def pause_blocking(seconds: float) -> None:

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from hermesops import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import JobRun, LeaseHeldError, job_subject
 from hermesops.operations.lease import LeaseKeeper
@@ -145,11 +146,7 @@ class JobScheduler:
                 _log.warning("jobs_wait", problem=error.message)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_S)
-        if self._turns:
-            _, late = await asyncio.wait(set(self._turns.values()), timeout=self._grace_s)
-            for turn in late:
-                turn.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await waiting.finish(self._turns.values(), self._grace_s)
 
     def _look(self) -> None:
         now = self._registry.now()

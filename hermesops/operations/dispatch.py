@@ -1,13 +1,12 @@
 """Decides which unfinished operations go into the queue, from their rows. Pure.
 
 The queue may lose everything, and a worker may die during a task. Both look the same here: a row that has not ended,
-whose lease nobody holds, and for which no worker that is alive has a task.
+whose lease nobody holds, and for which no task is waiting or under way.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Operation, OperationStatus
@@ -16,24 +15,16 @@ FRESH = timedelta(seconds=5)
 """How long a row that nobody has begun is left to the command that wrote it."""
 
 
-class TaskState(StrEnum):
-    """Where a task of the queue stands."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-
-
 @dataclass(frozen=True)
 class Task:
     """One turn at an operation, as the queue has it.
 
     Attributes:
-        worker: The one that runs it, or ran it last; empty when none has.
+        worker: The one that runs it; empty while it waits for one.
     """
 
     id: str
     operation_id: OperationId
-    state: TaskState
     worker: str = ""
 
 
@@ -46,7 +37,7 @@ class Enqueue:
 
 @dataclass(frozen=True)
 class Revive:
-    """Give the task of a dead worker to a live one."""
+    """Put the task of a dead worker back into the queue."""
 
     task_id: str
 
@@ -55,27 +46,25 @@ def decide(
     rows: Iterable[Operation],
     tasks: Iterable[Task],
     *,
-    leased: frozenset[str],
-    alive: frozenset[str],
+    leased: Collection[str],
+    given_up: Collection[Task],
     now: datetime,
 ) -> list[Enqueue | Revive]:
-    """The steps after which a worker has every operation that no process works on."""
+    """The steps after which a worker has every operation that no process works on.
+
+    Args:
+        leased: Subjects that somebody works on.
+        given_up: Tasks that their workers will not end.
+    """
     of_operation: dict[OperationId, list[Task]] = {}
     for task in tasks:
         of_operation.setdefault(task.operation_id, []).append(task)
-    steps = (_step(row, of_operation, leased, alive, now) for row in rows)
+    steps = (_step(row, of_operation.get(row.id, []), given_up, now) for row in rows if row.subject not in leased)
     return [step for step in steps if step]
 
 
-def _step(
-    row: Operation,
-    of_operation: Mapping[OperationId, list[Task]],
-    leased: frozenset[str],
-    alive: frozenset[str],
-    now: datetime,
-) -> Enqueue | Revive | None:
-    tasks = of_operation.get(row.id, [])
-    if any(task.state is TaskState.WAITING or task.worker in alive for task in tasks) or row.subject in leased:
+def _step(row: Operation, tasks: list[Task], given_up: Collection[Task], now: datetime) -> Enqueue | Revive | None:
+    if any(task not in given_up for task in tasks):
         return None
     if tasks:
         return Revive(tasks[0].id)

@@ -126,14 +126,13 @@ class LeaseKeeper:
 
     Args:
         wait_s: Seconds to wait while another process holds it; 0 refuses at once.
-        holder: Who we are; by default this process.
     """
 
-    def __init__(self, leases: Registry, subject: str, *, wait_s: float = 0, holder: str = "") -> None:
+    def __init__(self, leases: Registry, subject: str, *, wait_s: float = 0) -> None:
         self._leases = leases
         self._subject = subject
         self._wait_s = wait_s
-        self._holder = holder or this_process()
+        self._holder = this_process()
         self._held: RenewedLease
         self.lease: Lease
 
@@ -165,10 +164,6 @@ class LeaseKeeper:
             raise UnavailableError(f"lost the lease of {self._subject}; stopped before touching anything further")
         finally:
             await cancel(doing, losing)
-
-    async def lost(self) -> None:
-        """Return once the lease is lost."""
-        await self._held.lost.wait()
 
     async def _take(self) -> Lease:
         gone = ""

@@ -24,7 +24,7 @@ from dbos import DBOS, DBOSConfig, EnqueueOptions
 
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import OperationId
-from hermesops.operations.dispatch import Task, TaskState
+from hermesops.operations.dispatch import Task
 from hermesops.sqlite_wal import enable_wal
 
 _VERSION = "1"
@@ -36,11 +36,8 @@ _KEPT = timedelta(hours=1)
 _FIRST_DELAY_S = 2.0
 _LONGEST_DELAY_S = 300.0
 
-_STATES = {
-    "ENQUEUED": TaskState.WAITING,
-    "DELAYED": TaskState.WAITING,
-    "PENDING": TaskState.RUNNING,
-}
+_RUNNING = "PENDING"
+_UNFINISHED = ["ENQUEUED", "DELAYED", _RUNNING]
 _OVER = ["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"]
 
 _ALIKE = 40
@@ -117,11 +114,13 @@ class DbosQueue:
         """
         found = await self._asked(
             lambda: DBOS.list_workflows_async(
-                status=list(_STATES), queue_name=self._name, load_input=False, load_output=False
+                status=_UNFINISHED, queue_name=self._name, load_input=False, load_output=False
             )
         )
         return [
-            Task(one.workflow_id, _operation_of(one.workflow_id), _STATES[one.status], one.executor_id or "")
+            Task(
+                one.workflow_id, _operation_of(one.workflow_id), one.executor_id or "" if one.status == _RUNNING else ""
+            )
             for one in found or ()
         ]
 

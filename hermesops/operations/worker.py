@@ -1,12 +1,12 @@
 """A worker: takes tasks from the queue and runs their operations, and fills the queue from the rows.
 
-It counts as alive while it holds the lease of its own name. When that expires, its peers take over its tasks.
+Whether the worker of a task is alive is told by the lease of the operation that the task is about, and by nothing else.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
@@ -17,21 +17,20 @@ from hermesops.model.ids import OperationId
 from hermesops.model.operation import LeaseHeldError, LeaseLostError
 from hermesops.operations import dispatch
 from hermesops.operations.dispatch import Enqueue, Revive, Task
-from hermesops.operations.lease import LeaseKeeper
+from hermesops.operations.lease import is_gone
 from hermesops.operations.reconcile import StoppedError
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry
-from hermesops.waiting import cancel
-
-WORKER = "worker/"
-"""What the subjects of workers' own leases begin with."""
 
 _TICK_S = 0.5
 _PRUNE_EVERY = 120
 """Ticks from one removal of old tasks to the next."""
 
-_PATIENCE = 10
-"""Looks at a task of ours without a turn under way after which it counts as given up."""
+_PATIENCE = 6
+"""Looks at a task after which it counts as given up, its operation leased by nobody; longer than ``SETTLE_S``."""
+
+_PATIENCE_AFTER_LEASE = 2
+"""The same once the operation was leased: the task may be about to end, but is no longer about to begin."""
 
 _log = structlog.get_logger(__name__)
 
@@ -94,12 +93,10 @@ class Worker:
         self._operations = operations
         self._queue = make_queue(self._turn)
         self._grace_s = grace_s
-        self._is_alive = asyncio.Event()
         self._stopping = asyncio.Event()
         self._is_draining = False
         self._turns: set[asyncio.Task[str]] = set()
-        self._under_way: set[OperationId] = set()
-        self._idle: dict[str, int] = {}
+        self._looks: dict[Task, int] = {}
 
     def stop(self) -> None:
         """End the step under way, begin no other, and return from ``run``; called again, cut the step short."""
@@ -118,19 +115,13 @@ class Worker:
             UnavailableError: The queue does not open; later it is waited for.
         """
         self._is_draining = once
-        alive = asyncio.create_task(self._stay_alive())
+        await self._queue.open()
         try:
-            # Before the first turn: peers take over the tasks of a worker that does not count as alive.
-            await self._is_alive.wait()
-            await self._queue.open()
-            try:
-                _log.info("worker_started", worker=self.name)
-                await self._loop()
-                await self._end_turns()
-            finally:
-                await self._queue.close()
+            _log.info("worker_started", worker=self.name)
+            await self._loop()
+            await waiting.finish(self._turns, self._grace_s)
         finally:
-            await cancel(alive)
+            await self._queue.close()
             _log.info("worker_stopped", worker=self.name, done=self.tally.done, failed=self.tally.failed)
         return self.tally
 
@@ -152,19 +143,13 @@ class Worker:
 
     async def _tick(self) -> bool:
         """Fill the queue once; whether there is nothing to do, as far as this run goes."""
-        tasks = self._without_stranded(await self._queue.tasks())
+        tasks = await self._queue.tasks()
         # After the tasks: a turn that ends in between is seen as ended, and its row with it.
         left = self.tally.left if self._is_draining else {}
         rows = [row for row in self._registry.operations.unfinished() if row.id not in left]
-        leases = self._registry.leases.list()
-        steps = dispatch.decide(
-            rows,
-            tasks,
-            leased=frozenset(lease.subject for lease in leases),
-            alive=frozenset(lease.subject.removeprefix(WORKER) for lease in leases if lease.subject.startswith(WORKER)),
-            now=self._registry.now(),
-        )
-        for step in steps:
+        leased = {lease.subject for lease in self._registry.leases.list() if not is_gone(lease.holder)}
+        given_up = self._given_up(tasks, {row.id for row in rows if row.subject in leased})
+        for step in dispatch.decide(rows, tasks, leased=leased, given_up=given_up, now=self._registry.now()):
             match step:
                 case Enqueue(operation_id=operation_id):
                     await self._queue.enqueue(operation_id)
@@ -173,21 +158,22 @@ class Worker:
                     await self._queue.revive([task_id])
         return not rows and not self._turns
 
-    def _without_stranded(self, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks, those of ours that have no turn under way for a while no longer as ours.
+    def _given_up(self, tasks: Sequence[Task], leased: Collection[OperationId]) -> set[Task]:
+        """The tasks under way that their workers will not end, as nobody leases their operations.
 
-        A database that goes away at the end of a turn lets DBOS give the task up and call it running for ever.
+        Such a worker died, or its database went away at the end of a turn: DBOS then calls the task running for ever.
         """
-        idle = {task.id for task in tasks if task.worker == self.name and task.operation_id not in self._under_way}
-        self._idle = {task_id: self._idle.get(task_id, 0) + 1 for task_id in idle}
-        stranded = {task_id for task_id, looks in self._idle.items() if looks > _PATIENCE}
-        return [replace(task, worker="") if task.id in stranded else task for task in tasks]
+        self._looks = {
+            task: _PATIENCE - _PATIENCE_AFTER_LEASE if task.operation_id in leased else self._looks.get(task, 0) + 1
+            for task in tasks
+            if task.worker
+        }
+        return {task for task, looks in self._looks.items() if looks > _PATIENCE or is_gone(task.worker)}
 
     async def _turn(self, operation_id: OperationId) -> bool:
         """Work on an operation until it ends or cannot go on; whether to come back to it after a while."""
         turn = asyncio.ensure_future(self._drive(operation_id))
         self._turns.add(turn)
-        self._under_way.add(operation_id)
         try:
             outcome = await turn
         except asyncio.CancelledError:
@@ -211,7 +197,6 @@ class Worker:
             return not self._is_draining
         finally:
             self._turns.discard(turn)
-            self._under_way.discard(operation_id)
         self.tally.left.pop(operation_id, None)
         if outcome:
             self.tally.done += 1
@@ -230,22 +215,3 @@ class Worker:
             return ""
         with structlog.contextvars.bound_contextvars(operation=operation_id):
             return await self._operations.run(operation, is_stopping=self._stopping.is_set)
-
-    async def _end_turns(self) -> None:
-        if not self._turns:
-            return
-        _, late = await asyncio.wait(set(self._turns), timeout=self._grace_s)
-        for turn in late:
-            turn.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
-
-    async def _stay_alive(self) -> None:
-        """Hold the lease of our own name; a lost one is taken again, since nobody else wants it."""
-        while True:
-            try:
-                async with LeaseKeeper(self._registry, WORKER + self.name, holder=self.name) as keeper:
-                    self._is_alive.set()
-                    await keeper.lost()
-            except HermesError as error:
-                _log.warning("worker_not_seen_alive", worker=self.name, problem=error.message)
-            await waiting.pause(_TICK_S)

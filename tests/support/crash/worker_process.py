@@ -6,11 +6,13 @@ A process is forked from a server that has imported everything, so that killing 
 import asyncio
 import logging
 import multiprocessing
+import os
 import signal
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import structlog
@@ -19,8 +21,7 @@ from hermesops import waiting
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Done, Lease, Operation, OperationKind
 from hermesops.operations import lease as lease_module
-from hermesops.operations.lease import this_process
-from hermesops.operations.queue import DbosQueue
+from hermesops.operations.queue import DbosQueue, RunOperation
 from hermesops.operations.runner import QUEUED, Operations
 from hermesops.operations.worker import Worker
 from hermesops.registry import Registry
@@ -53,6 +54,8 @@ class Plan:
         effect_s: Seconds each effect takes.
         dies_at: The so many-th moment before or after a write or an effect at which it kills itself; 0 for never.
         once: Ends when all is done.
+        is_elsewhere: Other processes cannot see whether this one has ended, as if it ran on another computer.
+        revives: Puts tasks of dead workers back into the queue.
     """
 
     registry: str
@@ -63,6 +66,12 @@ class Plan:
     dies_at: int = 0
     once: bool = True
     concurrency: int = 4
+    is_elsewhere: bool = False
+    revives: bool = True
+
+    def workers_up(self) -> int:
+        """How many worker processes of this world have taken up work."""
+        return len(list(self.world.glob("*.up")))
 
 
 class FileWorld:
@@ -146,16 +155,35 @@ def shorten_leases(lease_s: float) -> None:
     vars(lease_module).update(LEASE_S=lease_s, RENEW_S=lease_s / 3, RETRY_S=lease_s / 10)
 
 
+class _Queue(DbosQueue):
+    """The queue, which leaves a file in the world once it is open."""
+
+    is_up: Path
+
+    async def open(self) -> None:
+        await super().open()
+        self.is_up.touch()
+
+
+def worker_over(registry: Any, plan: Plan) -> Worker:  # noqa: ANN401 - a registry, or a mortal one
+    """The worker that a plan asks for."""
+    death, name = Death(plan.dies_at, kill=kill_this_process), lease_module.this_process()
+    mortal: Any = Mortal(registry, death, _WRITES)
+
+    def queue(turn: RunOperation) -> DbosQueue:
+        return _Queue(plan.queue, environment="local", worker=name, concurrency=plan.concurrency, turn=turn)
+
+    _Queue.is_up = plan.world / f"{os.getpid()}.up"
+    worker = Worker(name, mortal, operations_over(mortal, plan, death), queue, grace_s=5)
+    if not plan.revives:
+        vars(worker).update(_given_up=lambda *_: set())
+    return worker
+
+
 async def _work(plan: Plan) -> None:
-    death, name = Death(plan.dies_at, kill=kill_this_process), this_process()
-    registry: Any = Mortal(registry_at(plan.registry), death, _WRITES)
-    worker = Worker(
-        name,
-        registry,
-        operations_over(registry, plan, death),
-        lambda turn: DbosQueue(plan.queue, environment="local", worker=name, concurrency=plan.concurrency, turn=turn),
-        grace_s=5,
-    )
+    if plan.is_elsewhere:
+        vars(lease_module).update(this_process=lambda: f"elsewhere:{os.getpid()}:00000000.0.{token_hex(4)}")
+    worker = worker_over(registry_at(plan.registry), plan)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.stop)
     await worker.run(once=plan.once)
 

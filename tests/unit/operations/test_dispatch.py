@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.operations.dispatch import FRESH, Enqueue, Revive, Task, TaskState, decide
+from hermesops.operations.dispatch import FRESH, Enqueue, Revive, Task, decide
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROW = Operation(
@@ -20,14 +20,14 @@ ROW = Operation(
     created_at=NOW - timedelta(days=1),
     updated_at=NOW - timedelta(days=1),
 )
-RUNNING = Task("op:1", ROW.id, TaskState.RUNNING, "w1")
-WAITING = Task("op:1", ROW.id, TaskState.WAITING)
+RUNNING = Task("op:1", ROW.id, "w1")
+WAITING = Task("op:1", ROW.id)
 
 
 def steps(
-    *tasks: Task, row: Operation = ROW, leased: tuple[str, ...] = (), alive: tuple[str, ...] = ("w1",)
+    *tasks: Task, row: Operation = ROW, leased: tuple[str, ...] = (), given_up: tuple[Task, ...] = ()
 ) -> list[Enqueue | Revive]:
-    return decide([row], tasks, leased=frozenset(leased), alive=frozenset(alive), now=NOW)
+    return decide([row], tasks, leased=frozenset(leased), given_up=frozenset(given_up), now=NOW)
 
 
 def test_a_row_that_nobody_is_at_is_enqueued() -> None:
@@ -36,21 +36,21 @@ def test_a_row_that_nobody_is_at_is_enqueued() -> None:
 
 def test_a_row_that_somebody_is_at_is_left_alone() -> None:
     assert steps(leased=("instance/1",)) == []
-    assert steps(RUNNING, leased=("instance/1",), alive=()) == []
+    assert steps(RUNNING, leased=("instance/1",), given_up=(RUNNING,)) == []
 
 
 def test_a_row_with_a_task_in_living_hands_is_left_alone() -> None:
     assert steps(WAITING) == []
     assert steps(RUNNING) == []
-    assert steps(WAITING, alive=()) == []
 
 
 def test_a_dead_workers_task_is_given_to_another() -> None:
-    assert steps(RUNNING, alive=("w2",)) == [Revive("op:1")]
+    assert steps(RUNNING, given_up=(RUNNING,)) == [Revive("op:1")]
 
 
 def test_of_two_tasks_the_living_one_counts() -> None:
-    assert steps(RUNNING, replace(RUNNING, id="op:2", worker="w2"), alive=("w2",)) == []
+    assert steps(RUNNING, replace(RUNNING, id="op:2", worker="w2"), given_up=(RUNNING,)) == []
+    assert steps(RUNNING, WAITING, given_up=(RUNNING,)) == []
 
 
 def test_tasks_of_other_rows_say_nothing() -> None:

@@ -252,7 +252,7 @@ async def test_all_leases_of_a_process_are_renewed_at_once_and_only_the_lost_one
     leases, subjects = Many(), {f"instance/{number}" for number in range(10)}
     async with AsyncExitStack() as stack:
         keepers = {s: await stack.enter_async_context(LeaseKeeper(leases, s)) for s in subjects}
-        await keepers["instance/3"].lost()
+        await keepers["instance/3"]._held.lost.wait()
         assert leases.renewed[0] == subjects
         others = [keeper.guard(_twice(leases)) for subject, keeper in keepers.items() if subject != "instance/3"]
         await asyncio.gather(*others)
