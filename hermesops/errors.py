@@ -14,7 +14,10 @@
 Anything else that escapes is a bug: exit 1 with its traceback. Errors neither print, log nor exit.
 """
 
+import re
+import shlex
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import ClassVar
 
 CHANGES_REMAIN = 7
@@ -24,20 +27,77 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
 
+_PLACEHOLDER = re.compile("[A-Z_]+")
+
+
+@dataclass(frozen=True, init=False)
+class Hint:
+    """What to do next: commands of hermesops, and the words around them. False when there is nothing to do.
+
+    Args:
+        parts: In the order of reading. A tuple is a command: its words after ``hermesops``, each one word for the
+            shell whatever is in it; ``USER`` and other words in capitals stand for what the reader knows. Text has
+            no command. A hint brings its own parts.
+    """
+
+    parts: tuple[str | tuple[str, ...], ...]
+
+    def __init__(self, *parts: "str | tuple[str, ...] | Hint") -> None:
+        flat = (one for part in parts for one in (part.parts if isinstance(part, Hint) else (part,)) if one)
+        object.__setattr__(self, "parts", tuple(flat))
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, environment: str = "") -> str:
+        """As a person reads it, with commands as they are typed in a shell.
+
+        Args:
+            environment: Which one commands name by ``--env``; empty where that is not needed.
+        """
+        said = ""
+        for part in self.parts:
+            piece = part if isinstance(part, str) else _typed(part, environment)
+            said += f" {piece}" if said and piece[0] not in ",;:." else piece
+        return said.lstrip("; ")  # what a sign stood behind was empty
+
+    def put(self, **values: str) -> "Hint":
+        """The same with values in the place of words of commands: ``USER="ada"``, also in ``user=USER``."""
+
+        def filled(word: str) -> str:
+            return _PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), word)
+
+        return Hint(*(part if isinstance(part, str) else tuple(map(filled, part)) for part in self.parts))
+
+
+def _typed(command: tuple[str, ...], environment: str) -> str:
+    # ``env list`` is about all environments.
+    named = ("--env", environment) if environment and command[:2] != ("env", "list") else ()
+    return " ".join(map(_quoted, ("hermesops", *named, *command)))
+
+
+def _quoted(word: str) -> str:
+    """One word for a shell, without characters that a terminal obeys."""
+    return shlex.quote(word if word.isprintable() else word.encode("unicode_escape").decode())
+
+
 class HermesError(Exception):
     """Something an operator can act on.
 
     Args:
         message: What went wrong and where, in one line, without secrets.
-        hint: The next command or runbook; empty when the message says it all.
+        hint: What to do next, or a sentence without a command; empty when the message says it all.
     """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: Hint | str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = Hint(hint)
 
 
 class UsageError(HermesError):

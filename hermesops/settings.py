@@ -20,7 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
 from hermesops import child_environment, web_address
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.plan import Plan
 from hermesops.model.rollout_spec import HOOK_FACTS
 from hermesops.model.unknown_name import unknown_name
@@ -581,7 +581,7 @@ def _validate(values: Mapping[str, object], sources: Mapping[str, str]) -> Setti
         key = ".".join(str(part) for part in first["loc"][: 2 if first["loc"][0] in _SECTIONS else 1])
         raise UsageError(
             f"settings key {key!r} (from {sources.get(key, 'default')}): {first['msg']}",
-            hint="hermesops settings show lists keys and defaults",
+            hint=Hint(("settings", "show"), "lists keys and defaults"),
         ) from None
     if settings.approvals == "required" and settings.operators != "verified":
         raise UsageError(

@@ -88,7 +88,6 @@ class Container(Unconnected):
             release_key=lambda: self.release_key,
             room=room,
             bucket=bucket,
-            program=self.program,
         )
 
     @property

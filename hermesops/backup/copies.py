@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from hermesops.backup.repository import payload_of
 from hermesops.backup.restore_check import Proof
 from hermesops.backup.store.repository_keys import Keys
-from hermesops.errors import BrokenInvariantError
+from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
@@ -105,7 +105,9 @@ class Copies:
         if differs := backup.state.differences(state):
             raise BrokenInvariantError(
                 f"backup {backup.id[:8]} of {instance.title} is not what was copied: {'; '.join(differs)}",
-                hint=f"hermesops backup list {instance.title}; what was there before is kept beside it on the machine",
+                hint=Hint(
+                    ("backup", "list", instance.title), "; what was there before is kept beside it on the machine"
+                ),
             )
         return state
 

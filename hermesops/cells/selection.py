@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.cell import Cell, parse_cell
 from hermesops.model.plan import Plan
 from hermesops.model.selector import Selector
@@ -23,7 +23,7 @@ def select_cells(cells: Sequence[Cell], *, names: Sequence[str], where: str, eve
     """
     if (bool(names), bool(where), everything).count(True) != 1:
         raise UsageError(
-            "which cells? Name them, or give either --where or --all", hint="hermesops cell list shows them"
+            "which cells? Name them, or give either --where or --all", hint=Hint(("cell", "list"), "shows them")
         )
     if names:
         return _named(cells, names)
@@ -55,7 +55,7 @@ def _named(cells: Sequence[Cell], names: Sequence[str]) -> tuple[Cell, ...]:
 
 def _some(cells: Sequence[Cell], none: str) -> tuple[Cell, ...]:
     if not cells:
-        raise UsageError(none, hint="hermesops cell list")
+        raise UsageError(none, hint=Hint(("cell", "list")))
     return tuple(cells)
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.justavps.errors import JustAvpsError
 from hermesops.justavps.proxy import Port, ProxyAnswer, ProxyClient
 from hermesops.justavps.wire import Machine
@@ -156,7 +156,7 @@ def piece_of(kind: str, data: str) -> Piece | None:
     for choice in _objects(said.get("choices")):
         if choice.get("finish_reason") == "error":
             raise UnavailableError(
-                "the agent could not finish its turn", hint="hermesops instance verify USER says why"
+                "the agent could not finish its turn", hint=Hint(("instance", "verify", "USER"), "says why")
             )
         for delta in _objects([choice.get("delta")]):
             if text := delta.get("content"):
@@ -172,17 +172,17 @@ def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError | Unknown
     if _is_refusal(answer):
         return RefusedError(
             f"the agent refused our key ({answer.status})",
-            hint="hermesops instance verify USER tells which key is wrong",
+            hint=Hint(("instance", "verify", "USER"), "tells which key is wrong"),
         )
     if answer.status in {502, 503}:
         return UnavailableError(
             f"the agent does not take turns now ({answer.status} {code})".replace(" )", ")"),
-            hint="hermesops instance verify USER",
+            hint=Hint(("instance", "verify", "USER")),
         )
     if answer.status == 504:  # noqa: PLR2004 - the proxy's: passed on, and never answered
         return UnknownOutcomeError(
             "the agent was told and never answered (504): what was asked for may have been done",
-            hint="hermesops instance logs USER",
+            hint=Hint(("instance", "logs", "USER")),
         )
     return RefusedError(f"the agent refused the turn ({answer.status} {code})".replace(" )", ")"))
 

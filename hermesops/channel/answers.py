@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hermesops.channel.interface import Completed
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, UnavailableError
 from hermesops.node.untrusted import foreign_text, strict_json
 
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -30,7 +30,7 @@ def understood(machine_id: str, verb: str) -> Iterator[None]:
     except _WRONG as error:
         raise UnavailableError(
             f"machine {machine_id} answers to {verb} what is not understood ({type(error).__name__})",
-            hint="hermesops fleet drift --deep compares its hermes-node with this program",
+            hint=Hint(("fleet", "drift", "--deep"), "compares its hermes-node with this program"),
         ) from error
 
 

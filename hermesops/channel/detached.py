@@ -24,6 +24,7 @@ from hermesops.channel.errors import (
     CommandExpiredError,
     MachineUnreachableError,
     NoSuchFileError,
+    look_at,
     translated,
 )
 from hermesops.channel.interface import Completed
@@ -205,5 +206,5 @@ class DetachedCommand:
         return Execution(script, timeout_s=math.ceil(self._pace.answer_s) + _BEYOND_S, cwd=cwd, env=env or {})
 
     def _unknown(self, why: str) -> AnswerLostError:
-        look = f"hermesops instance list --json says whose machine {self._id} is; then hermesops instance verify USER"
-        return AnswerLostError(f"machine {self._id}: {why}; it may have done some of its work", hint=look)
+        what = f"machine {self._id}: {why}; it may have done some of its work"
+        return AnswerLostError(what, hint=look_at(self._id))

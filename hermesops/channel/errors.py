@@ -6,7 +6,7 @@ No error of the vendor's client passes through: another channel would not have t
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.justavps import errors as vendor
 
 
@@ -39,6 +39,12 @@ Source:
 """
 
 
+def look_at(machine_id: str) -> Hint:
+    """How an operator finds out what a machine did."""
+    whose = f"says whose machine {machine_id} is; then"
+    return Hint(("instance", "list", "--json"), whose, ("instance", "verify", "USER"))
+
+
 @contextmanager
 def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = RefusedError) -> Iterator[None]:
     """Turn the vendor client's errors into ours.
@@ -50,7 +56,7 @@ def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = Ref
         HermesError: Always one of this module or of ``hermesops.errors``.
     """
     where = f"machine {machine_id}, while {doing}"
-    look = f"hermesops instance list --json says whose machine {machine_id} is; then hermesops instance verify USER"
+    look = look_at(machine_id)
     try:
         yield
     except vendor.CommandTimedOutError as cause:
@@ -58,7 +64,7 @@ def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = Ref
     except vendor.NotFoundError as cause:
         if cause.code:
             raise missing(f"{where}: {cause.said}") from cause
-        raise MachineGoneError(f"{where}: {cause.said}", hint="compare with: hermesops instance list") from cause
+        raise MachineGoneError(f"{where}: {cause.said}", hint=Hint("compare with:", ("instance", "list"))) from cause
     except vendor.ServerError as cause:
         if cause.status in _NOT_DELIVERED or isinstance(cause, vendor.ReadServerError):
             raise MachineUnreachableError(f"{where}: {cause.said}", hint=look) from cause

@@ -6,7 +6,6 @@ output of a remote command is passed through unchanged.
 """
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,16 +14,12 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.commands import SUMMARIES
 from hermesops.cli.streams import send_nowhere
-from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 from hermesops.node.untrusted.foreign_text import unbroken, visible
 
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""
-
-_COMMAND = re.compile(rf"(?<![\w/.-])hermesops (?!env list)(?=(?:{'|'.join(SUMMARIES)})\b)")
-"""A command in a hint: "hermesops looks …" is none, and ``env list`` is about all environments."""
 
 
 @dataclass
@@ -85,7 +80,7 @@ def write_bytes(data: bytes, *, to_stderr: bool = False) -> None:
 def result(kind: str, data: Mapping[str, object], lines: Sequence[str] = ()) -> None:
     """Print a result: JSON with its kind and version, or the lines a person reads."""
     if _mode.json:
-        print(json.dumps({"kind": kind, "version": SHAPE_VERSION, **data}, indent=2, default=str, sort_keys=False))
+        print(json.dumps({"kind": kind, "version": SHAPE_VERSION, **data}, indent=2, default=_plain, sort_keys=False))
     else:
         for line in lines:
             print(visible(line))
@@ -109,7 +104,6 @@ def table(
         empty: Printed for people instead of a table without rows.
         beside: Further fields of the JSON.
     """
-    rows = [{**row, "hint": in_environment(str(row["hint"]))} if row.get("hint") else row for row in rows]
     if _mode.json:
         result(kind, {key: list(rows), **(beside or {})})
         return
@@ -124,10 +118,9 @@ def table(
     sys.stdout.flush()
 
 
-def in_environment(hint: str) -> str:
-    """A hint whose commands name the environment that ``--env`` chose: without it, they would act on another one."""
-    name = context.typed()
-    return _COMMAND.sub(f"hermesops --env {name} ", hint) if name else hint
+def advice(*parts: str | tuple[str, ...] | Hint) -> str:
+    """A hint, or the parts of one, as people read it: its commands act on the environment that was chosen."""
+    return Hint(*parts).text(context.chosen())
 
 
 def error(failure: HermesError) -> None:
@@ -141,7 +134,7 @@ def complain(failure: HermesError) -> None:
     """Say what went wrong and what to do next, on stderr only: the result on stdout has it already."""
     _to_stderr(f"error: {failure.message}")
     if failure.hint:
-        _to_stderr(f"hint: {in_environment(failure.hint)}")
+        _to_stderr(f"hint: {advice(failure.hint)}")
 
 
 def failure_data(failure: HermesError) -> dict[str, object]:
@@ -149,7 +142,7 @@ def failure_data(failure: HermesError) -> dict[str, object]:
     return {
         "error": type(failure).__name__,
         "message": failure.message,
-        "hint": in_environment(failure.hint),
+        "hint": failure.hint,
         "exit_code": failure.exit_code,
     }
 
@@ -194,14 +187,14 @@ def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
     require_typed_environment(spared=spared)
 
 
-def require_reason(reason: str, command: str) -> None:
-    """Go on only with a reason for the audit log; ``command`` is the command without it, for the hint.
+def require_reason(reason: str, *command: str) -> None:
+    """Go on only with a reason for the audit log; ``command`` is its words without it, for the hint.
 
     Raises:
         UsageError: There is no reason.
     """
     if not reason:
-        raise UsageError("say why", hint=f'{command} --reason "…"')
+        raise UsageError("say why", hint=Hint((*command, "--reason", "WHY")))
 
 
 def _to_stderr(line: str) -> None:
@@ -212,7 +205,11 @@ def _to_stderr(line: str) -> None:
         send_nowhere(sys.stderr.fileno())
 
 
+def _plain(value: object) -> str:
+    return advice(value) if isinstance(value, Hint) else str(value)
+
+
 def _text(value: object) -> str:
     if isinstance(value, list):
         value = ", ".join(map(str, value))
-    return "-" if value is None or value == "" else unbroken(str(value))
+    return unbroken("" if value is None else _plain(value)) or "-"

@@ -3,6 +3,7 @@
 import functools
 import gc
 import logging
+import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -42,9 +43,11 @@ def environment() -> "Environment":
     return Environment.load(_chosen.environment)
 
 
-def typed() -> str:
-    """The environment that ``--env`` names; empty where it was left out."""
-    return _chosen.environment
+def chosen() -> str:
+    """The environment that commands have to name: the one of ``--env``, else of ``HERMESOPS_ENV`` but the default."""
+    # An error may come before settings were imported, which takes long.
+    named = os.environ.get("HERMESOPS_ENV", "")  # noqa: TID251 - as the line above says
+    return _chosen.environment or ("" if named == "local" else named)
 
 
 def why_chosen() -> str:

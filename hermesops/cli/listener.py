@@ -7,13 +7,13 @@ from collections.abc import Coroutine
 from typing import Any
 
 from hermesops.cli.console import say
-from hermesops.errors import UnavailableError, UsageError
+from hermesops.errors import Hint, UnavailableError, UsageError
 
 _BACKLOG = 256
 
 
-def listen(where: str, *, example: str) -> socket.socket:
-    """Listen on ``ADDRESS:PORT``; ``example`` is the command, for the hint.
+def listen(where: str, *command: str) -> socket.socket:
+    """Listen on ``ADDRESS:PORT``; ``command`` is its words, for the hint.
 
     Raises:
         UsageError: ``where`` is not of that form.
@@ -21,7 +21,7 @@ def listen(where: str, *, example: str) -> socket.socket:
     """
     address, _, port = where.rpartition(":")
     if not address or not port.isdecimal():
-        raise UsageError("say where to listen", hint=f"{example} --listen 10.0.0.5:8443")
+        raise UsageError("say where to listen", hint=Hint((*command, "--listen", "10.0.0.5:8443")))
     host = address.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

@@ -12,7 +12,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import error, say
 from hermesops.cli.lazy_groups import Nouns
-from hermesops.errors import INTERRUPTED, HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import INTERRUPTED, HermesError, Hint, RefusedError, UnavailableError, UsageError
 
 app = Noun(
     name="hermesops",
@@ -95,7 +95,7 @@ def _refusal_of_the_computer(failure: OSError) -> HermesError:
         return UnavailableError(f"the disk is full: {where}", hint="make room and repeat the command")
     return RefusedError(
         f"{where}: {failure.strerror}",
-        hint="HERMESOPS_HOME and HERMESOPS_CACHE say where files are kept; hermesops doctor checks the rest",
+        hint=Hint("HERMESOPS_HOME and HERMESOPS_CACHE say where files are kept;", ("doctor",), "checks the rest"),
     )
 
 

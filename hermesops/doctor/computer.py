@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.check import Check, Verdict
 
 _ALWAYS = {"ssh-keygen": "openssh-client"}
@@ -54,14 +54,14 @@ def _python() -> Check:
     version = ".".join(str(part) for part in sys.version_info[:3])
     if (3, 11) <= sys.version_info[:2] <= (3, 13):
         return Check("python", Verdict.OK, version)
-    return Check("python", Verdict.FAILED, version, "install Python 3.11, 3.12 or 3.13")
+    return Check("python", Verdict.FAILED, version, Hint("install Python 3.11, 3.12 or 3.13"))
 
 
 def _programs(packages: Mapping[str, str]) -> list[Check]:
     return [
         Check(program, Verdict.OK, path)
         if (path := shutil.which(program, path=_search_path()))
-        else Check(program, Verdict.FAILED, "not found", f"apt-get install {package}")
+        else Check(program, Verdict.FAILED, "not found", Hint(f"apt-get install {package}"))
         for program, package in packages.items()
     ]
 
@@ -74,7 +74,7 @@ def _search_path() -> str:
 def _root() -> Check:
     if os.geteuid() == 0:
         return Check("root", Verdict.OK, "uid 0")
-    return Check("root", Verdict.FAILED, f"uid {os.geteuid()}", "local machines need root: run it with sudo -E")
+    return Check("root", Verdict.FAILED, f"uid {os.geteuid()}", Hint("local machines need root: run it with sudo -E"))
 
 
 def _pulumi() -> Check:

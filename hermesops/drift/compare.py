@@ -6,7 +6,7 @@ from functools import cached_property
 
 from hermesops.drift.finding import Finding, Kind, Severity
 from hermesops.drift.fleet_snapshot import FleetSnapshot, MachineSnapshot, Rebooted, StackSnapshot
-from hermesops.drift.repairs import RepairAdvisor
+from hermesops.drift.repairs import write_finding
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.check import Verdict
 from hermesops.model.fleet import Ordered
@@ -18,12 +18,12 @@ from hermesops.model.spare import Purpose, Spare, SpareStatus, drill_subject, po
 _ORDER = tuple(Severity)
 
 
-def compare(snapshot: FleetSnapshot, advisor: RepairAdvisor) -> tuple[Finding, ...]:
+def compare(snapshot: FleetSnapshot) -> tuple[Finding, ...]:
     """Everything that differs, the worst first.
 
     An instance that is leased is left out: it differs because of the operation, and is compared again later.
     """
-    comparison = _Comparison(snapshot, advisor)
+    comparison = _Comparison(snapshot)
     found = [
         *comparison.of_rows(),
         *comparison.of_spares(),
@@ -37,7 +37,6 @@ def compare(snapshot: FleetSnapshot, advisor: RepairAdvisor) -> tuple[Finding, .
 @dataclass
 class _Comparison:
     snapshot: FleetSnapshot
-    advisor: RepairAdvisor
 
     @cached_property
     def known(self) -> frozenset[MachineName]:
@@ -120,7 +119,7 @@ class _Comparison:
                 holders |= {instance_subject(spare.instance_id), drill_subject(spare.instance_id)}
             if not holders & self.snapshot.in_hand and (seen := self._of_spare(spare)):
                 kind = Kind.SPARE_UNFINISHED if spare.purpose is Purpose.POOL else Kind.SPARE_LEFT
-                yield self.advisor.write(kind, seen, cell=spare.cell, machine=spare.name)
+                yield write_finding(kind, seen, cell=spare.cell, machine=spare.name)
 
     def _of_spare(self, spare: Spare) -> str:
         if not spare.wanted:
@@ -141,7 +140,7 @@ class _Comparison:
             kind, seen = Kind.ORPHAN_ENDED, f"its instance {self.snapshot.ended[name]} is terminated"
         elif told is not None and not told.silence and told.instance_id is None:
             kind, seen = Kind.ORPHAN_ENDED, "it reports no instance"
-        return self.advisor.write(
+        return write_finding(
             kind,
             f"machine {machine.id} is rented, and {seen}",
             cell=cell_in_name(name) or "",
@@ -151,31 +150,31 @@ class _Comparison:
 
     def of_stack(self, cell: CellName, stack: StackSnapshot) -> Iterator[Finding]:
         if stack.unseen:
-            yield self.advisor.write(Kind.STACK_UNSEEN, stack.unseen, cell=cell)
+            yield write_finding(Kind.STACK_UNSEEN, stack.unseen, cell=cell)
         if stack.interrupted:
             seen = f"a run ended in the middle of {', '.join(stack.interrupted)}"
-            yield self.advisor.write(Kind.STACK_INTERRUPTED, seen, cell=cell)
+            yield write_finding(Kind.STACK_INTERRUPTED, seen, cell=cell)
         for name, held in stack.machines.items():
             if name not in self.known and not self.snapshot.rented.has(name):
                 seen = f"the stack holds machine {held.id or name}, which JustAVPS does not list and no instance has"
-                yield self.advisor.write(Kind.ONLY_IN_STACK, seen, cell=cell, machine=name)
+                yield write_finding(Kind.ONLY_IN_STACK, seen, cell=cell, machine=name)
 
     def of_images(self) -> Iterator[Finding]:
         there = {image.id for image in self.snapshot.images if image.bootable}
         for image_id, name in self.snapshot.wanted_images.items():
             if image_id not in there:
                 seen = f"machines boot from {image_id}, which JustAVPS does not have"
-                yield self.advisor.write(Kind.IMAGE_GONE, seen, subject=name, image=name)
+                yield write_finding(Kind.IMAGE_GONE, seen, subject=name, image=name)
         living = {row.instance.id for row in self.snapshot.rows}
         for image in self.snapshot.images:
             owner = owner_of(image.name, self.snapshot.environment)
             if owner is not None and owner not in living:
                 seen = f"JustAVPS keeps image {image.id} of instance {owner}, which is terminated"
-                yield self.advisor.write(Kind.SNAPSHOT_LEFT, seen, subject=image.name, image=image.id, user=owner)
+                yield write_finding(Kind.SNAPSHOT_LEFT, seen, subject=image.name, image=image.id, user=owner)
 
     def _write(self, kind: Kind, row: Ordered, seen: str) -> Finding:
         instance = row.instance
-        return self.advisor.write(
+        return write_finding(
             kind,
             seen,
             cell=instance.cell,

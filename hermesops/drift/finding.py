@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hermesops.errors import Hint
+
 
 class Severity(StrEnum):
     """How bad; the order is that of reading."""
@@ -68,8 +70,8 @@ class Finding:
     cell: str
     machine: str
     seen: str
-    repair: tuple[str, ...]
-    otherwise: tuple[str, ...] = ()
+    repair: tuple[Hint, ...]
+    otherwise: tuple[Hint, ...] = ()
 
     @property
     def is_open(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hermesops.drift.machine_identity import Forgotten
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.justavps.wire import Machine
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
@@ -96,7 +96,7 @@ def adoption(
     if holder is None:
         return Recover(told)
     row = holder.instance
-    removal = f"hermesops fleet remove-orphan {told.machine_name}"
+    removal = Hint(("fleet", "remove-orphan", told.machine_name))
     if row.status is InstanceStatus.TERMINATED:
         raise RefusedError(f"{told.machine_name} belongs to instance {row.id}, which is terminated", hint=removal)
     if _is_later(told, holder):
@@ -119,8 +119,10 @@ def _contested(told: Recovered, rivals: Sequence[Recovered]) -> RefusedError:
     why = told.doubt or f"so says {others}"
     return RefusedError(
         f"{told.machine_name} says that it is instance {told.id} of user {told.user_id}, epoch {told.epoch}, but {why}",
-        hint="compare when each was made and what its agent remembers; then "
-        f"hermesops fleet adopt {told.machine_name} --contested",
+        hint=Hint(
+            "compare when each was made and what its agent remembers; then",
+            ("fleet", "adopt", told.machine_name, "--contested"),
+        ),
     )
 
 
@@ -128,11 +130,11 @@ def _untold(told: Forgotten) -> HermesError:
     if told.is_nobodys:
         return RefusedError(
             f"{told.machine_name} has no instance: there is none to give it to",
-            hint=f"hermesops fleet remove-orphan {told.machine_name}",
+            hint=Hint(("fleet", "remove-orphan", told.machine_name)),
         )
     return UnavailableError(
         f"{told.machine_name} does not say whose it is: {told.why}",
-        hint=f"hermesops fleet adopt {told.machine_name}, once it answers",
+        hint=Hint(("fleet", "adopt", told.machine_name), ", once it answers"),
     )
 
 
@@ -142,7 +144,7 @@ def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
     Raises:
         RefusedError: It does, or does not say which instance it has.
     """
-    forget = f"hermesops fleet remove-orphan {told.machine_name} --forget destroys it all the same"
+    forget = Hint(("fleet", "remove-orphan", told.machine_name, "--forget"), "destroys it all the same")
     if isinstance(told, Forgotten):
         if not told.is_nobodys:
             raise RefusedError(f"{told.machine_name} does not say whose memory is on it: {told.why}", hint=forget)
@@ -150,7 +152,7 @@ def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
     if holder is None or (holder.instance.status is not InstanceStatus.TERMINATED and not holder.has_machine):
         raise RefusedError(
             f"the memory of instance {told.id} is on {told.machine_name} and on no other machine",
-            hint=f"hermesops fleet adopt {told.machine_name}; {forget}",
+            hint=Hint(("fleet", "adopt", told.machine_name), ";", forget),
         )
     if _is_later(told, holder):
         raise _later(told, holder.instance)
@@ -158,13 +160,13 @@ def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
         raise _unproven(told, holder, forget)
 
 
-def _unproven(told: Recovered, holder: Holder, forget: str) -> RefusedError:
+def _unproven(told: Recovered, holder: Holder, forget: Hint) -> RefusedError:
     """The machine of the row may be an impostor, and the orphan the genuine one."""
     row = holder.instance
     return RefusedError(
         f"{told.machine_name} says that it is instance {told.id}, and machine {row.machine_name}, which the instance's "
         f"row names, does not prove that it is: {holder.machine_doubt}",
-        hint=f"compare both machines first: hermesops instance show {row.title}; {forget}",
+        hint=Hint("compare both machines first:", ("instance", "show", row.title), ";", forget),
     )
 
 
@@ -181,6 +183,11 @@ def _later(told: Recovered, row: Instance) -> RefusedError:
     return RefusedError(
         f"{told.machine_name} says that instance {row.id} came to it later (epoch {told.epoch}) than to machine "
         f"{row.machine_name} (epoch {row.epoch}), which its row names: the memory on it may be the newer one",
-        hint=f"compare both machines first: hermesops instance show {row.title}; "
-        f"hermesops fleet remove-orphan {told.machine_name} --forget destroys this one",
+        hint=Hint(
+            "compare both machines first:",
+            ("instance", "show", row.title),
+            ";",
+            ("fleet", "remove-orphan", told.machine_name, "--forget"),
+            "destroys this one",
+        ),
     )

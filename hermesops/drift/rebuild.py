@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermesops.drift.machine_identity import Forgotten
+from hermesops.errors import Hint
 from hermesops.model.ids import CellName, MachineId, MachineName, is_alias, user_id_from_alias
 from hermesops.model.recovery import Recovered
 
@@ -27,7 +28,7 @@ class Left:
 
     name: str
     why: str
-    hint: str
+    hint: Hint
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,9 @@ def plan_rebuild(
         *_vanished(answers, in_stacks or {}),
         *(
             Left(
-                one.user_id, "how operators called this user", "hermesops registry rebuild --alias NAME knows it again"
+                one.user_id,
+                "how operators called this user",
+                Hint(("registry", "rebuild", "--alias", "NAME"), "knows it again"),
             )
             for one in believed
             if not one.user_alias
@@ -99,8 +102,8 @@ def _rivals(claims: Sequence[Recovered]) -> dict[MachineId, list[Recovered]]:
 
 
 def _forgotten(one: Forgotten) -> Left:
-    verb = "remove-orphan" if one.is_nobodys else "adopt"
-    return Left(one.machine_name, one.why, f"hermesops fleet {verb} {one.machine_name}")
+    name = one.machine_name
+    return Left(name, one.why, Hint(("fleet", "remove-orphan", name) if one.is_nobodys else ("fleet", "adopt", name)))
 
 
 def _contested(one: Recovered, rivals: Sequence[Recovered]) -> Left:
@@ -108,7 +111,7 @@ def _contested(one: Recovered, rivals: Sequence[Recovered]) -> Left:
     return Left(
         one.machine_name,
         f"it says that it is instance {one.id} of user {one.user_id}: " + "; ".join([_claim(one), *reasons]),
-        f"hermesops fleet adopt {one.machine_name} --contested, once it is known to be the right one",
+        Hint(("fleet", "adopt", one.machine_name, "--contested"), ", once it is known to be the right one"),
     )
 
 
@@ -124,7 +127,7 @@ def _vanished(answers: Iterable[Recovered | Forgotten], in_stacks: Mapping[Machi
         Left(
             name,
             f"the stack of {cell} holds it, and JustAVPS lists none of that name",
-            f"hermesops stack refresh {cell}",
+            Hint(("stack", "refresh", cell)),
         )
         for name, cell in sorted(in_stacks.items())
         if name not in there

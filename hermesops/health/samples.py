@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, UnavailableError
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, TurnOutcome, Vital, Vitals
@@ -71,7 +71,7 @@ class HealthSample:
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError) as error:
             raise UnavailableError(
                 f"hermes-node's probe printed what cannot be read ({type(error).__name__})",
-                hint="compare the node's version with this one's: hermesops instance verify USER",
+                hint=Hint("compare the node's version with this one's:", ("instance", "verify", "USER")),
             ) from error
 
     @classmethod

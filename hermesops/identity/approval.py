@@ -12,10 +12,10 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.signed_file import SignedContent, SignedFile, why_outdated
 
-_HINT = "hermesops approval sign FILE --save APPROVAL"
+_HINT = Hint(("approval", "sign", "FILE", "--save", "APPROVAL"))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.identity.approval import Asked, digest_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
@@ -19,9 +19,10 @@ APPROVED = "approved"
 COUNTED = "changes_plan"
 """Key in the intent of a relocation that changes the plan."""
 
-HINT = (
-    "hermesops approval request USER… --reason … --save LIST; another operator: "
-    "hermesops approval sign LIST --save APPROVAL"
+HINT = Hint(
+    ("approval", "request", "USER", "--reason", "WHY", "--save", "LIST"),
+    "; another operator:",
+    ("approval", "sign", "LIST", "--save", "APPROVAL"),
 )
 
 KINDS = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.node.untrusted import strict_json
 from hermesops.node.untrusted.foreign_text import one_line
 
@@ -22,7 +22,7 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 
 _SKEW_S = 60
 _TIME_S = 10.0
-_HINT = "hermesops settings show: oidc.issuer, oidc.audience, oidc.subjects"
+_HINT = Hint(("settings", "show"), ": oidc.issuer, oidc.audience, oidc.subjects")
 
 KeySet = Callable[[], Mapping[str, Any]]
 """Fetches the issuer's keys, as a JSON Web Key Set."""

@@ -70,6 +70,6 @@ class AuditedAccess:
         if not reason.strip():
             raise UsageError(
                 f"{how} touches what belongs to {instance.title}; say why",
-                hint=f'hermesops instance {how} … --reason "…"',
+                hint="--reason WHY",
             )
         self._registry.audit.append(f"{how}_opened", instance_subject(instance.id), why=reason.strip())

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops import child_environment
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.model.signed_file import Content, SignedFile
 
 _TIME_S = 60.0
@@ -46,7 +46,7 @@ class Signers:
                 "nothing can be signed: no operator_key is set", hint="HERMESOPS_OPERATOR_KEY=~/.ssh/id_ed25519"
             )
         if not self.key.exists():
-            raise RefusedError(f"the operator's key is missing: no file {self.key}", hint="hermesops settings show")
+            raise RefusedError(f"the operator's key is missing: no file {self.key}", hint=Hint(("settings", "show")))
         done = _ssh_keygen("-Y", "sign", "-f", str(self.key), "-n", namespace, stdin=data)
         if done.returncode != 0 or not done.stdout:
             raise RefusedError(
@@ -71,11 +71,11 @@ class Signers:
             )
         if not self.allowed.exists():
             raise RefusedError(
-                f"the allowed signers are missing: no file {self.allowed}", hint="hermesops settings show"
+                f"the allowed signers are missing: no file {self.allowed}", hint=Hint(("settings", "show"))
             )
         if self.revoked is not None and not self.revoked.exists():
             raise RefusedError(
-                f"the revoked signers are missing: no file {self.revoked}", hint="hermesops settings show"
+                f"the revoked signers are missing: no file {self.revoked}", hint=Hint(("settings", "show"))
             )
         return _verified(data, signature, self.allowed, str(self.allowed), namespace, self.revoked)
 
@@ -104,7 +104,7 @@ class Signers:
             RefusedError: There is none.
         """
         if self.key is None or not self.key.exists():
-            raise RefusedError("there is no operator's key", hint="hermesops settings show")
+            raise RefusedError("there is no operator's key", hint=Hint(("settings", "show")))
         text = self.key.read_text(errors="replace")
         if "PRIVATE KEY" in text:
             done = _ssh_keygen("-y", "-P", "", "-f", str(self.key))

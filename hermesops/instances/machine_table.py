@@ -11,6 +11,7 @@
 
 from typing import assert_never
 
+from hermesops.errors import Hint
 from hermesops.instances import refusals
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.remote.power_control import PowerControl
@@ -32,7 +33,7 @@ class AwaitMachine(OnMachine):
 Step = StartMachine | AwaitMachine
 
 
-def next_step(machine: MachineState, name: str, *, if_in_error: str) -> Step | Refused | None:
+def next_step(machine: MachineState, name: str, *, if_in_error: Hint | str) -> Step | Refused | None:
     """The next step towards a machine that the vendor calls ready; ``None`` when it does.
 
     Args:

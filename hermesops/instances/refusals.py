@@ -1,6 +1,6 @@
 """The errors for instances and machines that refuse a request, each declared once."""
 
-from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UnavailableError
 from hermesops.instances.observation import Observation
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation
@@ -10,7 +10,7 @@ from hermesops.operations.kinds import KINDS
 def terminated(instance: Instance) -> RefusedError:
     """The instance has ended."""
     return RefusedError(
-        f"instance {instance.id} was terminated", hint="hermesops provision USER gives the user a new one"
+        f"instance {instance.id} was terminated", hint=Hint(("provision", "USER"), "gives the user a new one")
     )
 
 
@@ -18,11 +18,11 @@ def suspended(instance: Instance) -> RefusedError:
     """The agent is suspended; it may be in its days of grace."""
     if instance.grace_until is None:
         return RefusedError(
-            f"the agent of {instance.title} is suspended", hint=f"hermesops instance resume {instance.title}"
+            f"the agent of {instance.title} is suspended", hint=Hint(("instance", "resume", instance.title))
         )
     return RefusedError(
         f"the agent of {instance.title} ends at {instance.grace_until:%Y-%m-%d %H:%M} UTC",
-        hint=f"hermesops instance terminate {instance.title} --undo cancels that",
+        hint=Hint(("instance", "terminate", instance.title, "--undo"), "cancels that"),
     )
 
 
@@ -30,7 +30,7 @@ def never_started(instance: Instance) -> RefusedError:
     """The instance's first gateway has not started."""
     return RefusedError(
         f"the agent of {instance.title} has not started yet",
-        hint=f"hermesops provision {instance.title} finishes what was begun",
+        hint=Hint(("provision", instance.title), "finishes what was begun"),
     )
 
 
@@ -39,20 +39,20 @@ def operation_unfinished(instance: Instance, operation: Operation) -> RefusedErr
     one = operation.id
     return RefusedError(
         f"operation {one} ({KINDS[operation.kind].title}) of {instance.title} has not ended",
-        hint=f"hermesops operation continue {one} ends it, hermesops operation abandon {one} gives it up",
+        hint=Hint(("operation", "continue", one), "ends it,", ("operation", "abandon", one), "gives it up"),
     )
 
 
 def no_backup(instance: Instance) -> RefusedError:
     """There is nothing that could be restored."""
-    return RefusedError(f"{instance.title} has no backup", hint=f"hermesops backup create {instance.title}")
+    return RefusedError(f"{instance.title} has no backup", hint=Hint(("backup", "create", instance.title)))
 
 
 def machine_silent(instance: Instance) -> UnavailableError:
     """A machine that has to answer does not."""
     return UnavailableError(
         f"machine {instance.machine_name} of {instance.title} does not answer",
-        hint=f"hermesops instance show {instance.title}",
+        hint=Hint(("instance", "show", instance.title)),
     )
 
 
@@ -64,7 +64,7 @@ def unreachable(instance: Instance) -> RefusedError | UnavailableError:
     return suspended(instance) if instance.status is InstanceStatus.SUSPENDED else machine_silent(instance)
 
 
-def machine_in_error(name: str, *, hint: str) -> UnavailableError:
+def machine_in_error(name: str, *, hint: Hint | str) -> UnavailableError:
     """The vendor says that a machine is in error."""
     return UnavailableError(f"JustAVPS says that machine {name} is in error; it may recover by itself", hint=hint)
 
@@ -74,12 +74,15 @@ def machine_gone(seen: Observation) -> RefusedError:
     instance = seen.instance
     told = f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS"
     if seen.is_backed_up:
-        return RefusedError(told, hint=f"hermesops backup restore {instance.title} --onto-new-machine")
+        return RefusedError(told, hint=Hint(("backup", "restore", instance.title, "--onto-new-machine")))
     return RefusedError(
         f"{told}, and there is no backup of it: what the agent knew was on that machine only",
-        hint=f"ask JustAVPS for machine {instance.machine_id} first; to begin anew without memory: hermesops instance "
-        f"terminate {instance.title} --now --without-backup, then hermesops provision {instance.title} "
-        f"--plan {instance.plan}",
+        hint=Hint(
+            f"ask JustAVPS for machine {instance.machine_id} first; to begin anew without memory:",
+            ("instance", "terminate", instance.title, "--now", "--without-backup"),
+            ", then",
+            ("provision", instance.title, "--plan", instance.plan),
+        ),
     )
 
 
@@ -93,7 +96,7 @@ def other_instance(instance: Instance, holder: str | None) -> BrokenInvariantErr
     return BrokenInvariantError(
         f"machine {instance.machine_name} belongs to instance {holder or 'nobody'} by its own account, "
         f"to {instance.id} by the registry's",
-        hint=f"touch neither before a person has looked: hermesops instance show {instance.title}",
+        hint=Hint("touch neither before a person has looked:", ("instance", "show", instance.title)),
     )
 
 
@@ -101,19 +104,25 @@ def state_changed(instance: Instance, changes: tuple[str, ...]) -> BrokenInvaria
     """The state is not what it was, although nothing could write to it."""
     return BrokenInvariantError(
         f"the state of {instance.title} is not what it was: {'; '.join(changes)}",
-        hint="its gateway stays stopped; once you know why: hermesops operation abandon ID --reason … (operation list "
-        f"shows the ID), then hermesops backup restore {instance.title} --onto-new-machine",
+        hint=Hint(
+            "its gateway stays stopped;",
+            ("operation", "list"),
+            "shows the ID; once you know why:",
+            ("operation", "abandon", "ID", "--reason", "WHY"),
+            ", then",
+            ("backup", "restore", instance.title, "--onto-new-machine"),
+        ),
     )
 
 
 def no_image(name: str) -> RefusedError:
     """No image was built that new machines could boot from."""
-    return RefusedError(f"no image {name} has been built", hint=f"hermesops image build {name}")
+    return RefusedError(f"no image {name} has been built", hint=Hint(("image", "build", name)))
 
 
 def not_sold(server_type: str, region: str) -> RefusedError:
     """The vendor rents no such machine there now."""
     return RefusedError(
         f"JustAVPS sells no {server_type} in {region} now",
-        hint="hermesops settings show lists region, plan_regions and server_types; --region names another",
+        hint=Hint(("settings", "show"), "lists region, plan_regions and server_types; --region names another"),
     )

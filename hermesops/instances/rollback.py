@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from hermesops.channel import Channel, understood
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.releases import ReleaseClient
@@ -35,7 +35,7 @@ async def roll_back_release(
     seen = await slots.observe(machine_id)
     if seen is None:
         raise UnavailableError(
-            f"the machine of {title} tells nothing of releases", hint=f"hermesops instance show {title}"
+            f"the machine of {title} tells nothing of releases", hint=Hint(("instance", "show", title))
         )
     wanted = _chosen(seen, to, title)
     if wanted == seen.current and seen.switch is None:
@@ -66,7 +66,7 @@ async def find_machine(
         several = ", ".join(sorted(one.name for one in found))
         raise UsageError(
             f"{len(found)} machines are {shown(text)} in {environment}: {several}",
-            hint="hermesops rollback --direct --machine NAME",
+            hint=Hint(("rollback", "--direct", "--machine", "NAME")),
         )
     return found[0]
 
@@ -76,14 +76,14 @@ def _chosen(seen: SlotsState, to: str, title: str) -> ReleaseId:
         if seen.before is None:
             raise RefusedError(
                 f"the machine of {title} does not say which of its releases was before: {', '.join(seen.slots)}",
-                hint=f"hermesops rollback {title} --to RELEASE",
+                hint=Hint(("rollback", title, "--to", "RELEASE")),
             )
         return seen.before
     matching = [slot for slot in seen.slots if slot == to] or [slot for slot in seen.slots if slot.startswith(to)]
     if len(matching) > 1:
         raise UsageError(
             f"{len(matching)} releases on the machine of {title} begin with {shown(to)}: {', '.join(matching)}",
-            hint=f"hermesops rollback {title} --to RELEASE",
+            hint=Hint(("rollback", title, "--to", "RELEASE")),
         )
     if not matching:
         there = ", ".join(seen.slots) or "none"

@@ -28,7 +28,7 @@ carry a root key.
 
 import re
 
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.node.untrusted.foreign_text import one_line
 
 _LONGEST = 4096
@@ -55,7 +55,7 @@ class JustAvpsError(HermesError):
         request_id: The id this call carried; it is in our log and, where kept, in the vendor's.
     """
 
-    def __init__(self, call: str, said: str, *, request_id: str = "", hint: str = "") -> None:
+    def __init__(self, call: str, said: str, *, request_id: str = "", hint: Hint | str = "") -> None:
         super().__init__(f"JustAVPS, {call}: {said}", hint=hint or self._again)
         self.call = call
         self.said = said
@@ -92,7 +92,7 @@ class OrderUnknownError(JustAvpsError, UnknownOutcomeError):
         name: The exact name to look for before ordering again.
     """
 
-    def __init__(self, call: str, said: str, *, name: str, request_id: str = "", hint: str = "") -> None:
+    def __init__(self, call: str, said: str, *, name: str, request_id: str = "", hint: Hint | str = "") -> None:
         super().__init__(call, said, request_id=request_id, hint=hint)
         self.name = name
 
@@ -105,7 +105,7 @@ class AnswerError(JustAvpsError):
     """
 
     def __init__(
-        self, call: str, said: str, *, status: int, code: str = "", request_id: str = "", hint: str = ""
+        self, call: str, said: str, *, status: int, code: str = "", request_id: str = "", hint: Hint | str = ""
     ) -> None:
         super().__init__(call, f"{status}, {said}" if said else str(status), request_id=request_id, hint=hint)
         self.status = status
@@ -199,9 +199,9 @@ NOT_ALLOWED: dict[int, type[NotAllowedError]] = {
 }
 """Which type a status becomes; any other 4xx is ``NotAllowedError`` itself."""
 
-HINTS: dict[type[AnswerError], str] = {
-    UnauthorisedError: "check the API key: hermesops settings show",
-    NotFoundError: "run the same command again, what is new may be unknown for a while; else hermesops fleet drift",
+HINTS: dict[type[AnswerError], Hint | str] = {
+    UnauthorisedError: Hint("check the API key:", ("settings", "show")),
+    NotFoundError: Hint("run the same command again, what is new may be unknown for a while; else", ("fleet", "drift")),
     ConflictError: "once what is being done to it has ended, run the same command again",
 }
 """What to do about those that the API itself answers and that do not say it by their type."""

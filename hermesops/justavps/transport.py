@@ -16,6 +16,7 @@ import structlog
 from pydantic import BaseModel, ValidationError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from hermesops.errors import Hint
 from hermesops.justavps import errors
 from hermesops.justavps.answer_body import LARGEST, AnswerBody, Deadline, UnreadableAnswerError
 from hermesops.justavps.connections import CONNECT_S, Closing, http_client
@@ -197,7 +198,7 @@ def lost(call: Call, cause: Exception, request_id: str) -> errors.JustAvpsError:
     # Raised before the first byte of the request leaves this computer.
     if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol):
         return errors.UnreachableError(
-            call.shown, f"not reachable ({why})", request_id=request_id, hint="check it with: hermesops doctor"
+            call.shown, f"not reachable ({why})", request_id=request_id, hint=Hint("check it with:", ("doctor",))
         )
     kind = errors.LostChangeError if call.changes else errors.LostReadError
     return kind(call.shown, f"no answer ({why})", request_id=request_id)
@@ -225,7 +226,7 @@ def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) 
         error.retry_after_s = _seconds(response.headers.get("retry-after", ""))
     if isinstance(error, errors.PaymentRequiredError):
         error.checkout_url = checkout
-        error.hint = f"add a payment method at {checkout}" if checkout else ""
+        error.hint = Hint(f"add a payment method at {checkout}" if checkout else "")
     return error
 
 

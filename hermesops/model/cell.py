@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.plan import Plan
 
@@ -73,5 +73,5 @@ def parse_cell(text: str) -> CellName:
     if _NAME.fullmatch(text):
         return CellName(text)
     raise UsageError(
-        f"{text!r} is no name of a cell: lower-case letters, digits and - only", hint="hermesops cell list"
+        f"{text!r} is no name of a cell: lower-case letters, digits and - only", hint=Hint(("cell", "list"))
     )

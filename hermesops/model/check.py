@@ -1,7 +1,9 @@
 """Results of checks, and records that contradict each other."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from hermesops.errors import Hint
 
 
 class Verdict(StrEnum):
@@ -25,7 +27,7 @@ class Check:
     name: str
     verdict: Verdict
     seen: str
-    hint: str = ""
+    hint: Hint = field(default_factory=Hint)
 
 
 @dataclass(frozen=True)
@@ -39,4 +41,4 @@ class Contradiction:
 
     subject: str
     what: str
-    hint: str
+    hint: Hint

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from hermesops.errors import HermesError, RefusedError
+from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.model.ids import InstanceId, OperationId
 
 LEASE_S = 15.0
@@ -84,7 +84,7 @@ class Lease:
 class LeaseHeldError(RefusedError):
     """The lease is taken; ``holder`` is who has it, empty where that is unknown."""
 
-    def __init__(self, message: str, *, hint: str = "", holder: str = "") -> None:
+    def __init__(self, message: str, *, hint: Hint | str = "", holder: str = "") -> None:
         super().__init__(message, hint=hint)
         self.holder = holder
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from pydantic import TypeAdapter
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 
 VERSION = 1
 _SKEW = timedelta(minutes=5)
@@ -44,7 +44,7 @@ class SignedFile(Generic[Content]):
     content: type[Content]
     field: str
     title: str
-    hint: str
+    hint: Hint
 
     def to_text(self, content: Content, signature: str) -> str:
         """The text of a file."""

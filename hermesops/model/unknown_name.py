@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Literal
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 
 Noun = Literal[
     "backup",
@@ -32,28 +32,28 @@ Noun = Literal[
     "user",
 ]
 
-LISTED_BY: Mapping[Noun, str] = {
-    "backup": "backup list {of}",
-    "cell": "cell list",
-    "job": "job list",
-    "copy of the state": "stack rollback-state {of} --list",
-    "environment": "env list",
-    "fault": "local fault kinds",
-    "freeze": "freeze list --all",
-    "image": "image list",
-    "machine": "cell show {of}",
-    "operation": "operation list --all",
-    "orphan": "fleet drift",
-    "release": "release list",
-    "rollout": "rollout list --all",
-    "secret": "secrets list",
-    "setting": "settings show",
-    "snapshot": "snapshot list {of}",
-    "stack": "stack list",
-    "token": "token list {of}",
-    "user": "instance list",
+LISTED_BY: Mapping[Noun, tuple[str, ...]] = {
+    "backup": ("backup", "list", "OF"),
+    "cell": ("cell", "list"),
+    "job": ("job", "list"),
+    "copy of the state": ("stack", "rollback-state", "OF", "--list"),
+    "environment": ("env", "list"),
+    "fault": ("local", "fault", "kinds"),
+    "freeze": ("freeze", "list", "--all"),
+    "image": ("image", "list"),
+    "machine": ("cell", "show", "OF"),
+    "operation": ("operation", "list", "--all"),
+    "orphan": ("fleet", "drift"),
+    "release": ("release", "list"),
+    "rollout": ("rollout", "list", "--all"),
+    "secret": ("secrets", "list"),
+    "setting": ("settings", "show"),
+    "snapshot": ("snapshot", "list", "OF"),
+    "stack": ("stack", "list"),
+    "token": ("token", "list", "OF"),
+    "user": ("instance", "list"),
 }
-"""The command that lists the things of each noun; ``{of}`` is whose they are."""
+"""The command that lists the things of each noun; OF is whose they are."""
 
 _SHOWN = 80
 """Characters of a name that are shown."""
@@ -83,9 +83,7 @@ def unknown_name(noun: Noun, text: str, known: Iterable[str] = (), *, of: str = 
 
 def _unknown(noun: Noun, text: str, near: list[str], of: str, where: str = "") -> UsageError:
     told = f"no {noun} {shown(text)}{where or (f' of {of}' if of else '')}"
-    return UsageError(
-        f"{told}; nearest: {', '.join(near)}" if near else told, hint=f"hermesops {LISTED_BY[noun].format(of=of)}"
-    )
+    return UsageError(f"{told}; nearest: {', '.join(near)}" if near else told, hint=_listed_by(noun, of))
 
 
 def find_by_id(noun: Noun, text: str, ids: Iterable[str], *, of: str = "") -> str:
@@ -106,8 +104,12 @@ def find_by_id(noun: Noun, text: str, ids: Iterable[str], *, of: str = "") -> st
     some = ", ".join(found[:_NEAREST]) + (" …" if len(found) > _NEAREST else "")
     raise UsageError(
         f"the ids of {len(found)} {noun}s begin with {shown(text)}: {some}",
-        hint=f"hermesops {LISTED_BY[noun].format(of=of)}",
+        hint=_listed_by(noun, of),
     )
+
+
+def _listed_by(noun: Noun, of: str) -> Hint:
+    return Hint(LISTED_BY[noun]).put(**({"OF": of} if of else {}))
 
 
 def shown(text: str) -> str:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
-from hermesops.errors import BrokenInvariantError
+from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.model.operation import Operation, OperationKind
 
 
@@ -22,11 +22,11 @@ class AbandonNote:
     """What an operation leaves behind that nobody continues.
 
     Attributes:
-        next: The command that cleans it up or begins anew.
+        next: What cleans it up or begins anew; fields of the intent are words in capitals, as ``USER``.
     """
 
     what: str
-    next: str
+    next: Hint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Intent:
         except ValueError as error:
             raise BrokenInvariantError(
                 f"operation {operation.id} ({operation.kind}) does not say what it is to do: {error}",
-                hint=f'hermesops operation abandon {operation.id} --reason "…"',
+                hint=Hint(("operation", "abandon", operation.id, "--reason", "WHY")),
             ) from error
 
     @classmethod

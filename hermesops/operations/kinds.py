@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import ClassVar
 
-from hermesops.errors import BrokenInvariantError
+from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind
@@ -89,7 +89,7 @@ def instance_of(operation: Operation) -> InstanceId:
 
 _MAY_BE_STOPPED = AbandonNote(
     "the gateway of {user} may be stopped and fenced, its state untouched",
-    'hermesops instance resume {user} --reason "…" resumes it',
+    Hint(("instance", "resume", "USER", "--reason", "WHY"), "resumes it"),
 )
 
 
@@ -103,7 +103,12 @@ class ProvisionIntent(InstanceIntent):
     statuses = frozenset({_PROVISIONING, _RUNNING})
     abandoned = AbandonNote(
         "the instance of {user} stays provisioning; its machine may exist, and is paid for then",
-        "hermesops provision {user} --plan {plan} goes on with it, hermesops instance terminate {user} removes it",
+        Hint(
+            ("provision", "USER", "--plan", "PLAN"),
+            "goes on with it,",
+            ("instance", "terminate", "USER"),
+            "removes it",
+        ),
     )
 
     plan: Plan
@@ -125,7 +130,7 @@ class TerminateIntent(InstanceIntent):
     statuses = frozenset(InstanceStatus)
     abandoned = AbandonNote(
         "the machine of {user} stays given up: the next up of its cell destroys it; its gateway may be stopped already",
-        "hermesops instance terminate {user} goes on with it",
+        Hint(("instance", "terminate", "USER"), "goes on with it"),
     )
 
     machine_name: MachineName
@@ -147,7 +152,7 @@ class RestartIntent(InstanceIntent):
     blocked_by = BlockedBy.STOPPED_GATEWAY
     statuses = frozenset({_PROVISIONING, _RUNNING})
     abandoned = AbandonNote(
-        "the gateway of {user} runs as it was, or anew", "hermesops instance show {user} says which"
+        "the gateway of {user} runs as it was, or anew", Hint(("instance", "show", "USER"), "says which")
     )
 
     before: str
@@ -167,7 +172,7 @@ class ConfigureIntent(InstanceIntent):
     statuses = frozenset({_PROVISIONING, _RUNNING})
     abandoned = AbandonNote(
         "the registry has the new settings of {user}, its machine may have the old ones",
-        'hermesops instance settings {user} --back --reason "…" goes back to those before',
+        Hint(("instance", "settings", "USER", "--back", "--reason", "WHY"), "goes back to those before"),
     )
 
     reason: str
@@ -238,7 +243,12 @@ class RelocateIntent(InstanceIntent):
     statuses = frozenset({_PROVISIONING, _RUNNING, _SUSPENDED})
     abandoned = AbandonNote(
         "the gateway of {user} may be stopped and fenced, and the machine that was ordered is paid for",
-        'hermesops instance resume {user} --reason "…" resumes it, hermesops lifecycle apply gives that machine back',
+        Hint(
+            ("instance", "resume", "USER", "--reason", "WHY"),
+            "resumes it,",
+            ("lifecycle", "apply"),
+            "gives that machine back",
+        ),
     )
 
     reason: str
@@ -298,7 +308,9 @@ class BackupIntent(InstanceIntent):
     title = "backup"
     blocked_by = BlockedBy.NOTHING
     statuses = frozenset({_RUNNING, _SUSPENDED})
-    abandoned = AbandonNote("a backup of {user} was begun", "hermesops backup list {user} shows those that there are")
+    abandoned = AbandonNote(
+        "a backup of {user} was begun", Hint(("backup", "list", "USER"), "shows those that there are")
+    )
 
     why: str
 
@@ -344,7 +356,7 @@ class DrillIntent(Intent):
     title = "restore drill"
     abandoned = AbandonNote(
         "a machine with a copy of the state of {user} may be there, its gateway fenced, and is paid for",
-        "hermesops lifecycle apply gives that machine back",
+        Hint(("lifecycle", "apply"), "gives that machine back"),
     )
 
     user: str
@@ -369,7 +381,7 @@ class StackUpIntent(Intent):
     title = "stack up"
     abandoned = AbandonNote(
         "{cell} is partly what its rows say; an engine that was killed may have left its lock",
-        "hermesops stack preview {cell} shows what is missing",
+        Hint(("stack", "preview", "CELL"), "shows what is missing"),
     )
 
     cell: CellName
@@ -389,7 +401,7 @@ class PoolFillIntent(Intent):
     title = "pool fill"
     abandoned = AbandonNote(
         "the warm pool of {cell} holds what it held; machines may be half made, and are paid for then",
-        "hermesops pool refill {cell} goes on with it",
+        Hint(("pool", "refill", "CELL"), "goes on with it"),
     )
 
     cell: CellName
@@ -404,7 +416,7 @@ class RolloutIntent(Intent):
     title = "rollout"
     abandoned = AbandonNote(
         "rollout {rollout} goes no further; instances that it reached stay on its release",
-        "hermesops rollout status {rollout}",
+        Hint(("rollout", "status", "ROLLOUT")),
     )
 
     rollout: RolloutId

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.operation import Done, Lease, LeaseLostError, Operation, OperationStatus, Refused
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.lease import LeaseKeeper
@@ -116,7 +116,7 @@ async def _steps(
                 if repeats > MOST_REPEATS:
                     raise UnavailableError(
                         f"{words}: done {MOST_REPEATS} times, and nothing has changed by it",
-                        hint=f"hermesops operation continue {operation.id} once you know why",
+                        hint=Hint(("operation", "continue", operation.id), "once you know why"),
                     )
                 tell(words)
                 await in_db_thread(registry.operations.record_step, operation.id, words, lease=lease)

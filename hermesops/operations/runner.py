@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermesops import waiting
-from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.operations.intent import AbandonNote
 from hermesops.operations.kinds import KINDS
@@ -72,7 +72,7 @@ class Operations:
         if operation.status.has_ended:
             raise RefusedError(
                 f"operation {operation.id} has ended ({operation.status}): {operation.outcome}",
-                hint="hermesops operation list --all",
+                hint=Hint(("operation", "list", "--all")),
             )
         what = f"operation {operation.id}"
         return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, tell=self.tell)
@@ -83,7 +83,7 @@ def _outcome(ended: Operation) -> str:
         return ended.outcome
     raise RefusedError(
         f"operation {ended.id} has ended ({ended.status}): {ended.outcome}",
-        hint=f"hermesops operation show {ended.id}",
+        hint=Hint(("operation", "show", ended.id)),
     )
 
 
@@ -101,7 +101,9 @@ async def abandon(operation: Operation, registry: Registry, *, reason: str) -> A
         RefusedError: It has ended, or a process works on it.
     """
     if not reason.strip():
-        raise UsageError("say why nobody shall continue it", hint='hermesops operation abandon ID --reason "…"')
+        raise UsageError(
+            "say why nobody shall continue it", hint=Hint(("operation", "abandon", "ID", "--reason", "WHY"))
+        )
     if operation.status.has_ended:
         raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")
     async with LeaseKeeper(registry, operation.subject) as keeper:
@@ -115,4 +117,5 @@ def abandon_note(operation: Operation) -> AbandonNote:
     told = KINDS[operation.kind].abandoned
     # A row may say less than its kind declares: the note is for people, and must not fail.
     words = {"user": "USER", "cell": "CELL", "plan": "light", "rollout": "ID", **operation.intent}
-    return AbandonNote(told.what.format_map(words), told.next.format_map(words))
+    values = {name.upper(): str(value) for name, value in words.items()}
+    return AbandonNote(told.what.format_map(words), told.next.put(**values))

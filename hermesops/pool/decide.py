@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, UnavailableError
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
@@ -123,7 +123,7 @@ def decide(seen: PoolObservation) -> Step | Done | Refused:
         return Refused(
             UnavailableError(
                 f"{len(seen.lost)} machines for the pool of {seen.cell} did not get ready, the last: {seen.lost[-1]}",
-                hint="hermesops image build makes one that is sound; hermesops pool refill goes on",
+                hint=Hint(("image", "build"), "makes one that is sound;", ("pool", "refill"), "goes on"),
             )
         )
     if (order := _missing(seen)) is not None:

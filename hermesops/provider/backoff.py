@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops import waiting
-from hermesops.errors import RefusedError, UnknownOutcomeError
+from hermesops.errors import Hint, RefusedError, UnknownOutcomeError
 from hermesops.provider.observation import InterruptedWorkError, Observed
 from hermesops.waiting import Pending, WaitExpiredError, cancel
 
@@ -160,5 +160,5 @@ def refuse_other_name(what: str, observed: Observed, name: str) -> None:
     if observed.name != name:
         raise RefusedError(
             f"{what} {observed.id} is named {observed.name!r} at the vendor, and {name!r} in the state: left alone",
-            hint="hermesops stack export CELL shows what the state says",
+            hint=Hint(("stack", "export", "CELL"), "shows what the state says"),
         )

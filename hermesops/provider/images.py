@@ -6,7 +6,7 @@ its name and the machine whose disk it is.
 
 from collections.abc import Mapping
 
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.provider import values
 from hermesops.provider.backoff import (
     Actions,
@@ -68,7 +68,9 @@ class Images(Actions):
         refuse_if_stopping(self.stopping, f"image {name} was not waited for")
         image = await self.read(image_id)
         if image is None:
-            raise RefusedError(f"image {name} ({image_id}) is gone", hint="hermesops stack preview shows what is left")
+            raise RefusedError(
+                f"image {name} ({image_id}) is gone", hint=Hint(("stack", "preview"), "shows what is left")
+            )
         refuse_other_name("image", image, name)
         return await self._settled(image, timeout_s=timeout_s, tell=tell)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError
 from hermesops.provider import values
 from hermesops.provider.backoff import (
     Actions,
@@ -67,7 +67,7 @@ class Machines(Actions):
         machine = await self.read(machine_id, name)
         if machine is None:
             raise RefusedError(
-                f"machine {name} ({machine_id}) is gone", hint="hermesops stack preview shows what is left"
+                f"machine {name} ({machine_id}) is gone", hint=Hint(("stack", "preview"), "shows what is left")
             )
         refuse_other_name("machine", machine, name)
         server_type = values.text(news, "server_type")

@@ -13,18 +13,18 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from hermesops.disk import sync_folder
-from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.sqlite_wal import enable_wal
 from hermesops.web_address import with_verified_tls
 
-RESTORE = (
-    "hermesops registry restore --latest puts its newest good copy in its place; hermesops registry copies lists all"
+RESTORE = Hint(
+    ("registry", "restore", "--latest"), "puts its newest good copy in its place;", ("registry", "copies"), "lists all"
 )
 """Hint for a registry that is damaged or gone. The damaged file is set aside, never overwritten."""
 
 _BUSY_MS = 20_000
 _ENDING = "hermesops_ending"
-_DOCTOR = "hermesops doctor looks at it; hermesops settings show says which registry is meant"
+_DOCTOR = Hint(("doctor",), "looks at it;", ("settings", "show"), "says which registry is meant")
 
 Clock = Callable[[], datetime]
 
@@ -220,7 +220,7 @@ def _as_ours(title: str, error: sa.exc.DBAPIError) -> HermesError:
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return UnavailableError(
             f"the registry {title} is locked by another process for more than {_BUSY_MS // 1000} s",
-            hint="hermesops operation list, then repeat the command",
+            hint=Hint(("operation", "list"), ", then repeat the command"),
         )
     if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")) or isinstance(
         error, sa.exc.OperationalError

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-from hermesops.errors import BrokenInvariantError
+from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.node.release.documents.lock import Blob
 from hermesops.release.ports import Store
 
@@ -42,7 +42,8 @@ class BlobStore:
         found = read_blob(self.store, blob)
         if found is None or damage_of(blob, found):
             raise BrokenInvariantError(
-                f"{blob.name} in {self.store.url} is damaged", hint="hermesops release build --lock FILE mends it"
+                f"{blob.name} in {self.store.url} is damaged",
+                hint=Hint(("release", "build", "--lock", "FILE"), "mends it"),
             )
         return found
 

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.node.errors import NodeError
 from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.documents.lock import MAX_LOCK_BYTES, Lock, canonical
@@ -15,10 +15,10 @@ from hermesops.release.ports import Signs, Store
 from hermesops.release.trust import RESTORE, REVOCATIONS, StaleStoreError, Trust
 
 LOCKS, BUILDS = "locks", "builds"
-LIST = "hermesops release list"
+LIST = Hint(("release", "list"))
 _MAX_SIGNATURE = 16 * 1024
 _MAX_ABOUT = 64 * 1024
-_AGAIN = "put it back from a copy of the store, or hermesops release build --lock FILE"
+_AGAIN = Hint("put it back from a copy of the store, or", ("release", "build", "--lock", "FILE"))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Documents:
         if revocations.number == known.number and revocations != known:
             raise RefusedError(
                 f"{where} are others than those of number {known.number} that this computer knows",
-                hint=f"ask who changed them; {RESTORE} writes those that this computer knows",
+                hint=Hint("ask who changed them;", RESTORE, "writes those that this computer knows"),
             )
         if signed is not None and revocations.number > known.number:
             self.trust.memory.write(REVOCATIONS, canonical(asdict(signed)))
@@ -191,13 +191,15 @@ class Documents:
         try:
             revocations, signed = _parsed(self.store.read(REVOCATIONS, at_most=2 * MAX_BYTES + 1))
         except (ValueError, NodeError) as error:
-            raise RefusedError(f"{where} is damaged: {error}", hint=f"{RESTORE}, or a copy of the store") from error
+            raise RefusedError(
+                f"{where} is damaged: {error}", hint=Hint(RESTORE, ", or a copy of the store")
+            ) from error
         if signed is not None:
             try:
                 self._verify(signed.text.encode(), signed.signature, Kind.REVOCATIONS)
             except RefusedError as error:
                 raise RefusedError(
-                    f"{where} does not hold: {error.message}", hint=f"hermesops release signers show; {RESTORE}"
+                    f"{where} does not hold: {error.message}", hint=Hint(("release", "signers", "show"), ";", RESTORE)
                 ) from error
         return revocations, signed
 
@@ -208,7 +210,7 @@ class Documents:
 
     def _verify(self, data: bytes, signature: str, kind: Kind) -> None:
         if not self.signers:
-            raise RefusedError(f"{self.store.url} names no signers", hint="hermesops release build makes the first")
+            raise RefusedError(f"{self.store.url} names no signers", hint=Hint(("release", "build"), "makes the first"))
         self.trust.checks(data, signature, signers=self.signers, namespace=kind)
 
     def _signature(self, data: bytes, kind: Kind) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.release import ReleaseId
 from hermesops.model.unknown_name import unknown_name
 from hermesops.node.errors import NodeError
@@ -146,7 +146,7 @@ class Releases:
         try:
             return lock.blobs(python)
         except NodeError as error:
-            raise RefusedError(str(error), hint="hermesops release build --python …") from error
+            raise RefusedError(str(error), hint=Hint(("release", "build", "--python", "VERSION"))) from error
 
     def blob(self, blob: Blob) -> bytes:
         """A file of a release, checked against its hash.
@@ -156,7 +156,7 @@ class Releases:
         """
         data = read_blob(self.store, blob)
         if what := damage_of(blob, data):
-            raise RefusedError(f"{blob.name} in {self.store.url} {what}", hint="hermesops release verify ID")
+            raise RefusedError(f"{blob.name} in {self.store.url} {what}", hint=Hint(("release", "verify", "ID")))
         assert data is not None  # noqa: S101 - what is missing is damaged
         return data
 
@@ -250,7 +250,8 @@ class Releases:
         documents = self._documents
         if not self.trust.chain():
             raise RefusedError(
-                f"{self.store.url} names no signers yet", hint="hermesops release signers set FILE --reason …"
+                f"{self.store.url} names no signers yet",
+                hint=Hint(("release", "signers", "set", "FILE", "--reason", "WHY")),
             )
         documents.keep_about(lock.id, who=who, note=note, at=at)
         documents.keep_lock(lock)

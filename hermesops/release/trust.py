@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.node.errors import NodeError
 from hermesops.node.release.documents.handout import Signed, read_chain
 from hermesops.node.release.documents.lock import canonical
@@ -23,8 +23,8 @@ NAME, REVOCATIONS = "signers.json", "revocations.json"
 LARGEST = 8 << 20
 """Bytes of a store's file of signers: far more than a handout has room for."""
 
-RESTORE = "hermesops release signers restore --reason …"
-_WHO = "ask who changed them; hermesops release signers show"
+RESTORE = Hint(("release", "signers", "restore", "--reason", "WHY"))
+_WHO = Hint("ask who changed them;", ("release", "signers", "show"))
 
 
 class StaleStoreError(RefusedError):
@@ -130,7 +130,9 @@ class Trust:
         except (ValueError, NodeError) as error:
             raise RefusedError(
                 f"what this computer remembers of release signers is damaged: {error}",
-                hint="compare hermesops release signers show of another operator; then remove keys/release-signers",
+                hint=Hint(
+                    "compare", ("release", "signers", "show"), "of another operator; then remove keys/release-signers"
+                ),
             ) from error
 
     def is_behind(self) -> bool:
@@ -207,7 +209,7 @@ class Trust:
             return Chain.from_json(kept) if kept is not None else Chain()
         except (ValueError, NodeError) as error:
             raise RefusedError(
-                f"{NAME} of {self.store.url} is damaged: {error}", hint=f"{RESTORE}, or a copy of the store"
+                f"{NAME} of {self.store.url} is damaged: {error}", hint=Hint(RESTORE, ", or a copy of the store")
             ) from error
 
     def _refuse_stale(self, chain: Chain, known: Chain) -> None:
@@ -220,7 +222,7 @@ class Trust:
         if not chain.begins_with(known):
             raise RefusedError(
                 f"the signers in {self.store.url} do not follow those that this computer knows",
-                hint=f"{_WHO}; {RESTORE} writes those that this computer knows",
+                hint=Hint(_WHO, ";", RESTORE, "writes those that this computer knows"),
             )
 
     def _verify(self, chain: Chain, known: Chain) -> None:

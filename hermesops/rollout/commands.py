@@ -7,7 +7,7 @@ command that the state does not allow is refused with one that it does.
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, Rollout, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.events import CommandGiven, Recorded, StateChanged
@@ -96,7 +96,7 @@ def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], command: Operato
     failed = [one for one in missed if not one.progress.on_release]
     again = tuple(_again(one, command.now) for one in [*failed, *filter(_was_well, targets)])
     if not again:
-        raise RefusedError(f"no target of rollout {rollout.id} failed", hint=f"hermesops rollout status {rollout.id}")
+        raise RefusedError(f"no target of rollout {rollout.id} failed", hint=Hint(("rollout", "status", rollout.id)))
     ids = tuple(one.id for one in again)
     return replace(_to(rollout, RolloutState.RUNNING, command, "retry", again=ids), targets=again)
 
@@ -116,7 +116,7 @@ def roll_back(
         even_revoked: Also to a release that was revoked.
     """
     if rollout.state is RolloutState.ROLLED_BACK:
-        raise RefusedError(f"rollout {rollout.id} is rolled back", hint=f"hermesops rollout history {rollout.id}")
+        raise RefusedError(f"rollout {rollout.id} is rolled back", hint=Hint(("rollout", "history", rollout.id)))
     free = tuple(replace(one, progress=replace(one.progress, stuck="")) for one in targets if one.progress.stuck)
     kept = tuple(replace(one, state=TargetState.SOAKING) if one.state is TargetState.KEPT else one for one in free)
     decisions = replace(rollout.decisions, may_lose=lose, even_revoked=even_revoked)
@@ -156,10 +156,12 @@ def _refuse_unless(rollout: Rollout, done: str, *states: RolloutState) -> None:
     if rollout.state in states:
         return
     hints = {
-        _PENDING: "start it: hermesops operation list",
-        _RUNNING: f"hermesops rollout status {rollout.id}",
-        _PAUSED: f"hermesops rollout resume {rollout.id}",
-        _HALTED: f"hermesops rollout promote|retry|abort {rollout.id}, or hermesops rollback --rollout {rollout.id}",
+        _PENDING: Hint("start it:", ("operation", "list")),
+        _RUNNING: Hint(("rollout", "status", rollout.id)),
+        _PAUSED: Hint(("rollout", "resume", rollout.id)),
+        _HALTED: Hint(
+            ("rollout", "retry", rollout.id), ", promote or abort; or", ("rollback", "--rollout", rollout.id)
+        ),
     }
     words = f"rollout {rollout.id} is {rollout.state.replace('_', ' ')} and cannot be {done}"
-    raise RefusedError(words, hint=hints.get(rollout.state, f"hermesops rollout history {rollout.id}"))
+    raise RefusedError(words, hint=hints.get(rollout.state, Hint(("rollout", "history", rollout.id))))

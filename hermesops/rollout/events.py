@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from hermesops.errors import BrokenInvariantError
+from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, TargetState
 
@@ -260,7 +260,7 @@ def from_row(row: RolloutEvent) -> Recorded[Event]:
     except (LookupError, TypeError, ValueError) as error:
         raise BrokenInvariantError(
             f"event {row.id} of a rollout, {row.kind}, cannot be read ({type(error).__name__}: {error})",
-            hint="hermesops registry check",
+            hint=Hint(("registry", "check")),
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hermesops.errors import Hint
 from hermesops.model.unknown_name import unknown_name
 
 
@@ -14,13 +15,12 @@ class SecretSpec:
         purpose: What it opens, for people.
         setting: The setting that names a file of it, which takes precedence over the backend.
         rotation: How a person rotates it, a sentence each; empty where ``secrets rotate`` does all of it.
-            ``{env}`` is replaced by the option that names the environment.
     """
 
     name: str
     purpose: str
     setting: str
-    rotation: tuple[str, ...] = ()
+    rotation: tuple[Hint | str, ...] = ()
 
 
 API_KEY = SecretSpec(
@@ -29,9 +29,9 @@ API_KEY = SecretSpec(
     "api_key_file",
     rotation=(
         "make a second API key in JustAVPS's dashboard",
-        "hermesops{env} secrets set api.key --from FILE",
-        "hermesops{env} secrets check api.key",
-        "restart what runs all the time (hermesops worker)",
+        Hint(("secrets", "set", "api.key", "--from", "FILE")),
+        Hint(("secrets", "check", "api.key")),
+        Hint("restart what runs all the time, as", ("worker",)),
         "end the old key in the dashboard",
     ),
 )
@@ -42,8 +42,8 @@ PULUMI_PASSPHRASE = SecretSpec(
     "pulumi.passphrase_file",
     rotation=(
         "for every cell: pulumi stack change-secrets-provider passphrase --stack CELL (it asks for the new one)",
-        "hermesops{env} secrets set pulumi.passphrase --from FILE",
-        "hermesops{env} stack preview --all opens every state with it",
+        Hint(("secrets", "set", "pulumi.passphrase", "--from", "FILE")),
+        Hint(("stack", "preview", "--all"), "opens every state with it"),
     ),
 )
 ROUTER_KEY = SecretSpec(
@@ -52,8 +52,8 @@ ROUTER_KEY = SecretSpec(
     "router.key_file",
     rotation=(
         "let the model router accept the new key beside the old one",
-        "hermesops{env} secrets set router.key --from FILE",
-        "hermesops{env} provision USER hands every agent a token of the new key",
+        Hint(("secrets", "set", "router.key", "--from", "FILE")),
+        Hint(("provision", "USER"), "hands every agent a token of the new key"),
         "take the old key from the router: tokens that it signed end",
     ),
 )
@@ -63,8 +63,8 @@ BACKUP_KEY = SecretSpec(
     "backup.key_file",
     rotation=(
         "make a second access key for the platform's user: aws iam create-access-key",
-        "hermesops{env} secrets set backup.key --from FILE",
-        "hermesops{env} secrets check backup.key",
+        Hint(("secrets", "set", "backup.key", "--from", "FILE")),
+        Hint(("secrets", "check", "backup.key")),
         "end the old one: aws iam delete-access-key",
     ),
 )
@@ -73,10 +73,10 @@ AUTHORITY_KEY = SecretSpec(
     "signs machines' certificates",
     "authority_key_file",
     rotation=(
-        "hermesops{env} identity trust FILE makes a new key in FILE, which machines trust beside the old one",
-        "hermesops{env} identity renew --all tells every machine; so does a week of renewals",
-        "hermesops{env} secrets set authority.key --from FILE",
-        "restart hermesops identity serve",
+        Hint(("identity", "trust", "FILE"), "makes a new key in FILE, which machines trust beside the old one"),
+        Hint(("identity", "renew", "--all"), "tells every machine; so does a week of renewals"),
+        Hint(("secrets", "set", "authority.key", "--from", "FILE")),
+        Hint("restart", ("identity", "serve")),
     ),
 )
 RELEASE_KEY = SecretSpec(
@@ -84,9 +84,12 @@ RELEASE_KEY = SecretSpec(
     "signs releases, where no operator's key does",
     "release.key_file",
     rotation=(
-        "hermesops{env} release signers set FILE --reason WHY, where FILE names the old key and a new one",
-        "hermesops{env} secrets set release.key --from FILE takes the new one",
-        "hermesops{env} release signers set FILE --sign-again --reason WHY, where FILE names the new one alone",
+        Hint(("release", "signers", "set", "FILE", "--reason", "WHY"), ", where FILE names the old key and a new one"),
+        Hint(("secrets", "set", "release.key", "--from", "FILE"), "takes the new one"),
+        Hint(
+            ("release", "signers", "set", "FILE", "--sign-again", "--reason", "WHY"),
+            ", where FILE names only the new one",
+        ),
     ),
 )
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.errors import UnavailableError, UsageError
+from hermesops.errors import Hint, UnavailableError, UsageError
 from hermesops.private_file import read_secret
 
 
@@ -42,7 +42,7 @@ class Endpoint:
         """
         if not self.api_key or any(c.isspace() for c in self.api_key):
             where = self.api_key_file or "the setting api_key"
-            raise UsageError(f"{where} does not hold one API key", hint="hermesops settings show")
+            raise UsageError(f"{where} does not hold one API key", hint=Hint(("settings", "show")))
 
 
 def local_endpoint(world_file: Path) -> Endpoint:
@@ -67,6 +67,6 @@ def local_endpoint(world_file: Path) -> Endpoint:
             platform_url=str(world.get("platform_url", "")),
         )
     except FileNotFoundError:
-        raise UnavailableError("the local world is not up", hint="hermesops local up") from None
+        raise UnavailableError("the local world is not up", hint=Hint(("local", "up"))) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"cannot read {world_file}: {error}", hint="hermesops local up writes it anew") from error
+        raise UsageError(f"cannot read {world_file}: {error}", hint=Hint(("local", "up"), "writes it anew")) from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.private_file import read_secret, replace_secret
 from hermesops.secrets.backends.folder import FolderBackend, SecretBackend
 from hermesops.secrets.catalog import SecretSpec
@@ -80,7 +80,7 @@ class Secrets:
         if text is None:
             raise RefusedError(
                 f"the secret {needed.name}, which {needed.purpose}, is not in {self.home.title}",
-                hint=f"hermesops secrets set {needed.name} --from FILE; or the setting {needed.setting}",
+                hint=Hint(("secrets", "set", needed.name, "--from", "FILE"), f"; or the setting {needed.setting}"),
             )
         return text
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hermesops.errors import Hint
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.observations import Observations
 
@@ -37,7 +38,7 @@ class Finding:
 
     failure: Failure
     seen: str
-    hint: str
+    hint: Hint
 
 
 def diagnose(seen: Observations, expected: Expected) -> tuple[Finding, ...]:
@@ -57,13 +58,15 @@ def _silence(seen: Observations) -> Iterator[Finding]:
         yield Finding(
             Failure.GONE_AFTER_BOOT,
             f"the gateway was ready and answers no more ({how}): {seen.alive_reason}",
-            "hermesops instance logs USER shows how it ended, hermesops instance restart USER brings it back",
+            Hint(
+                ("instance", "logs", "USER"), "shows how it ended,", ("instance", "restart", "USER"), "brings it back"
+            ),
         )
     else:
         yield Finding(
             Failure.BOOT_PROBE,
             f"the gateway has not become healthy since it was last started ({how}): {seen.alive_reason}",
-            "hermesops instance logs USER shows why it ends at its start",
+            Hint(("instance", "logs", "USER"), "shows why it ends at its start"),
         )
 
 
@@ -84,13 +87,13 @@ def _refusal(seen: Observations, expected: Expected) -> Iterator[Finding]:
         yield Finding(
             Failure.KEY_MISMATCH,
             "the machine holds another API key than the registry: requests with ours get 401",
-            "hermesops provision USER hands the key over again",
+            Hint(("provision", "USER"), "hands the key over again"),
         )
     elif seen.detailed_status in _UNAUTHORISED:
         yield Finding(
             Failure.KEY_MISMATCH,
             f"the running gateway answers {seen.detailed_status} to the key in /etc/hermes/.env: it still has another",
-            "hermesops instance restart USER",
+            Hint(("instance", "restart", "USER")),
         )
 
 
@@ -101,13 +104,13 @@ def _model(seen: Observations) -> Iterator[Finding]:
             if seen.has_model_key
             else f"no token for the model router: {seen.key_variable or 'its variable'} is not in /etc/hermes/.env"
         )
-        yield Finding(Failure.KEY_NOT_FORWARDED, what, "hermesops provision USER hands the token over again")
+        yield Finding(Failure.KEY_NOT_FORWARDED, what, Hint(("provision", "USER"), "hands the token over again"))
     elif seen.router_status == _OK and seen.model not in seen.offered:
         yield Finding(
             Failure.UNKNOWN_MODEL,
             f"the agent asks for model {seen.model!r}, which the router refuses with {_BAD_REQUEST}; "
             f"it has {', '.join(seen.offered)}",
-            "choose one of them in the user's settings, then hermesops provision USER",
+            Hint("choose one of them in the user's settings, then", ("provision", "USER")),
         )
 
 
@@ -125,5 +128,8 @@ def _memory(seen: Observations) -> Iterator[Finding]:
     yield Finding(
         Failure.SKILLS_NOT_KEPT,
         what,
-        "hermesops instance exec USER 'systemctl cat hermes-gateway.service' shows who moved it; remove that, restart",
+        Hint(
+            ("instance", "exec", "USER", "systemctl cat hermes-gateway.service"),
+            "shows who moved it; remove that, restart",
+        ),
     )

@@ -49,8 +49,7 @@ class Verification:
         """Findings first, then all checks, with commands that name the user."""
         named = (Check(f"diagnosis:{f.failure}", Verdict.FAILED, f.seen, f.hint) for f in self.findings)
         return tuple(
-            Check(check.name, check.verdict, check.seen, check.hint.replace("USER", user))
-            for check in (*named, *self.checks)
+            Check(check.name, check.verdict, check.seen, check.hint.put(USER=user)) for check in (*named, *self.checks)
         )
 
 

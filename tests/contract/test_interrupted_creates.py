@@ -110,7 +110,7 @@ async def test_what_no_plugin_finds_by_name_stops_everything_and_names_the_comma
     for attempt in (engine.up(STACK, machines(["a", "b"])), engine.destroy(STACK), engine.refresh(STACK)):
         with pytest.raises(RefusedError, match=r"began to create b \(justavps:index:Machine\)") as caught:
             await attempt
-        assert "pulumi refresh --clear-pending-creates --stack dev" in caught.value.hint
+        assert "pulumi refresh --clear-pending-creates --stack dev" in str(caught.value.hint)
     assert stack.calls("Create", "b") == []
 
 

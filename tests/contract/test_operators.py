@@ -159,7 +159,7 @@ def test_settings_say_whose_word_counts(signers: Signers, issuer: Issuer, tmp_pa
     )
     with pytest.raises(RefusedError, match="may be read by others") as refused:
         who_acts(pipeline)
-    assert refused.value.hint == f"chmod 600 {tmp_path / 'token'}"
+    assert str(refused.value.hint) == f"chmod 600 {tmp_path / 'token'}"
     (tmp_path / "token").chmod(0o600)
     assert who_acts(pipeline).startswith(f"{SUBJECT}@oidc:")
 

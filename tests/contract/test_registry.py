@@ -159,7 +159,7 @@ def test_a_newer_registry_is_refused_by_an_older_hermesops(registry: Registry, u
 def test_postgresql_is_migrated_only_when_asked(server: postgresql.PostgreSql) -> None:
     with pytest.raises(RefusedError, match="is at revision none") as refused:
         open_registry(server.new_database(), environment="local", actor="tester", sealer=lambda _new: KEYS)
-    assert refused.value.hint == "hermesops registry migrate"
+    assert str(refused.value.hint) == "hermesops registry migrate"
 
 
 # Users and instances
@@ -388,7 +388,7 @@ def test_another_key_is_refused_at_once(url: str) -> None:
     for wrong, words in ((same_id, "does not open with key k1"), (other_id, "is sealed with key k1, which is not in")):
         with pytest.raises(RefusedError, match=words) as refused:
             registry_at(url, keys=wrong)
-        assert "key file" in refused.value.hint
+        assert "key file" in str(refused.value.hint)
 
 
 def test_a_ring_with_a_newer_key_still_opens_what_the_old_one_sealed(registry: Registry, url: str) -> None:

@@ -67,7 +67,7 @@ def test_a_backup_is_found_by_the_beginning_of_its_id(registry: Registry, ada: I
     for text, words in (("a", "2 backups begin"), ("f", "no backup 'f'")):
         with pytest.raises(UsageError, match=words) as unknown:
             registry.backups.get(ada.id, text)
-        assert unknown.value.hint == f"hermesops backup list {ada.id}"
+        assert str(unknown.value.hint) == f"hermesops backup list {ada.id}"
 
 
 def test_an_instance_without_a_backup_is_no_slip_of_who_asked(registry: Registry, ada: Instance) -> None:

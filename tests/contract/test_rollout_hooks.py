@@ -174,7 +174,7 @@ def test_a_start_names_the_hooks_that_there_are(tmp_path: Path) -> None:
     assert allowed.words("smoke") == ("/usr/local/bin/smoke", "--x")
     with pytest.raises(RefusedError, match="hook smok is not defined") as caught:
         allowed.refuse_others([HookGate("smok")])
-    assert "load, smoke" in caught.value.hint
+    assert "load, smoke" in str(caught.value.hint)
     with pytest.raises(RefusedError, match="is not among the hosts"):
         allowed.refuse_others([HookGate("web", url="https://other.example/")])
 
@@ -191,7 +191,7 @@ def test_no_variable_defines_a_hook(tmp_path: Path) -> None:
 def test_an_option_takes_no_command(text: str) -> None:
     with pytest.raises(UsageError, match="reads neither NAME nor") as caught:
         parse_hook(text)
-    assert "[rollout.hooks]" in caught.value.hint
+    assert "[rollout.hooks]" in str(caught.value.hint)
 
 
 def test_an_option_takes_a_name_or_a_service() -> None:

@@ -38,7 +38,7 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
     file.chmod(0o640)
     with pytest.raises(RefusedError, match="read by others") as refused:
         read_secret(file, what="test key")
-    assert refused.value.hint == f"chmod 600 {file}"
+    assert str(refused.value.hint) == f"chmod 600 {file}"
 
 
 @pytest.mark.parametrize(("content", "said"), [(b"", "is empty"), (b" \n", "is empty"), (b"\xff\xfe", "is not text")])

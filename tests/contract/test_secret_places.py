@@ -59,7 +59,7 @@ def test_a_file_that_is_set_wins_over_the_home(tmp_path: Path) -> None:
 def test_no_key_anywhere_says_where_one_would_be(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no secret api\.key in environment") as refused:
         assert app_of(tmp_path, SECRETS_HOME="environment").endpoint
-    assert "secrets set" in refused.value.hint
+    assert "secrets set" in str(refused.value.hint)
 
 
 def test_the_routers_key_may_live_there_and_may_not_be_short(tmp_path: Path) -> None:

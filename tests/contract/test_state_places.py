@@ -244,7 +244,7 @@ def test_nobody_to_ask_as_is_said(bucket: Callable[[str], Storage], monkeypatch:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     with pytest.raises(UsageError, match="nobody to ask as") as caught:
         bucket("=>").read("x")
-    assert "AWS_ACCESS_KEY_ID" in caught.value.hint
+    assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ async def test_a_damaged_state_is_left_alone_and_the_last_good_one_comes_back(st
     for attempt in (engine.up(STACK, machines(["c"])), engine.destroy(STACK), engine.outputs(STACK)):
         with pytest.raises(RefusedError, match="damaged") as caught:
             await attempt
-        assert "hermesops stack rollback-state dev --list" in caught.value.hint
+        assert "hermesops stack rollback-state dev --list" in str(caught.value.hint)
     assert stack.state_file.read_bytes() == broken
     assert stack.machines() == []
 

@@ -21,7 +21,7 @@ def test_an_unknown_user_is_told_with_the_nearest_who_has_an_instance(registry: 
     placed(registry, "ada")
     with pytest.raises(UsageError, match=r"no user '.*; nearest: ada$") as unknown:
         registry.instances.find(typed)
-    assert unknown.value.hint == "hermesops instance list"
+    assert str(unknown.value.hint) == "hermesops instance list"
 
 
 def test_a_user_whose_agent_ended_is_known(registry: Registry) -> None:
@@ -60,6 +60,6 @@ def test_an_environment_is_known_by_its_folder_or_by_what_variables_say_of_it(
     require_known(Environment.load("production", variables))
     with pytest.raises(UsageError, match=r"no environment 'prodution'.*; nearest: production$") as unknown:
         require_known(Environment.load("prodution", variables))
-    assert unknown.value.hint == "hermesops env list"
+    assert str(unknown.value.hint) == "hermesops env list"
     if said:
         require_known(Environment.load("prodution", {**variables, said: what}))

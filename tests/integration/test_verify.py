@@ -124,7 +124,7 @@ async def test_drift_is_seen_by_both_ways_of_looking(agent: Agent) -> None:
 async def test_a_gateway_that_crashes_at_its_start_failed_its_probe_at_boot(agent: Agent) -> None:
     await agent.run(f"systemctl stop {UNIT}; chown root:root /var/lib/hermes; systemctl start --no-block {UNIT}")
     finding = await recognised(agent, Failure.BOOT_PROBE)
-    assert "instance logs" in finding.hint
+    assert "instance logs" in str(finding.hint)
     await repaired(agent)
 
 

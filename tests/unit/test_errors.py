@@ -48,4 +48,4 @@ async def test_a_bug_is_no_problem_to_go_on_after() -> None:
 
 def test_a_message_is_what_a_log_shows() -> None:
     error = UnavailableError("no answer", hint="repeat it")
-    assert (str(error), error.message, error.hint) == ("no answer", "no answer", "repeat it")
+    assert (str(error), error.message, str(error.hint)) == ("no answer", "no answer", "repeat it")

@@ -124,7 +124,7 @@ def test_an_address_outside_the_local_world_is_encrypted_or_refused_by_its_key_a
     variable = variable_of(key)
     with pytest.raises(UsageError, match=rf"{key} \(from variable {variable}\): it is not encrypted") as refused:
         load(tmp_path, **AWAY, **{variable: "http://canary.example/v1"})
-    assert "https://" in refused.value.hint
+    assert "https://" in str(refused.value.hint)
     assert "canary" not in refused.value.message
     for fine in ("https://a.example/v1", "http://127.0.0.1:9/v1", ""):
         load(tmp_path, **AWAY, **{variable: fine})
@@ -161,7 +161,7 @@ def test_a_file_that_others_may_read_holds_no_secret(tmp_path: Path, text: str, 
     if is_refused:
         with pytest.raises(RefusedError, match="may be read by others") as refused:
             load(tmp_path)
-        assert refused.value.hint == f"chmod 600 {file}"
+        assert str(refused.value.hint) == f"chmod 600 {file}"
         assert "canary" not in refused.value.message
     else:
         load(tmp_path)

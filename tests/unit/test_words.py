@@ -16,7 +16,7 @@ IDENTIFIERS = {
     "bringing": "executor, apply, deploy",
     "chore": "job",
     "chores": "jobs",
-    "clerk": "repair_advisor",
+    "clerk": "repairs",
     "course": "batches",
     "crowding": "storage_pressure",
     "desk": "context",

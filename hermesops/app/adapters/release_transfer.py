@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.release import ReleaseId
@@ -50,7 +50,7 @@ class ReleaseTransfer:
         if done.problem:
             raise RefusedError(
                 f"release {release} does not run on machine {machine_id}: {done.stage}: {done.problem}",
-                hint=f"hermesops release show {release}",
+                hint=Hint(("release", "show", release)),
             )
 
     @cached_property

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.pools import Pools
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.instances.upgrade_rehearsal import NoRollbackError, walk
@@ -243,5 +243,5 @@ def machine_of(instance: Instance) -> MachineId:
         UnavailableError: It has none.
     """
     if instance.machine_id is None:
-        raise UnavailableError(f"{instance.title} has no machine", hint=f"hermesops instance show {instance.title}")
+        raise UnavailableError(f"{instance.title} has no machine", hint=Hint(("instance", "show", instance.title)))
     return instance.machine_id

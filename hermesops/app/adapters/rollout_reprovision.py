@@ -12,7 +12,7 @@ from hermesops.app.adapters.rollout_in_place import held_is_unavailable, machine
 from hermesops.app.services.pools import Pools
 from hermesops.app.services.restore_drills import Drills
 from hermesops.channel import understood
-from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.requests.changes import InstanceRequests
@@ -87,7 +87,7 @@ class RelocatedMachines:
     async def fetch(self, target: Target, release: ReleaseId) -> None:  # noqa: ARG002 - of the port
         """Check that JustAVPS has the image; a machine that boots it is made by the relocation."""
         if not await self.instance_client.is_bootable(ImageId(release)):
-            raise RefusedError(f"no machine boots from image {release}", hint="hermesops image list")
+            raise RefusedError(f"no machine boots from image {release}", hint=Hint(("image", "list")))
 
     async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:  # noqa: ARG002 - of the port
         """Relocate the agent to a machine of the image and compare its state; on failure, relocate it back."""

@@ -4,7 +4,7 @@ Nothing is downloaded, applied or proved here; an image of such a world boots no
 """
 
 from hermesops import justavps
-from hermesops.errors import HaltedError
+from hermesops.errors import HaltedError, Hint
 from hermesops.image.build import Builder, Recipe, Stopwatch
 from hermesops.image.machine_facts import Survey
 from hermesops.image.machines import borrowed
@@ -42,6 +42,6 @@ class SimulatedBuilder(Builder):
         if done.exit_code != 0:
             raise HaltedError(
                 f"hermes-node does not answer on a machine from image {image.name}: this world is not simulated",
-                hint="hermesops local status says what runs its machines",
+                hint=Hint(("local", "status"), "says what runs its machines"),
             )
         return Survey("simulated", "1", "none", "3", found, {}, {})

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.node.release.documents.lock import Lock
 from hermesops.release.blobs import BlobStore
 from hermesops.release.builder.build import SKILLS, Builder, BuildRequest
@@ -20,7 +20,7 @@ class SimulatedBuilder(Builder):
     def _lock(self, order: BuildRequest, scratch: Path) -> Lock:
         del scratch
         if not order.agent:
-            raise UsageError("a simulated machine runs no wheel", hint="hermesops release build --agent VERSION")
+            raise UsageError("a simulated machine runs no wheel", hint=Hint(("release", "build", "--agent", "VERSION")))
         self.tell("a simulated world: the release has no wheels")
         blob_store, agent = BlobStore(self.releases.store), Agent(order.agent, CONFIG_SCHEMA, notifies=True)
         return self._written(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.settings import SECRET_PREFIX, Environment, value_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def endpoint_of(env: Environment) -> "Endpoint":
             raise UsageError(
                 f"environment {env.name} has neither api_key_file nor api_key, and no secret api.key in "
                 f"{secrets.home.title}",
-                hint="hermesops secrets set api.key --from FILE",
+                hint=Hint(("secrets", "set", "api.key", "--from", "FILE")),
             )
         file = file or secrets.home.path(API_KEY.name)
     return Endpoint(
@@ -67,7 +67,7 @@ def endpoint_of(env: Environment) -> "Endpoint":
 
 
 def _no_url(env: Environment) -> UsageError:
-    return UsageError(f"environment {env.name} has no api_url", hint="hermesops settings show")
+    return UsageError(f"environment {env.name} has no api_url", hint=Hint(("settings", "show")))
 
 
 def secrets_of(env: Environment) -> "Secrets":
@@ -108,6 +108,6 @@ def router_key_of(env: Environment, endpoint: "Endpoint", secrets: "Secrets") ->
     if text is None:
         raise UsageError(
             f"environment {env.name} has no router.key_file, and no secret router.key in {secrets.home.title}",
-            hint="hermesops secrets set router.key --from FILE",
+            hint=Hint(("secrets", "set", "router.key", "--from", "FILE")),
         )
     return parse_router_key(text, secrets.home.title)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from hermesops.app.container_parts.narration import Warn
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.keyring.ring import Ring
 from hermesops.registry import Registry, open_registry
@@ -46,7 +46,7 @@ class RegistryPlace:
         if self._copies is None:
             raise RefusedError(
                 "this registry is in PostgreSQL, whose backups are the database's own",
-                hint="restore it there, then: hermesops registry restored --reason WHY",
+                hint=Hint("restore it there, then:", ("registry", "restored", "--reason", "WHY")),
             )
         return self._copies
 
@@ -69,7 +69,7 @@ class RegistryPlace:
         registry = self._open_at(self._url, anchor=self.anchor, copies=None)
         if registry.audit.list(limit=1):
             registry.close()
-            raise RefusedError("there is a registry, and it is not empty", hint="hermesops registry check")
+            raise RefusedError("there is a registry, and it is not empty", hint=Hint(("registry", "check")))
         registry.epochs.open(why, above=above)
         registry.close()
         return self.open()
@@ -94,7 +94,7 @@ class RegistryPlace:
             if not taken:
                 raise RefusedError(
                     f"there is no copy in {self.copies.folder}",
-                    hint="hermesops registry rebuild, from vendor and machines",
+                    hint=Hint(("registry", "rebuild"), ", from vendor and machines"),
                 )
             copy = taken[0].file
         open_at = partial(self._open_at, anchor=None, copies=None)

@@ -242,7 +242,6 @@ class Runtime:
             recipe=self.recipe,
             verify=self.verify,
             hold_lease=app.hold_lease,
-            program=app.program,
             tell=app.tell,
         )
 

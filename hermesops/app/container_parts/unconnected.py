@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hermesops import child_environment
 from hermesops.app.container_parts.endpoint import endpoint_of
 from hermesops.app.container_parts.narration import Tell, Warn, tell_problem, tell_progress, warn
+from hermesops.errors import Hint
 from hermesops.model.ids import CellName
 from hermesops.settings import Environment
 
@@ -260,17 +261,12 @@ class Unconnected:
 
         return CellStates(self.engine, self.registry, self.cell_stacks.hold_lease)
 
-    @property
-    def program(self) -> str:
-        """The command's name as an operator of this environment types it."""
-        return "hermesops" if self.env.name == "local" else f"hermesops --env {self.env.name}"
-
     def contradictions(self) -> "list[Contradiction]":
         """Contradictions in the registry, breaks of the audit's chain included."""
         from hermesops.model.check import Contradiction
 
         broken = self.registry.audit.check().findings
-        chain = (Contradiction(f"audit/{one.id}", one.what, "hermesops audit verify") for one in broken)
+        chain = (Contradiction(f"audit/{one.id}", one.what, Hint(("audit", "verify"))) for one in broken)
         return [*self.registry.consistency.contradictions(), *chain]
 
     def hold_lease(self, subject: str) -> "LeaseKeeper":

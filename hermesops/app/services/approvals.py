@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.app.services.operators import signers_of
 from hermesops.cells.changes.preview import SavedPreview
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.identity.approval import (
     FILE,
     Approval,
@@ -61,7 +61,7 @@ class Approvals:
             if self.are_required:
                 raise RefusedError(
                     f"the {asked.what} needs another operator's approval in {self.env.name}",
-                    hint="hermesops approval sign FILE --save APPROVAL, then --approved-by APPROVAL",
+                    hint=Hint(("approval", "sign", "FILE", "--save", "APPROVAL"), ", then --approved-by APPROVAL"),
                 )
             return ""
         approval, signer = self.read(text)

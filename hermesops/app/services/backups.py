@@ -19,7 +19,7 @@ from hermesops.backup.store.object_store import ObjectStore
 from hermesops.backup.store.repository_contents import RepositoryContents
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.instances.eligibility import refuse_ineligible
 from hermesops.instances.remote.data_volume import refuse_without_room
 from hermesops.instances.remote.power_control import PowerControl
@@ -84,7 +84,7 @@ class BackupStore:
         if not settings.backup.bucket:
             raise UsageError(
                 f"environment {self.env.name} has no backup.bucket: its agents are backed up nowhere",
-                hint="hermesops settings show; runbooks/everyday.md says what the bucket needs",
+                hint=Hint(("settings", "show"), "; runbooks/everyday.md says what the bucket needs"),
             )
         ca = settings.backup.ca_file.read_text() if settings.backup.ca_file else ""
         bucket = Bucket(

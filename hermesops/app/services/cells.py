@@ -11,7 +11,7 @@ from hermesops.cells.bulk import CellRun, run_cells
 from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Overrides
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.workflow import StackUp, UpRequest
-from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
@@ -77,8 +77,11 @@ class StackUps:
             if request.named != NO_OVERRIDES and approvals.are_required:
                 raise RefusedError(
                     f"{request.cell}: what goes beyond the limits needs an approved preview in {self.env.name}",
-                    hint=f"hermesops stack preview {request.cell} --save FILE; another operator: "
-                    "hermesops approval sign FILE --save …",
+                    hint=Hint(
+                        ("stack", "preview", request.cell, "--save", "FILE"),
+                        "; another operator:",
+                        ("approval", "sign", "FILE", "--save", "APPROVAL"),
+                    ),
                 )
             guard = partial(guards.judge, named=request.named, began=began)
             return await stacks.up(request.cell, named=request.named.machines, only=request.only, guard=guard)
@@ -127,7 +130,7 @@ class ChosenCells:
             RefusedError: The operator's key does not sign.
         """
         if len(self.chosen) != 1:
-            raise UsageError("a saved preview is of one cell; name that cell", hint="hermesops cell list")
+            raise UsageError("a saved preview is of one cell; name that cell", hint=Hint(("cell", "list")))
         cell = self.chosen[0].name
         seen = await self.stacks.change_preview(cell, with_drift=True)
         cost = await self.guards.cost(seen)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.certificate import Certificate
@@ -138,7 +138,7 @@ def find_holder(registry: Registry, who: str) -> Holder:
             return holder
     instance = registry.instances.find(who)
     if instance.machine_id is None:
-        raise RefusedError(f"{instance.title} has no machine now", hint=f"hermesops instance show {who}")
+        raise RefusedError(f"{instance.title} has no machine now", hint=Hint(("instance", "show", who)))
     return Holder(instance.title, instance.machine_id, instance_subject(instance.id), instance.cell, instance.id)
 
 
@@ -169,14 +169,14 @@ class CertificateRenewal:
         async with self.hold_lease(holder.subject) as turn:
             client = self.instance_client.with_lease(turn.lease)
             if client.certifying is None:
-                raise RefusedError(NO_URL, hint="hermesops settings show")
+                raise RefusedError(NO_URL, hint=Hint(("settings", "show")))
             made = await client.certifying.certify(
                 client.channel(holder.machine_id), holder.machine_id, cell=holder.cell, instance_id=holder.instance_id
             )
         if made is None:
             raise RefusedError(
                 f"hermes-node on the machine of {holder.title} knows of no certificates",
-                hint="hermesops image build, and a machine from the new image",
+                hint=Hint(("image", "build"), ", and a machine from the new image"),
             )
         return made
 

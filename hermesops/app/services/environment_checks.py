@@ -11,7 +11,7 @@ from hermesops.app.services.certificates import CertificateAuthority
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.doctor.computer import check_computer
 from hermesops.doctor.environment import Look, check_all
-from hermesops.errors import HermesError, RefusedError
+from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.justavps import Client
 from hermesops.keyring.key_ring import parse_ring
 from hermesops.model.check import Check
@@ -40,7 +40,6 @@ class EnvironmentChecks:
 
     Attributes:
         runs_machines: Whether its machines run on this computer, and are no simulated ones.
-        program: The command as an operator of this environment types it.
     """
 
     env: Environment
@@ -54,7 +53,6 @@ class EnvironmentChecks:
     release_key: Callable[[], ReleaseKey]
     room: Look
     bucket: Look
-    program: str
 
     async def doctor(self) -> list[Check]:
         """What this computer and this environment lack."""
@@ -124,7 +122,7 @@ class EnvironmentChecks:
         if left:
             raise RefusedError(
                 f"{left} values are sealed with an older key than {registry.sealing.key()}: a rotation was cut short",
-                hint=f"{self.program} secrets rotate {REGISTRY_KEY.name} --reason WHY",
+                hint=Hint(("secrets", "rotate", REGISTRY_KEY.name, "--reason", "WHY")),
             )
         ring = parse_ring(secrets.read(REGISTRY_KEY), secrets.where(REGISTRY_KEY))
         kept = f", {len(ring.retired)} kept for older copies" if ring.retired else ""

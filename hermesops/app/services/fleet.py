@@ -17,7 +17,6 @@ from hermesops.drift.collect import Survey, listing
 from hermesops.drift.compare import compare
 from hermesops.drift.finding import Finding
 from hermesops.drift.inspection import Asked, RolesReport, inspect
-from hermesops.drift.repairs import RepairAdvisor
 from hermesops.drift.selection import machines_asked, narrowed
 from hermesops.engine.interface import Engine
 from hermesops.errors import HermesError, UnavailableError
@@ -41,11 +40,7 @@ _ENTRIES = 10_000
 
 @dataclass(frozen=True)
 class Drift:
-    """Finds what differs in one environment.
-
-    Attributes:
-        program: The command as an operator of this environment types it.
-    """
+    """Finds what differs in one environment."""
 
     env: Environment
     registry: Registry
@@ -56,7 +51,6 @@ class Drift:
     recipe: Callable[[str], Recipe]
     verify: Callable[[Instance], Awaitable[Verification]]
     hold_lease: Callable[[str], LeaseKeeper]
-    program: str
     tell: Callable[[str], None]
 
     async def findings(self, selector: Selector, *, deep: bool) -> tuple[Finding, ...]:
@@ -84,7 +78,7 @@ class Drift:
             told = await inspect(asked, machines_asked(snapshot, selector), tell=self.tell)
             snapshot = replace(snapshot, told=told)
         snapshot = survey.remember(snapshot)
-        return narrowed(compare(snapshot, RepairAdvisor(self.program)), snapshot.rows, selector)
+        return narrowed(compare(snapshot), snapshot.rows, selector)
 
     async def converge(self, instances: Sequence[Instance], *, check: bool = False) -> Converged:
         """Apply the roles to machines."""

@@ -14,7 +14,7 @@ from hermesops.drift.machine_identity import Forgotten, Generation, read_identit
 from hermesops.drift.orphans import Holder, Recover, adoption, chosen, doubt_of, refuse_removal, rivals_of
 from hermesops.drift.rebuild import Rebuild, plan_rebuild
 from hermesops.engine.interface import Engine
-from hermesops.errors import BrokenInvariantError, HermesError, RefusedError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.image.machines import is_build_machine
 from hermesops.justavps import Client, Machine
@@ -92,8 +92,11 @@ class Orphans:
                     raise RefusedError(
                         f"user {decided.instance.user_id} has another living instance than {instance_id}, which "
                         f"{machine.name} says it is",
-                        hint=f"hermesops instance show {decided.instance.user_id}, then hermesops fleet remove-orphan "
-                        f"{machine.name}",
+                        hint=Hint(
+                            ("instance", "show", decided.instance.user_id),
+                            ", then",
+                            ("fleet", "remove-orphan", machine.name),
+                        ),
                     )
                 return f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
             taken = decided.machine
@@ -170,7 +173,7 @@ class RegistryRebuild:
         if holds:
             raise RefusedError(
                 f"the registry of {self.environment} is whole: rebuilding it would forget what only it knows",
-                hint="hermesops registry check; hermesops fleet adopt NAME takes single machines in",
+                hint=Hint(("registry", "check"), ";", ("fleet", "adopt", "NAME"), "takes single machines in"),
             )
 
     def apply(self, rebuild: Rebuild, *, reason: str) -> int:

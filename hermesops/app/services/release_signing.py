@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.identity.signatures import Signers, as_file, check, fresh_key
 from hermesops.node.release.documents.signers import NAMESPACES
 from hermesops.release.ports import Store
@@ -63,7 +63,7 @@ class ReleaseKey:
             return None
         raise RefusedError(
             f"nobody signs releases in environment {self.env.name}",
-            hint="set operator_key or release.key_file, or hermesops secrets set release.key --from FILE",
+            hint=Hint("set operator_key or release.key_file, or", ("secrets", "set", "release.key", "--from", "FILE")),
         )
 
     @property
@@ -79,4 +79,6 @@ def _text(file: Path) -> str:
     try:
         return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise RefusedError(f"the allowed signers cannot be read from {file}", hint="hermesops settings show") from error
+        raise RefusedError(
+            f"the allowed signers cannot be read from {file}", hint=Hint(("settings", "show"))
+        ) from error

@@ -10,7 +10,7 @@ from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.pools import Pools
 from hermesops.backup.schedule import drill_is_due, drill_of
 from hermesops.cells.stack.stacks import CellStacks
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.instances.workflows.restore_drill import Drill
@@ -67,7 +67,7 @@ class Drills:
         """
         chosen = instance or self.candidate()
         if chosen is None:
-            raise RefusedError("no agent has a backup", hint="hermesops backup create USER makes one")
+            raise RefusedError("no agent has a backup", hint=Hint(("backup", "create", "USER"), "makes one"))
         newest = self.registry.backups.get(chosen.id, "")
         await self.backups.keys.reach()
         intent = DrillIntent(user=chosen.title, instance=chosen.id, snapshot=newest.id, why=why).to_json()

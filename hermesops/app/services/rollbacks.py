@@ -7,6 +7,7 @@ from functools import partial
 
 from hermesops.app.adapters.rollout_in_place import machine_of
 from hermesops.channel import ToolboxChannel
+from hermesops.errors import Hint
 from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.instances.rollback import find_machine, roll_back_release
 from hermesops.justavps import Client
@@ -51,7 +52,7 @@ class Rollbacks:
                     )
                     done = await keeper.guard(rolling_back)
             except LeaseHeldError as held:
-                hint = f"hermesops operation list; hermesops rollback {title} --direct ignores that operation"
+                hint = Hint(("operation", "list"), ";", ("rollback", title, "--direct"), "ignores that operation")
                 raise LeaseHeldError(held.message, hint=hint, holder=held.holder) from held
         targets = self.registry().rollout_targets
         targets.record_rolled_back(instance.id, done.release, before=done.before, why=why)

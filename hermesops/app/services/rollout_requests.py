@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hermesops.app.adapters.rollout_store import fleet_of, refuse_unknown, start_of
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, Target
 from hermesops.model.rollout_spec import Action, Spec
@@ -77,7 +77,7 @@ class RolloutRequests:
         if damage := self.releases.verify(release):
             files = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
             files += f" and {len(damage) - _SHOWN} more" if len(damage) > _SHOWN else ""
-            hint = f"hermesops release verify {release}; then build it again"
+            hint = Hint(("release", "verify", release), "; then build it again")
             raise RefusedError(f"release {release} is damaged: {files}", hint=hint)
 
     def targets(self, request: RolloutRequest) -> tuple[Target, ...]:

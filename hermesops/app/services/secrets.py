@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from hermesops.app.container_parts.registry import RegistryPlace
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.keyring.key_ring import parse_ring
 from hermesops.keyring.ring import Ring
 from hermesops.keyring.rotation import KeyRotation
@@ -46,7 +46,7 @@ class SecretChanges:
         text = text.strip()
         if not text:
             raise UsageError(
-                f"{needed.name}: nothing was given", hint=f"hermesops secrets set {needed.name} --from FILE"
+                f"{needed.name}: nothing was given", hint=Hint(("secrets", "set", needed.name, "--from", "FILE"))
             )
         if needed == REGISTRY_KEY:
             self._refuse_lost_keys(text)
@@ -80,7 +80,8 @@ class SecretChanges:
             given = Ring.parse(text)
         except ValueError:
             raise UsageError(
-                "that is no ring of the registry's keys", hint="hermesops secrets rotate registry.key makes new keys"
+                "that is no ring of the registry's keys",
+                hint=Hint(("secrets", "rotate", "registry.key"), "makes new keys"),
             ) from None
         held = secrets.find(REGISTRY_KEY) if secrets.held(REGISTRY_KEY).is_there else None
         if held is None:
@@ -89,7 +90,7 @@ class SecretChanges:
         if lost:
             raise RefusedError(
                 f"that ring lacks {', '.join(sorted(lost))}, which {secrets.where(REGISTRY_KEY)} has",
-                hint="move the old one aside first if nothing needs these keys; hermesops registry check tells",
+                hint=Hint("move the old one aside first if nothing needs these keys;", ("registry", "check"), "tells"),
             )
 
     def _rotation(self) -> KeyRotation:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import cached_property
 
 from hermesops.channel.agent import AgentApi
-from hermesops.errors import RefusedError, UnavailableError, problem_of
+from hermesops.errors import Hint, RefusedError, UnavailableError, problem_of
 from hermesops.fan_out import Limits, problems
 from hermesops.instances import refusals
 from hermesops.instances.eligibility import refuse_stopped
@@ -73,7 +73,7 @@ class ModelTokens:
                 raise refusals.other_instance(instance, seen.node.instance_id)
             if seen.node.fenced:
                 raise RefusedError(
-                    f"the gateway of {instance.title} rests", hint=f"hermesops instance show {instance.title}"
+                    f"the gateway of {instance.title} rests", hint=Hint(("instance", "show", instance.title))
                 )
             await client.personalise(instance, MachineId(seen.machine.id), None)
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.app.container_parts.registry import RegistryPlace
-from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError
+from hermesops.errors import HermesError, Hint, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.localcloud.world.local_world import World
 from hermesops.registry.transactions.purge import Fleet
 from hermesops.settings import Environment
 
 _WHY = "the local world was purged"
-_PURGE = "hermesops local down --purge"
+_PURGE = Hint(("local", "down", "--purge"))
 
 
 @dataclass(frozen=True)
@@ -86,26 +86,26 @@ class WorldPurge:
         except HermesError as problem:
             raise PartlyDoneError(
                 f"the local world is gone, and the registry still knows it: {problem.message}",
-                hint=f"{problem.hint or 'hermesops registry check'}; then again: {_PURGE}",
+                hint=Hint(problem.hint or ("registry", "check"), "; then again:", _PURGE),
             ) from problem
 
-    def left_over(self, machines: Collection[object]) -> str:
+    def left_over(self, machines: Collection[object]) -> Hint:
         """A hint for a new world if the registry still has instances of one that is gone; empty if not.
 
         Args:
             machines: Ids of the machines of the world that is up.
         """
         if self._is_shared or not self._has_registry:
-            return ""
+            return Hint()
         try:
             with closing(self.place.open()) as registry:
                 known, fleet = registry.world.known_machines(), registry.world.count()
         except HermesError:
-            return ""  # every other command says what is wrong with it
+            return Hint()  # every other command says what is wrong with it
         if not known or known & frozenset(machines):
-            return ""
+            return Hint()
         users = _counted(fleet.instances, "user")
-        return f"the registry knows {users} of a local world that is gone; to begin anew: {_PURGE}"
+        return Hint(f"the registry knows {users} of a local world that is gone; to begin anew:", _PURGE)
 
     @property
     def _is_shared(self) -> bool:
@@ -136,7 +136,7 @@ class WorldPurge:
             raise RefusedError(
                 f"{_counted(len(here), 'machine')} of this world are in the registry of registry.url, which others "
                 "may share: a purge ends nothing there",
-                hint="hermesops instance terminate USER and hermesops pool drain CELL end them there; then purge again",
+                hint=Hint("end them there first:", ("instance", "terminate", "USER"), "and", ("pool", "drain", "CELL")),
             )
 
     def _end_rows(self) -> None:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops import blocking
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
@@ -17,7 +17,7 @@ _CONNECT_S, _READ_S, _TRIES = 5, 15, 2
 _LONGEST = 300
 """Characters that are repeated of what a store says."""
 
-_SETTINGS = "hermesops settings show: look at backup.bucket, backup.endpoint and backup.key_file"
+_SETTINGS = Hint(("settings", "show"), ": look at backup.bucket, backup.endpoint and backup.key_file")
 
 
 class AbsentError(UsageError):

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 
 from hermesops.cells.bill import Bill
 from hermesops.cells.changes.preview import DESTRUCTIVE, ChangePreview
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.ids import MachineName
 from hermesops.model.stack import ChangeKind
 
@@ -71,7 +72,7 @@ def judge(
     if not began and (unknown := sorted(named.machines - ending)):
         raise UsageError(
             f"{change_preview.cell}: nothing would destroy {', '.join(unknown)}, which was named",
-            hint=f"hermesops stack preview {change_preview.cell} shows what would change",
+            hint=Hint(("stack", "preview", change_preview.cell), "shows what would change"),
         )
     refusals = [
         *_destruction(change_preview, sorted(ending - change_preview.machines_to_delete - named.machines)),
@@ -82,7 +83,7 @@ def judge(
         words, options = zip(*refusals, strict=True)
         raise RefusedError(
             f"{change_preview.cell}: {'; '.join(words)}",
-            hint=f"hermesops stack up {change_preview.cell} {' '.join(options)} names exactly that",
+            hint=Hint(("stack", "up", change_preview.cell, *chain.from_iterable(options)), "names exactly that"),
         )
 
 
@@ -102,22 +103,22 @@ def refuse_over_budget(rented: Sequence[tuple[str, str]], bill: Bill, budget: De
     asked = ", ".join(f"{count} more {kind}" for kind, count in kinds.items())
     raise RefusedError(
         f"{asked}: that passes the budget of ${budget:.2f} a month: {bill}",
-        hint="hermesops fleet cost shows what is spent; the setting monthly_budget is what may be",
+        hint=Hint(("fleet", "cost"), "shows what is spent; the setting monthly_budget is what may be"),
     )
 
 
-def _destruction(change_preview: ChangePreview, unnamed: list[MachineName]) -> list[tuple[str, str]]:
+def _destruction(change_preview: ChangePreview, unnamed: list[MachineName]) -> list[tuple[str, tuple[str, str]]]:
     owners = {machine.name: machine.owner for machine in change_preview.wanted.machines}
     return [
         (
             f"the machine {name}{f' of instance {owners[name]}' if owners.get(name) else ''} would be destroyed",
-            f"--destroy {name}",
+            ("--destroy", name),
         )
         for name in unnamed
     ]
 
 
-def _share(change_preview: ChangePreview, limits: Limits, named: Overrides) -> list[tuple[str, str]]:
+def _share(change_preview: ChangePreview, limits: Limits, named: Overrides) -> list[tuple[str, tuple[str, str]]]:
     held = {machine.name for machine in change_preview.held}
     meant = change_preview.machines_to_delete | named.machines  # each is allowed on its own
     touched = {
@@ -134,12 +135,12 @@ def _share(change_preview: ChangePreview, limits: Limits, named: Overrides) -> l
     return [
         (
             f"{len(touched)} of {len(held)} machines would be touched, {allowed:.0%} may be",
-            f"--share {percent}%",
+            ("--share", f"{percent}%"),
         )
     ]
 
 
-def _budget(limits: Limits, named: Overrides, cost: Cost | None) -> list[tuple[str, str]]:
+def _budget(limits: Limits, named: Overrides, cost: Cost | None) -> list[tuple[str, tuple[str, str]]]:
     if limits.budget is None or cost is None:
         return []
     allowed = max(limits.budget, named.budget or limits.budget)
@@ -148,12 +149,12 @@ def _budget(limits: Limits, named: Overrides, cost: Cost | None) -> list[tuple[s
     if not dearer:
         return []
     if cost.after.unpriced and named.budget is None:
-        return [(f"what it would cost is not known: {cost.after}", f"--budget {limits.budget:.2f}")]
+        return [(f"what it would cost is not known: {cost.after}", ("--budget", f"{limits.budget:.2f}"))]
     if cost.after.monthly <= allowed:
         return []
     return [
         (
             f"all machines would cost ${cost.after.monthly:.2f} a month, the budget is ${allowed:.2f}",
-            f"--budget {cost.after.monthly:.2f}",
+            ("--budget", f"{cost.after.monthly:.2f}"),
         )
     ]

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from hermesops.cells.stack.state import machines_in
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.signed_file import SignedContent, SignedFile, why_outdated
@@ -124,7 +124,7 @@ FILE = SignedFile(
     SavedPreview,
     field="preview",
     title="a saved preview",
-    hint="hermesops stack preview CELL --save FILE",
+    hint=Hint(("stack", "preview", "CELL", "--save", "FILE")),
 )
 
 
@@ -151,7 +151,7 @@ def refuse_stale(preview: SavedPreview, *, environment: str, now: datetime, life
     Raises:
         RefusedError: It is another environment's, of the future, or too old.
     """
-    again = f"hermesops stack preview {preview.cell} --save FILE"
+    again = Hint(("stack", "preview", preview.cell, "--save", "FILE"))
     if preview.environment != environment:
         raise RefusedError(f"the preview is of environment {preview.environment}, this is {environment}", hint=again)
     if outdated := why_outdated("the preview was made at", preview.made_at, now=now, life=life):
@@ -178,7 +178,7 @@ def refuse_moved(preview: SavedPreview, change_preview: ChangePreview, versions:
     if moved:
         raise RefusedError(
             f"{preview.cell} is not what it was when the preview was signed: {', '.join(moved)} moved since",
-            hint=f"hermesops stack preview {preview.cell} --save FILE, look at it, and use that",
+            hint=Hint(("stack", "preview", preview.cell, "--save", "FILE"), ", look at it, and use that"),
         )
 
 

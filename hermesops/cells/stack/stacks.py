@@ -15,7 +15,7 @@ from hermesops.cells.changes.preview import ChangePreview, change_preview_of
 from hermesops.cells.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
 from hermesops.cells.ports import Engine, Guard, HeldLease, Program, Programs
 from hermesops.cells.stack.state import kept, lease_of, machines_in, made_anew, protected_machines, stack_of
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
@@ -245,7 +245,7 @@ class CellStacks:
             if machines:
                 raise RefusedError(
                     f"{cell} still holds {len(machines)} machines, {', '.join(sorted(machines)[:3])} …",
-                    hint="hermesops instance terminate USER ends an instance and its machine",
+                    hint=Hint(("instance", "terminate", "USER"), "ends an instance and its machine"),
                 )
             return await turn.guard(
                 self.engine().destroy(stack, may_destroy=lambda _: False, tell=_telling(self.tell, cell))

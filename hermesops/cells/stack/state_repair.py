@@ -12,7 +12,7 @@ from uuid import UUID
 from hermesops.cells.ports import StateCopies
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import lease_of, machines_in, stack_of
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.justavps.client import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
@@ -72,10 +72,10 @@ def parse_imports(texts: Sequence[str], environment: str) -> dict[MachineName, M
     for text in texts:
         name, _, id_ = text.partition("=")
         if not _is_uuid(id_) or name in wanted:
-            raise UsageError(f"{text!r} does not name one machine: NAME=ID, each once", hint="hermesops fleet drift")
+            raise UsageError(f"{text!r} does not name one machine: NAME=ID, each once", hint=Hint(("fleet", "drift")))
         if not is_machine_name(name, environment):
             raise RefusedError(
-                f"{name!r} is no name of a machine of environment {environment}", hint="hermesops cell show CELL"
+                f"{name!r} is no name of a machine of environment {environment}", hint=Hint(("cell", "show", "CELL"))
             )
         wanted[MachineName(name)] = MachineId(id_)
     return wanted
@@ -91,11 +91,11 @@ def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | Non
     Raises:
         RefusedError: It is another machine, of another instance, or not as ordered.
     """
-    drift = "hermesops fleet drift"
+    drift = Hint(("fleet", "drift"))
     if ordered is None:
         raise RefusedError(
             f"no row of {cell} orders a machine {found.name}: the next up would destroy it",
-            hint=f"hermesops fleet adopt {found.name} gives it to its instance; hermesops fleet drift shows more",
+            hint=Hint(("fleet", "adopt", found.name), "gives it to its instance;", ("fleet", "drift"), "shows more"),
         )
     if found.name != ordered.name:
         raise RefusedError(f"machine {found.id} is called {found.name or 'nothing'}, not {ordered.name}", hint=drift)
@@ -150,7 +150,7 @@ async def _refuse(
     if held != id_:
         raise RefusedError(
             f"the stack of {spec.name} holds machine {held} by the name {name}",
-            hint=f"hermesops stack refresh {spec.name} forgets it if it is gone; then the same command again",
+            hint=Hint(("stack", "refresh", spec.name), "forgets it if it is gone; then the same command again"),
         )
 
 

@@ -7,7 +7,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, result, say
+from hermesops.cli.console import Why, Yes, advice, agree, result, say
 from hermesops.cli.options.files import read_saved, write_saved
 from hermesops.cli.views import shapes
 
@@ -46,7 +46,7 @@ def sign(
         spared="nothing was approved",
         yes=yes,
     )
-    _signed(composed, asked, save, signer, f"hermesops stack up --from {preview}")
+    _signed(composed, asked, save, signer, ("stack", "up", "--from", str(preview)))
     return None
 
 
@@ -65,16 +65,16 @@ def _sign_list(composed: "Container", text: str, listed: Path, save: Path, *, ye
         spared="nothing was approved",
         yes=yes,
     )
-    _signed(composed, asked, save, signer, f"hermesops instance terminate USER --from {listed}")
+    _signed(composed, asked, save, signer, ("instance", "terminate", "USER", "--from", str(listed)))
 
 
-def _signed(composed: "Container", asked: "Asked", save: Path, signer: str, then: str) -> None:
+def _signed(composed: "Container", asked: "Asked", save: Path, signer: str, then: tuple[str, ...]) -> None:
     from hermesops.app.services.approvals import Approvals
 
     approval, approver = Approvals(composed.env).sign(asked)
     write_saved(save, approval)
     shape = {"what": asked.what, "asked_by": signer, "approved_by": approver, "digest": asked.digest}
-    result("approval-signed", shape, [f"{approver} approved: {then} --approved-by {save}"])
+    result("approval-signed", shape, [advice(f"{approver} approved:", (*then, "--approved-by", str(save)))])
 
 
 @app.command()
@@ -87,7 +87,7 @@ def request(
     composed = context.compose()
     instances = [composed.registry.instances.find(user).id for user in users]
     write_saved(save, composed.mass_changes.request(instances, reason=reason))
-    line = f"{len(instances)} agents; another operator: hermesops approval sign {save} --save APPROVAL"
+    line = advice(f"{len(instances)} agents; another operator:", ("approval", "sign", str(save), "--save", "APPROVAL"))
     result("approval-requested", {"instances": sorted(instances), "file": str(save)}, [line])
 
 

@@ -10,7 +10,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
 from hermesops.cli.options import values
 from hermesops.cli.views import audit
-from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 
 app = Noun(no_args_is_help=True)
 
@@ -46,7 +46,7 @@ def verify(
         more = f"; and {len(others)} more: {', '.join(str(f.id) for f in others[:20])}" if others else ""
         raise BrokenInvariantError(
             f"{audit.place(first)} {first.what}{more}",
-            hint="hermesops registry copies: an older copy shows what stood there; keep the database as it is",
+            hint=Hint(("registry", "copies"), ": an older copy shows what stood there; keep the database as it is"),
         )
     if report.entries and not report.anchors:
         raise RefusedError(

@@ -6,10 +6,10 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, is_json, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, table
 from hermesops.cli.options.instance import NoWait, User, run_operation
 from hermesops.cli.views import backup as backup_view
-from hermesops.errors import PartlyDoneError, RefusedError, UsageError
+from hermesops.errors import Hint, PartlyDoneError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app import Container
@@ -34,7 +34,7 @@ def list_(
     found = composed.registry.backups.list(instance.id)
     shape = backup_view.backup if is_json() else backup_view.line
     columns = ("backup", "at", "why", "bytes", "added", "holds", "check")
-    empty = f"no backups of {instance.title}; hermesops backup create {user} makes one"
+    empty = advice(f"no backups of {instance.title};", ("backup", "create", user), "makes one")
     table("backup-list", "backups", columns, [shape(one, instance.title) for one in found], empty)
 
 
@@ -79,7 +79,7 @@ def check(user: User, snapshot: Snapshot = "") -> None:
     if not checked.is_proved:
         raise RefusedError(
             f"backup {checked.id[:8]} of {user} does not hold what was copied: {checked.checked}",
-            hint=f"hermesops backup create {user} makes another; hermesops backup list {user} shows the others",
+            hint=Hint(("backup", "create", user), "makes another;", ("backup", "list", user), "shows the others"),
         )
 
 
@@ -168,6 +168,6 @@ def _ages(composed: "Container") -> None:
     rows = [backup_view.age(one, newest.get(one.id), now) for one in composed.registry.instances.list()]
     rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
     loss = composed.registry.backups.loss(RPO)
-    empty = "no instances; hermesops provision USER --plan light makes one"
+    empty = advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")
     columns = ("user", "status", "newest", "age")
     table("backup-ages", "instances", columns, rows, empty, beside={"oldest_s": loss.oldest_s, "late": loss.late})

@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import result, table
+from hermesops.cli.console import advice, result, table
 from hermesops.cli.views.rollout import status
 from hermesops.errors import UsageError
 
@@ -46,7 +46,7 @@ def set_(
         begins_at=begins_at, ends_at=moment_of(until, now=now) if until else None, reason=reason
     )
     ends = f"until {made.ends_at:%Y-%m-%d %H:%M} UTC" if made.ends_at else "until it is lifted"
-    line = f"{composed.env.name} is frozen {ends}: hermesops freeze lift {made.id} --reason … ends it"
+    line = advice(f"{composed.env.name} is frozen {ends}:", ("freeze", "lift", made.id, "--reason", "WHY"), "ends it")
     result("freeze", {"freeze": status.freeze(made, composed.registry.now())}, [line])
 
 

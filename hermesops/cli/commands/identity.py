@@ -7,10 +7,10 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, table
 from hermesops.cli.listener import inherited, listen, serve_until_signal
 from hermesops.cli.views import shapes
-from hermesops.errors import PartlyDoneError, UsageError
+from hermesops.errors import Hint, PartlyDoneError, UsageError
 
 app = Noun(no_args_is_help=True)
 
@@ -54,10 +54,10 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
         spared=f"the machine of {holder.title} in {composed.env.name} is trusted as before",
         yes=yes,
     )
-    require_reason(reason, f"hermesops identity revoke {who}")
+    require_reason(reason, "identity", "revoke", who)
     count = composed.registry.certificates.revoke(holder.machine_id, why=reason)
     shape = {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count}
-    words = f"{holder.title}: {count} certificates revoked; hermesops identity renew {who} gives it another"
+    words = advice(f"{holder.title}: {count} certificates revoked;", ("identity", "renew", who), "gives it another")
     result("identity-revoked", shape, [words])
 
 
@@ -68,7 +68,7 @@ def renew(
 ) -> None:
     """Give a machine a fresh certificate through the toolbox, also one whose last was revoked or has run out."""
     if bool(who) == everything:
-        raise UsageError("name a user or a machine, or --all", hint="hermesops identity list")
+        raise UsageError("name a user or a machine, or --all", hint=Hint(("identity", "list")))
     from hermesops.app.services.certificates import find_holder
 
     composed = context.compose()
@@ -107,6 +107,6 @@ def serve(
     It needs the registry and the authority's key, and no controller.
     """
     composed = context.compose(logs_all=True)
-    server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, example="hermesops identity serve")
+    server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, "identity", "serve")
     serving = composed.authority.serve(server, composed.certificates)
     context.run(serve_until_signal(server, serving, "answering machines"))

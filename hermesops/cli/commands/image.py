@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import result, table
+from hermesops.cli.console import advice, result, table
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
@@ -46,4 +46,6 @@ def list_() -> None:
         {"name": image.name, "id": image.id, "digest": image.digest, "created_at": shapes.moment(image.created_at)}
         for image in context.compose().registry.images.list()
     ]
-    table("image-list", "images", ("name", "id", "digest", "created_at"), rows, "no images; hermesops image build")
+    table(
+        "image-list", "images", ("name", "id", "digest", "created_at"), rows, advice("no images;", ("image", "build"))
+    )

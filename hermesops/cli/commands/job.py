@@ -10,7 +10,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
 from hermesops.cli.views.shapes import moment
-from hermesops.errors import PartlyDoneError
+from hermesops.errors import Hint, PartlyDoneError
 from hermesops.model.operation import JobRun, job_subject
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run(
     report = context.run_connected(composed, work)
     result("job", {"job": name, "done": report.done, "problem": report.problem or None}, [report.done])
     if report.problem:
-        raise PartlyDoneError(report.problem, hint=f"hermesops job run {name} again")
+        raise PartlyDoneError(report.problem, hint=Hint(("job", "run", name), "again"))
 
 
 def shape(

@@ -6,7 +6,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, agree, say, table
 from hermesops.cli.options.instance import ApprovedBy, ListOption, approved_list
-from hermesops.errors import PartlyDoneError
+from hermesops.errors import Hint, PartlyDoneError
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
@@ -40,5 +40,6 @@ def apply(yes: Yes = False, listed: ListOption = None, approved_by: ApprovedBy =
     table("lifecycle-apply", "done", ("what", "outcome"), rows, "nothing is due")
     if failed := [f"{what}: {problem}" for what, problem in done.items() if problem]:
         raise PartlyDoneError(
-            f"{len(failed)} of {len(done)} were not done: {'; '.join(failed)}", hint="hermesops lifecycle apply again"
+            f"{len(failed)} of {len(done)} were not done: {'; '.join(failed)}",
+            hint=Hint(("lifecycle", "apply"), "again"),
         )

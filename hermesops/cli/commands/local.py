@@ -8,7 +8,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Yes, agree, is_json, result, say, table
+from hermesops.cli.console import Yes, advice, agree, is_json, result, say, table
 
 if TYPE_CHECKING:
     from hermesops.localcloud.server.control_client import WorldStatus
@@ -42,7 +42,7 @@ def up(driver: Driver = None) -> None:
     given = server_environment(environment)
     status = context.run(_world(driver or "").up(command, environment=given, tell=say))
     if left_over := context.compose().world_purge.left_over([machine["id"] for machine in status.machines]):
-        say(left_over)
+        say(advice(left_over))
     _show(status)
 
 

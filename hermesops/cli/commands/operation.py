@@ -7,9 +7,10 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Yes, agree, in_environment, result, table
+from hermesops.cli.console import Yes, advice, agree, result, table
 from hermesops.cli.views import shapes
 from hermesops.cli.views.shapes import moment
+from hermesops.errors import Hint
 
 if TYPE_CHECKING:
     from hermesops.model.audit import AuditEntry
@@ -72,19 +73,18 @@ def abandon(
     # Without a reason it is refused anyway: no question is needed.
     agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
     left = context.run(abandoning.abandon(row, composed.registry, reason=reason))
-    hint = in_environment(left.next)
-    lines = [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {hint}"]
-    result("operation-abandon", {"id": row.id, "left": left.what, "hint": hint}, lines)
+    lines = [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {advice(left.next)}"]
+    result("operation-abandon", {"id": row.id, "left": left.what, "hint": left.next}, lines)
 
 
-def _hint(row: "Operation", lease: "Lease | None") -> str:
+def _hint(row: "Operation", lease: "Lease | None") -> Hint:
     from hermesops.operations.runner import abandon_note
 
     if row.status.has_ended:
-        return "" if row.status == "done" else abandon_note(row).next
+        return Hint() if row.status == "done" else abandon_note(row).next
     if lease:
-        return f"hermesops operation continue {row.id} waits for {lease.holder}"
-    return f"hermesops operation continue {row.id}, or hermesops worker --once"
+        return Hint(("operation", "continue", row.id), f"waits for {lease.holder}")
+    return Hint(("operation", "continue", row.id), ", or", ("worker", "--once"))
 
 
 def detail(
@@ -92,7 +92,7 @@ def detail(
     steps: "Iterable[OperationStep]",
     lease: "Lease | None",
     audit: "Iterable[AuditEntry]",
-    hint: str,
+    hint: Hint,
 ) -> dict[str, object]:
     """An operation with its steps (oldest first), its lease, the audit of its subject (newest first), and what next."""
     return {
@@ -111,7 +111,7 @@ def detail(
             for one in steps
         ],
         "audit": [{"at": moment(one.at), "who": one.who, "action": one.action, "why": one.why} for one in audit],
-        "hint": in_environment(hint) or None,
+        "hint": hint or None,
     }
 
 
@@ -129,7 +129,8 @@ def lines(shown: Mapping[str, object]) -> list[str]:
     said += ["", "audit"] + [
         f"  {one['at']}  {one['who']}  {one['action']}  {one['why']}" for one in _list(shown["audit"])
     ]
-    return said + (["", f"next: {shown['hint']}"] if shown["hint"] else [])
+    hint = shown["hint"]
+    return said + (["", f"next: {advice(hint)}"] if isinstance(hint, Hint) else [])
 
 
 def _step(one: Mapping[str, object]) -> str:

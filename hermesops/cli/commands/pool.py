@@ -6,10 +6,10 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.options.instance import NoWait, run_or_leave
 from hermesops.cli.views import cells as cells_view
-from hermesops.errors import HermesError, PartlyDoneError, UsageError
+from hermesops.errors import HermesError, Hint, PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,7 +41,7 @@ def list_(cells: Cells = None) -> None:
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
     empty = "no machines; the setting pool_size says how many each cell keeps ready"
     if any(wanted.values()):
-        empty = "no machines; hermesops pool refill makes them"
+        empty = advice("no machines;", ("pool", "refill"), "makes them")
     table("pool-list", "machines", columns, rows, empty, beside={"pool_size": sizes})
 
 
@@ -65,7 +65,7 @@ def drain(
 ) -> None:
     """Destroy the machines of warm pools; the next refill makes new ones."""
     if bool(cells) == everything:
-        raise UsageError("name cells, or --all", hint="hermesops pool list")
+        raise UsageError("name cells, or --all", hint=Hint(("pool", "list")))
     from hermesops.model.cell import parse_cell
 
     composed = context.compose()

@@ -9,7 +9,7 @@ from hermesops.cli.console import complain, result, table
 from hermesops.cli.options.files import read
 from hermesops.cli.options.instance import NoWait, run_or_leave
 from hermesops.cli.views import shapes
-from hermesops.errors import PartlyDoneError, UsageError
+from hermesops.errors import Hint, PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
@@ -41,11 +41,11 @@ def provision(
     that name none. Some that fail end in exit 6; the same command again does the rest.
     """
     if bool(user) == bool(source):
-        raise UsageError("who? a user, or --from FILE", hint="hermesops provision USER --plan light|heavy")
+        raise UsageError("who? a user, or --from FILE", hint=Hint(("provision", "USER", "--plan", "light"), "or heavy"))
     if source:
         return _many(source, plan, region, no_wait=no_wait)
     if not plan:
-        raise UsageError("which plan?", hint=f"hermesops provision {user} --plan light|heavy")
+        raise UsageError("which plan?", hint=Hint(("provision", user, "--plan", "light"), "or heavy"))
     _one(user, plan, region, no_wait=no_wait)
     return 0
 
@@ -92,7 +92,7 @@ def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
     complain(
         PartlyDoneError(
             f"{len(failures)} of {len(provision_results)} were not provisioned: {failures[0]}",
-            hint="the same command again does the rest; hermesops operation list shows what is left",
+            hint=Hint("the same command again does the rest;", ("operation", "list"), "shows what is left"),
         )
     )
     return PartlyDoneError.exit_code

@@ -7,9 +7,9 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, result, say, table
+from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
 from hermesops.cli.views import audit, fleet
-from hermesops.errors import BrokenInvariantError, UsageError
+from hermesops.errors import BrokenInvariantError, Hint, UsageError
 
 app = Noun(no_args_is_help=True)
 
@@ -47,7 +47,7 @@ def rebuild(
     name = composed.env.name
     agree(f"This makes a new registry of environment {name}.", expect=name, spared="no registry was made", yes=yes)
     written = work.apply(planned, reason=reason)
-    lines = [f"the registry holds {written} instances again", f"next: {composed.program} fleet drift --deep"]
+    lines = [f"the registry holds {written} instances again", advice("next:", ("fleet", "drift", "--deep"))]
     result("registry-rebuild", fleet.rebuild(planned, written=written), lines)
 
 
@@ -78,7 +78,7 @@ def restore(
 ) -> None:
     """Restore a damaged registry from a good copy; the damaged one is set aside, and earlier leases have ended."""
     if (copy is None) != latest:
-        raise UsageError("which copy: a file, or --latest", hint="hermesops registry copies")
+        raise UsageError("which copy: a file, or --latest", hint=Hint(("registry", "copies")))
     composed = context.compose()
     question = f"This replaces the registry of environment {composed.env.name}."
     agree(question, expect=composed.env.name, spared="nothing was restored", yes=yes)
@@ -88,7 +88,7 @@ def restore(
     lines = [f"restored {done.copy.name}; epoch {done.epoch} has begun"]
     if done.set_aside:
         lines.append(f"the damaged registry is {done.set_aside}")
-    lines.append("what was done since the copy was taken: hermesops fleet drift")
+    lines.append(advice("what was done since the copy was taken:", ("fleet", "drift")))
     result("registry-restored", shape, lines)
 
 

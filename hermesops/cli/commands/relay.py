@@ -10,11 +10,11 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, require_reason, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, table
 from hermesops.cli.listener import listen, serve_until_signal
 from hermesops.cli.options import files
 from hermesops.cli.views import shapes
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 
 app = Noun(no_args_is_help=True)
 
@@ -38,7 +38,7 @@ def serve(
     SIGTERM ends it after the answers under way; a second one cuts them short.
     """
     composed = context.compose(logs_all=True)
-    server = listen(listen_at, example="hermesops relay serve")
+    server = listen(listen_at, "relay", "serve")
     hosts = name or [str(server.getsockname()[0])]
     context.run(serve_until_signal(server, composed.relay.serve(server, hosts, grace_s=grace), "relaying"))
 
@@ -54,7 +54,7 @@ def admit(
 
     The service renews it by itself, with POST /certificate to the relay, before it runs out.
     """
-    require_reason(reason, f"hermesops relay admit {service} …")
+    require_reason(reason, "relay", "admit", service, "--to", "FOLDER")
     text = files.read(request)
     made = context.compose().callers.admit(service, text, why=reason)
     try:
@@ -87,10 +87,10 @@ def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
         spared=f"{service} may call the relay as before",
         yes=yes,
     )
-    require_reason(reason, f"hermesops relay revoke {service}")
+    require_reason(reason, "relay", "revoke", service)
     count = composed.registry.relay_callers.revoke(service, why=reason)
     if not count:
-        raise RefusedError(f"no certificate of service {service} counts", hint="hermesops relay list")
-    again = f"hermesops relay admit {service} --request FILE --to FOLDER"
+        raise RefusedError(f"no certificate of service {service} counts", hint=Hint(("relay", "list")))
+    again = advice(("relay", "admit", service, "--request", "FILE", "--to", "FOLDER"))
     words = f"{service}: {count} certificates revoked; {again} gives it another"
     result("relay-revoked", {"service": service, "certificates": count}, [words])

@@ -8,10 +8,10 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, complain, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, complain, result, table
 from hermesops.cli.options import files
 from hermesops.cli.views import release as release_view
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.node.release.documents.lock import Lock, Managed
@@ -50,7 +50,9 @@ def build(
     What was built before is not built again: the same content is the same release.
     """
     if sum(map(bool, (agent, wheel, lock))) > 1:
-        raise UsageError("a release is built of --agent, of --from or of --lock", hint="hermesops release build --help")
+        raise UsageError(
+            "a release is built of --agent, of --from or of --lock", hint=Hint(("release", "build", "--help"))
+        )
     composed = context.compose()
     if lock is not None:
         given = [file for file in (wheel, source) if file]
@@ -79,7 +81,7 @@ def list_() -> None:
     """List releases, newest first."""
     rows = [release_view.kept(one) for one in context.compose().releases.list()]
     columns = ("id", "agent", "origin", "pythons", "state", "created_at", "who", "note")
-    table("release-list", "releases", columns, rows, "no releases; hermesops release build")
+    table("release-list", "releases", columns, rows, advice("no releases;", ("release", "build")))
 
 
 @app.command()
@@ -115,7 +117,7 @@ def verify(release: Release) -> int:
         return 0
     failure = RefusedError(
         f"{len(damage)} files of {lock.id} are not what was signed",
-        hint=f"hermesops release build --lock FILE, where FILE is locks/{lock.id}.json of the store",
+        hint=Hint(("release", "build", "--lock", "FILE"), f", where FILE is locks/{lock.id}.json of the store"),
     )
     complain(failure)
     return failure.exit_code
@@ -131,7 +133,10 @@ def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason
     composed.release_changes.require_known(release)
     agree(f"No machine will install {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
     number = context.run(composed.release_changes.revoke(release, reason=reason)).number
-    line = f"{release} is revoked; machines that run it: hermesops rollout preview RELEASE --where release={release}"
+    line = advice(
+        f"{release} is revoked; machines that run it:",
+        ("rollout", "preview", "RELEASE", "--where", f"release={release}"),
+    )
     result("release-revoke", {"id": release, "reason": reason, "number": number}, [line])
 
 
@@ -157,7 +162,7 @@ def show_signers() -> None:
     """Show who may sign releases, in OpenSSH's format, and how often that changed."""
     trust = context.compose().releases.trust
     number, text = len(trust.chain()), trust.current()
-    lines = text.splitlines() or ["nobody has signed a release yet; hermesops release build"]
+    lines = text.splitlines() or [advice("nobody has signed a release yet;", ("release", "build"))]
     result("release-signers", {"signers": text.splitlines(), "number": number}, lines)
 
 
@@ -208,7 +213,7 @@ def _lock_in(file: Path) -> "Lock":
     try:
         return Lock.from_json(file.read_bytes())
     except OSError as error:
-        raise RefusedError(f"{file} cannot be read: {error.strerror}", hint="hermesops release list") from error
+        raise RefusedError(f"{file} cannot be read: {error.strerror}", hint=Hint(("release", "list"))) from error
     except NodeError as error:
         raise RefusedError(f"{file} is no lock of a release: {error}", hint="a file of locks/ in a store") from error
 

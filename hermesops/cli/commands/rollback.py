@@ -9,7 +9,7 @@ from hermesops.cli.commands.rollout import controls, follow
 from hermesops.cli.console import Why, Yes, agree, result
 from hermesops.cli.options.rollout import Detach, spec_of
 from hermesops.cli.views.rollout import status
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app import Container
@@ -47,13 +47,13 @@ def rollback(
     """
     if direct or machine:
         if rollout_id or not (user or machine):
-            raise UsageError("--direct is about one machine", hint="hermesops rollback USER --direct")
+            raise UsageError("--direct is about one machine", hint=Hint(("rollback", "USER", "--direct")))
         text = machine or user
         work = context.compose().rollbacks.roll_back_directly(text, to=to, loses=lose, even_revoked=even_revoked)
         name, done = context.run(work)
         return _print(text, done, machine=name)
     if bool(user) + bool(rollout_id) > 1 or not (user or rollout_id or to):
-        raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint="hermesops rollback USER")
+        raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint=Hint(("rollback", "USER")))
     composed = context.compose()
     if user:
         instance = composed.registry.instances.find(user)

@@ -6,10 +6,10 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, result, say, table
+from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
 from hermesops.cli.options import files
 from hermesops.cli.views import environment, shapes
-from hermesops.errors import CHANGES_REMAIN, UsageError
+from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 
 app = Noun(no_args_is_help=True)
 
@@ -62,15 +62,16 @@ def rotate(
     which, composed = needed(name), context.compose()
     if which != REGISTRY_KEY:
         if prepare:
-            raise UsageError("--prepare is about registry.key", hint="hermesops secrets rotate registry.key --prepare")
-        env = "" if composed.program == "hermesops" else composed.program.removeprefix("hermesops")
-        steps = [step.format(env=env) for step in which.rotation]
+            raise UsageError(
+                "--prepare is about registry.key", hint=Hint(("secrets", "rotate", "registry.key", "--prepare"))
+            )
+        steps = [advice(step) for step in which.rotation]
         lines = [f"{number}. {step}" for number, step in enumerate(steps, 1)]
         result("secret-rotation", {"name": name, "key": None, "steps": steps}, lines)
         return CHANGES_REMAIN
     if not reason.strip():
         raise UsageError(
-            "rotating the registry's key needs a reason", hint=f'hermesops secrets rotate {name} --reason "…"'
+            "rotating the registry's key needs a reason", hint=Hint(("secrets", "rotate", name, "--reason", "WHY"))
         )
     if prepare:
         key = context.run(composed.secret_changes.prepare_registry_key())

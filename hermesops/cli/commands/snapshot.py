@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.options.instance import NoWait, User, change_instance
 from hermesops.cli.views import backup
 
@@ -24,7 +24,7 @@ def list_(user: User) -> None:
     instance = composed.registry.instances.find(user)
     images = context.run_connected(composed, lambda session: session.snapshots.of(instance.id))
     rows = [backup.snapshot(one, instance) for one in images]
-    empty = f"no snapshots of {instance.title}; hermesops snapshot create {user} takes one"
+    empty = advice(f"no snapshots of {instance.title};", ("snapshot", "create", user), "takes one")
     table("snapshot-list", "snapshots", ("snapshot", "created_at", "status", "disk_gb"), rows, empty)
 
 

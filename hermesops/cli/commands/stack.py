@@ -8,7 +8,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, agree, require_typed_environment, result, say, table, write
+from hermesops.cli.console import Why, Yes, advice, agree, require_typed_environment, result, say, table, write
 from hermesops.cli.options.cells import (
     All,
     ApprovedBy,
@@ -28,7 +28,7 @@ from hermesops.cli.options.files import read_saved, write_saved
 from hermesops.cli.options.instance import NoWait
 from hermesops.cli.views import shapes
 from hermesops.cli.views.cells import report
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.cell import parse_cell
 from hermesops.model.ids import CellName
 
@@ -84,7 +84,7 @@ def import_(
     name = parse_cell(cell)
     if (file is None) is (not machines):
         raise UsageError(
-            "either a file that `stack export` printed, or --machine NAME=ID", hint="hermesops fleet drift"
+            "either a file that `stack export` printed, or --machine NAME=ID", hint=Hint(("fleet", "drift"))
         )
     if file is None:
         _take_in(name, machines or [], reason)
@@ -130,7 +130,7 @@ def preview(
     else:
         runs, cost, text = context.run(chosen.save_preview())
         write_saved(save, text)
-        say(f"signed and saved: hermesops stack up --from {save}")
+        say(advice("signed and saved:", ("stack", "up", "--from", str(save))))
     return report("stack-preview", runs, remaining=exit_code, cost=cost)
 
 
@@ -163,7 +163,7 @@ def up(
     if named.machines:
         require_typed_environment(spared="nothing was destroyed")
     if named.machines and len(chosen.chosen) > 1:
-        raise UsageError("--destroy is about machines of one cell; name that cell", hint="hermesops cell list")
+        raise UsageError("--destroy is about machines of one cell; name that cell", hint=Hint(("cell", "list")))
     work = chosen.leave_up if no_wait else chosen.up
     return report("stack-up", context.run(work(targets or (), named=named)))
 
@@ -247,7 +247,7 @@ def _ask(environment: str, cell: str, what: str, *, yes: bool) -> None:
 
 
 def _next(cell: str) -> str:
-    return f"hermesops stack preview {cell} shows what the next up would change"
+    return advice(("stack", "preview", cell), "shows what the next up would change")
 
 
 def state_in(data: bytes, file: str) -> dict[str, Any]:
@@ -259,7 +259,9 @@ def state_in(data: bytes, file: str) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file} is no JSON: {error}", hint="hermesops stack export CELL > FILE makes one") from error
+        raise UsageError(
+            f"{file} is no JSON: {error}", hint=Hint(("stack", "export", "CELL"), "> FILE makes one")
+        ) from error
     if not isinstance(document, dict) or not isinstance(document.get("deployment"), dict):
-        raise UsageError(f"{file} is no exported state", hint="hermesops stack export CELL > FILE makes one")
+        raise UsageError(f"{file} is no exported state", hint=Hint(("stack", "export", "CELL"), "> FILE makes one"))
     return document

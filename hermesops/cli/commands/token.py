@@ -12,7 +12,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.options.instance import User
 from hermesops.cli.views.shapes import moment
-from hermesops.errors import PartlyDoneError, UsageError
+from hermesops.errors import Hint, PartlyDoneError, UsageError
 from hermesops.model.token import PLATFORM, purpose_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def revoke(
 ) -> None:
     """Revoke tokens now, as after a leak; those who need one get another."""
     if models and purpose:
-        raise UsageError("--models and --purpose name different tokens", hint=f"hermesops token list {user}")
+        raise UsageError("--models and --purpose name different tokens", hint=Hint(("token", "list", user)))
     composed = context.compose()
     instance = composed.registry.instances.find(user)
     if models:
@@ -99,7 +99,7 @@ def _revoke_models(composed: "Container", user: str, instance: "Instance", reaso
     if problem:
         raise PartlyDoneError(
             f"the agent of {user} has no new model token yet: {problem}",
-            hint="hermesops job run model-tokens; a worker does it by itself within minutes",
+            hint=Hint(("job", "run", "model-tokens"), "; a worker does it by itself within minutes"),
         )
 
 

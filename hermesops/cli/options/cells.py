@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app import Container
@@ -57,7 +57,7 @@ def choose(
     """
     chosen = composed.choose_cells(names=names or (), where=where, everything=everything)
     if targets and len(chosen.chosen) > 1:
-        raise UsageError("--target is about machines of one cell; name that cell", hint="hermesops cell show CELL")
+        raise UsageError("--target is about machines of one cell; name that cell", hint=Hint(("cell", "show", "CELL")))
     return chosen
 
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 
 
 def read(source: str) -> str:
@@ -29,7 +29,9 @@ def read_saved(file: Path) -> str:
     try:
         return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} cannot be read: {error}", hint="hermesops stack preview CELL --save FILE") from error
+        raise UsageError(
+            f"{file} cannot be read: {error}", hint=Hint(("stack", "preview", "CELL", "--save", "FILE"))
+        ) from error
 
 
 def write_saved(file: Path, text: str) -> None:

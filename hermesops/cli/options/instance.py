@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import result, say
+from hermesops.cli.console import advice, result, say
 from hermesops.cli.options.files import read_saved
 from hermesops.errors import UsageError
 
@@ -76,5 +76,5 @@ async def run_or_leave(operations: "Operations", operation: "Operation", *, no_w
     if not no_wait:
         return await operations.run(operation)
     operations.leave(operation)
-    say(f"hermesops operation continue {operation.id} waits for its end; hermesops worker runs it")
+    say(advice(("operation", "continue", operation.id), "waits for its end;", ("worker",), "runs it"))
     return f"left to the workers: operation {operation.id}"

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
 from hermesops.cli.views.shapes import moment
+from hermesops.errors import Hint
 from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import GB
@@ -33,7 +35,7 @@ _WIDTH = 80
 _NAMED = 10
 """Instances named in lines for people; JSON names all."""
 
-_ASK = "hermesops fleet status --live asks"
+_ASK = Hint(("fleet", "status", "--live"), "asks")
 
 
 def status(cells: Sequence[CellTally]) -> dict[str, object]:
@@ -64,7 +66,7 @@ def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
     statuses, plans = _sums(cells)
     spares = _spares(cells)
     if not statuses and not spares:
-        return ["no instances; hermesops provision USER --plan light makes one"]
+        return [advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")]
     width = max(len(cell.cell) for cell in cells)
     lines = [line for cell in cells for line in _rows(cell, width)]
     legend = ", ".join(f"{SIGNS[status]} {status}" for status in InstanceStatus if statuses[status])
@@ -93,7 +95,7 @@ def confirmation_lines(machines: "Confirmation", cells: Sequence[CellTally]) -> 
     if not running:
         return []
     if machines.listed_at is None:
-        return [f"machines: none of {running} running is confirmed, JustAVPS was not asked yet: {_ASK}"]
+        return [advice(f"machines: none of {running} running is confirmed, JustAVPS was not asked yet:", _ASK)]
     at = f"{machines.listed_at:%Y-%m-%d %H:%M} UTC"
     line = f"machines: {machines.confirmed} of {running} running were ready at {at}, when JustAVPS was last asked"
     if not machines.unconfirmed:
@@ -104,7 +106,7 @@ def confirmation_lines(machines: "Confirmation", cells: Sequence[CellTally]) -> 
     ]
     more = len(machines.unconfirmed) - _NAMED
     rest = [f"not confirmed: {more} more"] if more > 0 else []
-    return [line, *named, *rest, f"{_ASK}; hermesops fleet drift says what to do"]
+    return [line, *named, *rest, advice(_ASK, ";", ("fleet", "drift"), "says what to do")]
 
 
 def loss(backups: "Loss") -> dict[str, object]:
@@ -128,7 +130,7 @@ def loss_lines(backups: "Loss") -> list[str]:
     if not backups.late:
         return [line]
     late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
-    return [line, f"{late}: hermesops backup list names them, runbooks/backups-are-late.md says what to do"]
+    return [line, advice(f"{late}:", ("backup", "list"), "names them, runbooks/backups-are-late.md says what to do")]
 
 
 def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:
@@ -139,8 +141,11 @@ def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:
 def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
     """The same for people."""
     lines = [
-        f"data: {one.user} has {one.bytes / GB:.1f} of {one.size / GB:.0f} GB full, by the newest backup;"
-        f" hermesops instance resize {one.user} --plan heavy, or the user deletes some: runbooks/data-volume.md"
+        advice(
+            f"data: {one.user} has {one.bytes / GB:.1f} of {one.size / GB:.0f} GB full, by the newest backup;",
+            ("instance", "resize", one.user, "--plan", "heavy"),
+            ", or the user deletes some: runbooks/data-volume.md",
+        )
         for one in agents[:_NAMED]
     ]
     more = len(agents) - _NAMED
@@ -168,7 +173,9 @@ def cost_lines(costs: "Costs") -> list[str]:
     actual = "not known" if costs.actual is None else f"${costs.actual:.2f} for {costs.rented} machines"
     lines += [f"{'estimated':<{width}}  {costs.total}", f"{'JustAVPS':<{width}}  {actual}"]
     if costs.difference:
-        lines.append(f"{'difference':<{width}}  ${costs.difference:.2f}; hermesops fleet drift finds what is extra")
+        lines.append(
+            advice(f"{'difference':<{width}}  ${costs.difference:.2f};", ("fleet", "drift"), "finds what is extra")
+        )
     return lines
 
 
@@ -204,11 +211,11 @@ def drift_lines(findings: "Sequence[Finding]") -> list[str]:
     return [*lines, f"{len(findings)} differences: {sums}"] if findings else ["nothing differs"]
 
 
-def _steps(commands: Sequence[str], lead: str = "") -> list[str]:
+def _steps(commands: "Sequence[Hint]", lead: str = "") -> list[str]:
     """Commands as people type them; more than one are numbered: each is of use only after those before it."""
     if len(commands) == 1:
-        return [f"    {lead}$ {commands[0]}"]
-    return [f"    {lead}{number}. $ {command}" for number, command in enumerate(commands, 1)]
+        return [f"    {lead}$ {advice(commands[0])}"]
+    return [f"    {lead}{number}. $ {advice(command)}" for number, command in enumerate(commands, 1)]
 
 
 def converged(ran: "Converged") -> list[dict[str, object]]:
@@ -258,7 +265,7 @@ def rebuild_lines(planned: "Rebuild") -> list[str]:
     known = [
         f"  {one.user_alias or one.user_id}  {one.plan}  {one.cell}  {one.machine_name}" for one in planned.instances
     ]
-    left = [line for one in planned.left for line in (f"  {one.name}: {one.why}", f"    $ {one.hint}")]
+    left = [line for one in planned.left for line in (f"  {one.name}: {one.why}", f"    $ {advice(one.hint)}")]
     return [
         f"{len(known)} instances are known again:",
         *known,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hermesops.channel import Channel, Completed, last_words, object_in, understood
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.instances.remote.node_commands import change
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance
@@ -68,7 +68,7 @@ def refuse_without_room(instance: Instance, backup: Backup, room: DataRoom | Non
     raise RefusedError(
         f"backup {backup.id[:8]} takes {backup.bytes / GB:.1f} GB, and {instance.title} has {room.free / GB:.1f} GB"
         f" of {room.size / GB:.1f} GB free beside what is there",
-        hint=f"hermesops backup restore {instance.title} --snapshot {backup.id[:8]} --onto-new-machine",
+        hint=Hint(("backup", "restore", instance.title, "--snapshot", backup.id[:8], "--onto-new-machine")),
     )
 
 

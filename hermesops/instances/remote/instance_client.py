@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 from hermesops import waiting
 from hermesops.channel import Channel, ToolboxChannel, last_words, understood
 from hermesops.channel.agent import AgentApi, Piece
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.instances import refusals
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import Keys
@@ -96,7 +96,7 @@ class InstanceClient:
             status = machine.status.value if machine else "not listed"
             raise UnavailableError(
                 f"machine {instance.machine_name} of {instance.title} is {status}",
-                hint=f"hermesops instance show {instance.title}",
+                hint=Hint(("instance", "show", instance.title)),
             )
         return machine
 
@@ -228,7 +228,7 @@ class InstanceClient:
             UnavailableError: The vendor says that it is in error, or that it is stopped.
         """
         if not await self._is_up(name, machine_id):
-            raise UnavailableError(f"JustAVPS says that machine {name} is stopped", hint="hermesops fleet drift")
+            raise UnavailableError(f"JustAVPS says that machine {name} is stopped", hint=Hint(("fleet", "drift")))
 
     async def _is_up(self, name: MachineName, machine_id: MachineId) -> bool:
         """Whether it is ready and hermes-node answers, in the end; or stays stopped."""
@@ -294,7 +294,7 @@ class InstanceClient:
         if done.exit_code != 0:
             raise RefusedError(
                 f"hermes-node on {instance.machine_name} refused its payload: {last_words(done)}",
-                hint=f"hermesops instance verify {instance.title}",
+                hint=Hint(("instance", "verify", instance.title)),
             )
         return token
 
@@ -342,7 +342,7 @@ class InstanceClient:
         user = instance.title
         raise UnavailableError(
             f"the gateway of {user} is not healthy after {self.gateway_timeout_s:g} s: {seen}",
-            hint=f"hermesops instance verify {user} names what is wrong; its last log lines stand above",
+            hint=Hint(("instance", "verify", user), "names what is wrong; its last log lines stand above"),
         )
 
     def mask(self, instance: Instance) -> Callable[[str], str]:

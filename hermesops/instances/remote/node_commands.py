@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from hermesops.channel import SILENT, Channel, Completed, last_words, object_in
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease, LeaseLostError
 from hermesops.node.errors import ExitCode
@@ -94,8 +94,11 @@ def _refuse_outranked(done: Completed) -> None:
         return
     raise LeaseLostError(
         f"a newer lease was shown to the machine: {last_words(done)}",
-        hint="hermesops operation list says who is at it; when nobody is, the registry is an older copy than the "
-        "machine has seen: hermesops registry restored --reason …",
+        hint=Hint(
+            ("operation", "list"),
+            "says who is at it; when nobody is, the registry is an older copy than the machine has seen:",
+            ("registry", "restored", "--reason", "WHY"),
+        ),
     )
 
 

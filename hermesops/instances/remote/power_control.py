@@ -7,7 +7,7 @@ from typing import Any
 
 from hermesops import waiting
 from hermesops.channel import SILENT, Completed, NoSuchFileError, last_words, object_in, understood
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, UnavailableError
 from hermesops.instances.observation import MachineState
 from hermesops.instances.remote import data_volume, node_commands
 from hermesops.instances.remote.data_volume import DataRoom
@@ -137,7 +137,7 @@ class PowerControl(InstanceClient):
         if done.exit_code != 0:
             raise UnavailableError(
                 f"hermes-node on machine {machine_id} cannot tell its state: {last_words(done)}",
-                hint="hermesops instance verify USER",
+                hint=Hint(("instance", "verify", "USER")),
             )
         return object_in(done, machine_id, "state")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermesops.channel import Channel, Completed, object_in, understood
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, UnavailableError
 from hermesops.instances.ports import Bundle
 from hermesops.instances.remote import node_commands
 from hermesops.model.ids import MachineId
@@ -87,7 +87,7 @@ class ReleaseClient:
                 await channel.put(f"{BLOBS}/{sha256}", bundle.blob(sha256), mode=0o600)
         raise UnavailableError(
             f"machine {machine_id} lacks files of release {bundle.id} that were uploaded {_ROUNDS} times",
-            hint=f"hermesops release verify {bundle.id}",
+            hint=Hint(("release", "verify", bundle.id)),
         )
 
     async def activate(

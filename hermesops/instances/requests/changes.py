@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.instances import refusals
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
@@ -126,7 +126,7 @@ class InstanceRequests:
             machine = await self.client.machine(instance)
             if machine is None:
                 raise UnavailableError(
-                    f"JustAVPS lists no machine {instance.machine_name}", hint=f"hermesops provision {user_text}"
+                    f"JustAVPS lists no machine {instance.machine_name}", hint=Hint(("provision", user_text))
                 )
             before = await self.client.gateways.invocation(MachineId(machine.id))
             return self.opener.open(instance, RestartIntent(user=user_text, before=before))
@@ -145,7 +145,7 @@ class InstanceRequests:
         if not reason.strip():
             raise UsageError(
                 f"settings are a user's own; say why you change those of {user_text}",
-                hint='hermesops instance settings … --reason "…"',
+                hint=Hint(("instance", "settings", user_text, "--reason", "WHY")),
             )
         async with self.opener.eligible(user_text, ConfigureIntent) as instance:
             observation = await self.client.observe(instance.id)
@@ -218,7 +218,7 @@ class InstanceRequests:
         node = (await self.client.observe(instance.id)).node
         if node is None or not node.fenced:
             raise RefusedError(
-                f"the agent of {instance.title} is running", hint=f"hermesops instance show {instance.title}"
+                f"the agent of {instance.title} is running", hint=Hint(("instance", "show", instance.title))
             )
 
     async def resize(self, user_text: str, plan: Plan, *, onto_new_machine: bool, reason: str) -> Operation:
@@ -276,7 +276,7 @@ class InstanceRequests:
             moves = self.opener.unfinished(instance, OperationKind.RELOCATE)
             if (cell or region) in {here.cell, here.region} and not moves:
                 raise RefusedError(
-                    f"{instance.title} is in {cell or region} already", hint="hermesops cell list shows others"
+                    f"{instance.title} is in {cell or region} already", hint=Hint(("cell", "list"), "shows others")
                 )
             place = self.machine_placement.cell(cell) if cell else self.machine_placement.region(region, instance)
             await self.machine_placement.refuse_unsold(self.policy.server_types[instance.plan], place.region)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.instances import refusals
 from hermesops.instances.eligibility import refuse_ineligible
 from hermesops.instances.ports import Budget, ChooseCell, Pool
@@ -98,7 +98,7 @@ class ProvisionPreflight:
         if not await self.client.is_bootable(image.id):
             name = self.policy.image
             raise RefusedError(
-                f"JustAVPS no longer has image {name} {image.id}", hint=f"hermesops image build {name} makes it again"
+                f"JustAVPS no longer has image {name} {image.id}", hint=Hint(("image", "build", name), "makes it again")
             )
         return image
 
@@ -167,5 +167,5 @@ def refuse_other_plan(user_text: str, known: Instance, plan: Plan) -> None:
     if known.plan is not plan:
         raise RefusedError(
             f"{user_text} already has an agent of plan {known.plan}",
-            hint=f"hermesops provision {user_text} --plan {known.plan} continues it",
+            hint=Hint(("provision", user_text, "--plan", known.plan), "continues it"),
         )

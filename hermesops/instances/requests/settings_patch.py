@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 
 import yaml
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.instance import InstanceSettings
 from hermesops.model.masking import MASK, has_mask
 from hermesops.model.route import ROUTES
@@ -55,7 +55,7 @@ def setting(assignments: Sequence[str]) -> SettingsPatch:
         if name not in _SETTABLE or not is_given:
             raise UsageError(
                 f"--set {name}: only {', '.join(f'{settable}=…' for settable in _SETTABLE)} can be set so",
-                hint="hermesops instance settings USER --from FILE replaces all of them",
+                hint=Hint(("instance", "settings", "USER", "--from", "FILE"), "replaces all of them"),
             )
         raw[name] = [tool.strip() for tool in value.split(",") if tool.strip()] if name == "disabled_tools" else value
     parsed = asdict(_parse(raw, "--set"))

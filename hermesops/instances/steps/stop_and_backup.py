@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from hermesops.errors import BrokenInvariantError, HermesError, UnavailableError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, UnavailableError
 from hermesops.instances import machine_table, refusals
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
@@ -52,7 +52,7 @@ def next_step(seen: Observation, backup: Backup | None) -> Step | Refused | None
         return Refused(refusals.machine_gone(seen))
     if machine.status is MachineStatus.STOPPED and backup:
         return None
-    restore = f"the same again in some minutes, or hermesops backup restore {instance.title} --onto-new-machine"
+    restore = Hint("the same again in some minutes, or", ("backup", "restore", instance.title, "--onto-new-machine"))
     if (step := machine_table.next_step(machine, instance.machine_name, if_in_error=restore)) is not None:
         return step
     if node is None:
@@ -72,10 +72,17 @@ def next_proof(instance: Instance, backup: Backup) -> ProveBackup | Refused | No
     return Refused(
         BrokenInvariantError(
             f"the last backup of {name} does not prove: {backup.checked}",
-            hint=f"nothing was deleted. Look again: hermesops backup check {name}. Keep the agent: hermesops instance "
-            f"terminate {name} --undo. Keep machine and backups, suspended: hermesops instance suspend {name}. End it "
-            f"without a proof: hermesops instance terminate {name} --now --without-backup; its backups stay for "
-            "ended_backups_days",
+            hint=Hint(
+                "nothing was deleted. Look again:",
+                ("backup", "check", name),
+                ". Keep the agent:",
+                ("instance", "terminate", name, "--undo"),
+                ". Keep machine and backups, suspended:",
+                ("instance", "suspend", name),
+                ". End it without a proof:",
+                ("instance", "terminate", name, "--now", "--without-backup"),
+                "; its backups stay for ended_backups_days",
+            ),
         )
     )
 

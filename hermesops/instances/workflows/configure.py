@@ -7,7 +7,7 @@ hermes-node restarts the gateway only when what it reads has changed.
 from dataclasses import dataclass
 from typing import assert_never
 
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
 from hermesops.instances.remote.power_control import PowerControl
@@ -61,7 +61,7 @@ class Configure:
             RefusedError: The machine does not take them.
         """
         instance = seen.instance
-        back = f'hermesops instance settings {instance.title} --back --reason "…" goes back'
+        back = Hint(("instance", "settings", instance.title, "--back", "--reason", "WHY"), "goes back")
         try:
             match step:
                 case Personalise(machine_id=machine_id, request=request):
@@ -71,6 +71,8 @@ class Configure:
                 case _ as never:
                     assert_never(never)
         except UnavailableError as error:
-            raise UnavailableError(f"with the new settings: {error.message}", hint=f"{error.hint}; {back}") from error
+            raise UnavailableError(
+                f"with the new settings: {error.message}", hint=Hint(error.hint, ";", back)
+            ) from error
         except RefusedError as error:
             raise RefusedError(f"with the new settings: {error.message}", hint=back) from error

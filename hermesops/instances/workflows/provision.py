@@ -7,6 +7,7 @@ began.
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from hermesops.errors import Hint
 from hermesops.instances import machine_table, refusals
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
@@ -40,9 +41,7 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
         return Refused(refusals.machine_gone(seen)) if instance.machine_id else GrowCell()
     if instance.machine_id != machine.id:
         return RecordMachine(machine.id)
-    again = (
-        f"hermesops provision {instance.title} again in some minutes, or hermesops instance terminate {instance.title}"
-    )
+    again = Hint(("provision", instance.title), "again in some minutes, or", ("instance", "terminate", instance.title))
     if (step := machine_table.next_step(machine, instance.machine_name, if_in_error=again)) is not None:
         return step
     if seen.node is None:

@@ -8,7 +8,7 @@ gateways run on one state: the old one is fenced, or its machine is off or gone,
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Backups, Cells, Releases
@@ -150,7 +150,7 @@ def _after(seen: RelocationState, intent: RelocateIntent, payload_digest: str) -
 def _no_backup(instance: Instance) -> RefusedError:
     return RefusedError(
         f"{instance.title} has no backup that could be put on a new machine",
-        hint=f"hermesops backup list {instance.title}",
+        hint=Hint(("backup", "list", instance.title)),
     )
 
 

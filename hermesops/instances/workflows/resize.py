@@ -5,7 +5,7 @@ Where the vendor cannot resize, the same is done by ``relocate``, on a new machi
 
 from dataclasses import dataclass, field
 
-from hermesops.errors import PartlyDoneError, RefusedError
+from hermesops.errors import Hint, PartlyDoneError, RefusedError
 from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Backups, Cells
@@ -154,7 +154,8 @@ class Resize:
             await self._want_room(observation, self.before)
             # A plan that cannot be had must not cost the user the agent: back to what it was, then the refusal.
             self._refusal = RefusedError(
-                refusal.message, hint=f"hermesops instance resize {instance.title} --plan … --onto-new-machine"
+                refusal.message,
+                hint=Hint(("instance", "resize", instance.title, "--plan", "PLAN", "--onto-new-machine")),
             )
 
     async def _want_room(self, observation: Observation, size: Size) -> None:

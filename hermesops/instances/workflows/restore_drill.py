@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import assert_never
 
-from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UnavailableError
 from hermesops.instances.observation import MachineState
 from hermesops.instances.ports import Backups, Cells
 from hermesops.instances.remote.power_control import PowerControl
@@ -101,7 +101,7 @@ def _on_machine(seen: DrillState, spare: Spare) -> Step | Refused:
         return Refused(
             UnavailableError(
                 f"machine {spare.name} was lent to a drill and says that it is instance {node.instance_id}'s",
-                hint="touch neither before a person has looked: hermesops fleet drift --deep",
+                hint=Hint("touch neither before a person has looked:", ("fleet", "drift", "--deep")),
             )
         )
     return Prove(machine.id) if node.fenced else Fence(machine.id)
@@ -112,7 +112,9 @@ def _outcome(instance: Instance, backup: Backup, seconds: float) -> Done | Refus
         return Refused(
             RefusedError(
                 f"backup {backup.id[:8]} of {instance.title} does not restore to what was copied: {backup.checked}",
-                hint=f"runbooks/backup-does-not-restore.md; hermesops backup create {instance.title} makes another",
+                hint=Hint(
+                    "runbooks/backup-does-not-restore.md;", ("backup", "create", instance.title), "makes another"
+                ),
             )
         )
     return Done(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.instances import refusals
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Backups
@@ -44,7 +44,7 @@ def decide(seen: ResumeState, *, payload_digest: str) -> Step | Done | Refused:
             return Refused(
                 RefusedError(
                     f"{instance.title} has no backup to hold the agent's state against",
-                    hint=f"hermesops instance show {instance.title}",
+                    hint=Hint(("instance", "show", instance.title)),
                 )
             )
         was = seen.backup.state

@@ -7,7 +7,7 @@ fence is in it too: on a machine that is made of it no gateway starts before the
 from dataclasses import dataclass
 from typing import assert_never
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.instances import refusals
 from hermesops.instances.machine_table import own_machine
 from hermesops.instances.observation import MachineState, Observation
@@ -85,7 +85,7 @@ def _failed(instance: Instance, image: Image) -> RefusedError:
     title = instance.title
     return RefusedError(
         f"JustAVPS could not save the disk of {title}: {image.description or image.status}",
-        hint=f"its agent runs; hermesops snapshot delete {title} {image.id}, then hermesops snapshot create {title}",
+        hint=Hint("its agent runs;", ("snapshot", "delete", title, image.id), ", then", ("snapshot", "create", title)),
     )
 
 

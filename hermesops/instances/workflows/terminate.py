@@ -7,7 +7,7 @@ is gone. Without a backup that was restored once and compared nothing is destroy
 from dataclasses import dataclass
 from typing import assert_never
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Backups, Cells, SnapshotImages
@@ -86,7 +86,7 @@ def _kept(seen: TerminationState, *, gone: bool) -> stop_and_backup.Step | Prove
 def _no_backup(instance: Instance) -> RefusedError:
     return RefusedError(
         f"{instance.title} has no backup, and what the agent knows would be lost",
-        hint=f"hermesops instance terminate {instance.title} --now --without-backup, if that is wanted",
+        hint=Hint(("instance", "terminate", instance.title, "--now", "--without-backup"), ", if that is wanted"),
     )
 
 

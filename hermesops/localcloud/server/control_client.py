@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 
 _TIMEOUT_S = 10.0
 _START_S = 150.0
@@ -98,7 +98,7 @@ class ControlClient:
         try:
             key = self._api_key_file.read_text().strip()
         except FileNotFoundError as error:
-            raise UnavailableError(f"{self._api_key_file} is missing", hint="hermesops local up") from error
+            raise UnavailableError(f"{self._api_key_file} is missing", hint=Hint(("local", "up"))) from error
         except PermissionError as error:
             raise RefusedError(f"{self._api_key_file} belongs to somebody else", hint="run as its owner") from error
         # trust_env: a proxy for the internet is no way to this computer's own loopback.
@@ -107,7 +107,7 @@ class ControlClient:
                 answer = await http.request(method, path, headers={"Authorization": f"Bearer {key}"}, json=body)
             except httpx.TransportError as error:
                 raise UnavailableError(
-                    f"the local world at {self._api_url} does not answer", hint="hermesops local status"
+                    f"the local world at {self._api_url} does not answer", hint=Hint(("local", "status"))
                 ) from error
         if answer.status_code == httpx.codes.BAD_REQUEST:
             raise UsageError(str(answer.json().get("message")))
@@ -116,5 +116,7 @@ class ControlClient:
                 why = f": {answer.json()['message']}"
             except (ValueError, KeyError, TypeError):
                 why = ""
-            raise UnavailableError(f"the local world answered {answer.status_code}{why}", hint="hermesops local status")
+            raise UnavailableError(
+                f"the local world answered {answer.status_code}{why}", hint=Hint(("local", "status"))
+            )
         return answer.json()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.waiting import Pending, until
 
 NARRATION = "» "
@@ -45,7 +45,7 @@ def hold(lock: Path) -> Iterator[None]:
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not try_lock(descriptor):
-            raise RefusedError(f"another server has {lock.parent}", hint="hermesops local status")
+            raise RefusedError(f"another server has {lock.parent}", hint=Hint(("local", "status")))
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield

@@ -11,7 +11,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
 from hermesops.localcloud.store.rows import MachineRow, MachineStatus, Row, Wanted
 
 R = TypeVar("R", bound=Row)
@@ -69,7 +69,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
 def _damaged(path: Path, why: str) -> BrokenInvariantError:
     return BrokenInvariantError(
         f"the local world's file {path} is damaged ({why})",
-        hint="hermesops local down --purge, then hermesops local up, starts an empty one",
+        hint=Hint(("local", "down", "--purge"), ", then", ("local", "up"), ", starts an empty one"),
     )
 
 

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.localcloud.drivers.interface import MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, Driver
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.localcloud.world.files import SIMULATED, WorldFiles, base_of, is_simulated, write_private
@@ -52,12 +52,12 @@ class DriverChoice:
         if self._wanted and base and (base == SIMULATED) != (self._wanted == "sim"):
             raise RefusedError(
                 f"the local world's machines are run by driver {self.name}, not by {self._wanted}",
-                hint="to begin anew with another driver: hermesops local down --purge",
+                hint=Hint("to begin anew with another driver:", ("local", "down", "--purge")),
             )
         if base not in {"", definition, SIMULATED}:
             raise RefusedError(
                 f"the local world stands on {base}, and local.base says {definition}",
-                hint="set local.base back, or begin anew: hermesops local down --purge",
+                hint=Hint("set local.base back, or begin anew:", ("local", "down", "--purge")),
             )
 
     def refuse_incapable(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hermesops.errors import BrokenInvariantError
+from hermesops.errors import BrokenInvariantError, Hint
 
 
 class WorldFiles:
@@ -91,7 +91,10 @@ def key_of(path: Path, prefix: str) -> str:
     return key
 
 
-def read_object(path: Path, *, hint: str = "hermesops local up writes it anew") -> dict[str, Any] | None:
+_LOCAL_UP = Hint(("local", "up"), "writes it anew")
+
+
+def read_object(path: Path, *, hint: Hint = _LOCAL_UP) -> dict[str, Any] | None:
     """A JSON object from a file; ``None`` when there is no such file. ``hint`` says what to do when it is damaged.
 
     Raises:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.errors import BrokenInvariantError, HermesError, PartlyDoneError, UnavailableError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, PartlyDoneError, UnavailableError
 from hermesops.localcloud.drivers.interface import MODEL_PORT, Driver
 from hermesops.localcloud.faults.rules import FaultOrder
 from hermesops.localcloud.server.control_client import ControlClient, WorldStatus
@@ -207,7 +207,7 @@ class World:
     async def _client(self) -> ControlClient:
         status = await self.status()
         if not status.is_up:
-            raise UnavailableError("the local world is down", hint="hermesops local up")
+            raise UnavailableError("the local world is down", hint=Hint(("local", "up")))
         return ControlClient(status.api_url, Path(status.api_key_file))
 
     async def _settled(self, status: WorldStatus, tell: Callable[[str], None]) -> WorldStatus:
@@ -239,7 +239,7 @@ class World:
             await driver.open()
             stopped = await asyncio.gather(*(_stop(driver, store, row) for row in rows))
         if failed := [message for message in stopped if message]:
-            raise PartlyDoneError("; ".join(failed), hint="hermesops local down --purge removes them by force")
+            raise PartlyDoneError("; ".join(failed), hint=Hint(("local", "down", "--purge"), "removes them by force"))
         tell(f"stopped {len(rows)} machines; hermesops local up boots them again")
 
     def _remove_files(self) -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops.disk import sync_file, sync_folder
-from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
 from hermesops.registry.database import RESTORE
 
 DAILY = "daily"
@@ -145,7 +145,7 @@ def check_database(file: Path) -> None:
         UnavailableError: It is locked, or missing.
     """
     if not file.exists():
-        raise UnavailableError(f"there is no file {file}", hint="hermesops registry copies")
+        raise UnavailableError(f"there is no file {file}", hint=Hint(("registry", "copies")))
     with _explained(file), closing(_opened(file)) as database:
         _check(database)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.check import Contradiction
 from hermesops.model.ids import instance_subject, is_machine_name
 from hermesops.model.instance import InstanceStatus
@@ -27,7 +27,7 @@ from hermesops.registry.schema.tables import (
     spare_machines,
 )
 
-_RESTORE = "hermesops registry copies; a copy from before may have the row whole"
+_RESTORE = Hint(("registry", "copies"), "; a copy from before may have the row whole")
 _OF_INSTANCES = frozenset(kind for kind in OperationKind if kind.needs_instance)
 
 
@@ -64,10 +64,10 @@ class ConsistencyRepository(Repository):
                 yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
             if not is_machine_name(name, self._context.environment):
                 what = f"its machine {name} is not named as those of environment {self._context.environment} are"
-                yield Contradiction(subject, what, "hermesops settings show: is this the registry that was meant?")
+                yield Contradiction(subject, what, Hint(("settings", "show"), ": is this the registry that was meant?"))
             if row.status == InstanceStatus.RUNNING and row.vm_id is None:
                 what = f"is running, and no machine {name} is recorded"
-                yield Contradiction(subject, what, "hermesops fleet drift names the command that records it")
+                yield Contradiction(subject, what, Hint(("fleet", "drift"), "names the command that records it"))
 
     def _machines(self, connection: sa.Connection) -> Iterator[Contradiction]:
         rows = connection.execute(
@@ -80,7 +80,7 @@ class ConsistencyRepository(Repository):
             for value in sorted(value for value, count in counts.items() if count > 1):
                 claimed = ", ".join(sorted(row.instance_id for row in rows if getattr(row, field) == value))
                 what = f"is the {said} of {counts[value]} instances: {claimed}"
-                yield Contradiction(f"machine/{value}", what, "hermesops fleet drift --deep asks it whose it is")
+                yield Contradiction(f"machine/{value}", what, Hint(("fleet", "drift", "--deep"), "asks it whose it is"))
 
     def _spares(self, connection: sa.Connection) -> Iterator[Contradiction]:
         known = set(connection.scalars(sa.select(cells.c.name)))
@@ -95,19 +95,19 @@ class ConsistencyRepository(Repository):
                 yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
             if taken & {row.name, row.machine_id}:
                 yield Contradiction(
-                    subject, "is a spare machine, and a living instance is on it", "hermesops fleet drift --deep"
+                    subject, "is a spare machine, and a living instance is on it", Hint(("fleet", "drift", "--deep"))
                 )
             if (row.purpose == Purpose.POOL) != (row.instance_id is None):
                 yield Contradiction(subject, f"is a {row.purpose} machine of {row.instance_id or 'nobody'}", _RESTORE)
             elif row.wanted and row.instance_id and row.instance_id not in living:
                 what = f"is still wanted for instance {row.instance_id}, which does not live"
-                yield Contradiction(subject, what, f"hermesops pool refill {row.cell}")
+                yield Contradiction(subject, what, Hint(("pool", "refill", row.cell)))
 
     def _operations(self, connection: sa.Connection) -> Iterator[Contradiction]:
         found = connection.execute(sa.select(hermes_instances.c.id, hermes_instances.c.status))
         status = {row.id: row.status for row in found}
         for row in connection.execute(sa.select(operations).where(UNFINISHED)):
-            hint = f"hermesops operation abandon {row.id}"
+            hint = Hint(("operation", "abandon", row.id))
             if row.instance_id is None and row.kind in _OF_INSTANCES:
                 yield Contradiction(f"operation/{row.id}", f"{row.kind} of no instance", hint)
             elif row.instance_id is not None and row.instance_id not in status:
@@ -123,11 +123,13 @@ class ConsistencyRepository(Repository):
             kind, _, which = str(row.subject).partition("/")
             if row.epoch > epoch:
                 what = f"is of epoch {row.epoch}, the registry is at {epoch}: it was put back by hand"
-                yield Contradiction(subject, what, "hermesops registry restored --reason WHY opens a new epoch")
+                yield Contradiction(
+                    subject, what, Hint(("registry", "restored", "--reason", "WHY"), "opens a new epoch")
+                )
             is_held = row.holder and row.expires_at > now
             if is_held and kind == "instance" and _is_uuid(which) and which not in instances:
                 what = f"is held by {row.holder}, and there is no such instance"
-                yield Contradiction(subject, what, f"wait {LEASE_S:.0f} s")
+                yield Contradiction(subject, what, Hint(f"wait {LEASE_S:.0f} s"))
 
     def _secrets(self, connection: sa.Connection) -> Iterator[Contradiction]:
         for cell in sealed_cells(connection):

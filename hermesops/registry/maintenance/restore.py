@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops.disk import sync_folder
-from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.model.audit import AuditHead
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.database import Database
@@ -132,14 +132,14 @@ def set_aside(file: Path) -> Path | None:
 
 def _refuse_bad(copy: Path) -> None:
     if not copy.is_file():
-        raise RefusedError(f"there is no copy {copy}", hint="hermesops registry copies")
+        raise RefusedError(f"there is no copy {copy}", hint=Hint(("registry", "copies")))
     try:
         check_database(copy)
         revision = _revision(copy)
     except BrokenInvariantError as error:
-        raise RefusedError(f"the copy {copy} is damaged itself", hint="hermesops registry copies") from error
+        raise RefusedError(f"the copy {copy} is damaged itself", hint=Hint(("registry", "copies"))) from error
     if revision is None:
-        raise RefusedError(f"{copy} is no copy of a registry", hint="hermesops registry copies")
+        raise RefusedError(f"{copy} is no copy of a registry", hint=Hint(("registry", "copies")))
 
 
 def _revision(file: Path) -> str | None:

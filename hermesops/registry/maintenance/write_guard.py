@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import sqlalchemy as sa
 
-from hermesops.errors import BrokenInvariantError, UnavailableError
+from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
 from hermesops.model.audit import AuditHead
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.log import Warn
@@ -78,7 +78,7 @@ def refuse_older(database: Database, anchor: Anchor | None) -> None:
     raise BrokenInvariantError(
         f"the registry {database.title} is not the one that was written to last: it lacks audit entry {head.id} "
         f"of epoch {head.epoch}",
-        hint="hermesops audit verify tells more; hermesops registry restored --reason WHY if it is meant",
+        hint=Hint(("audit", "verify"), "tells more;", ("registry", "restored", "--reason", "WHY"), "if it is meant"),
     )
 
 
@@ -91,7 +91,8 @@ def refuse_loss(database: Database, anchor: Anchor | None, copies: Copies | None
     if not database.is_empty() or not ((copies and copies.list()) or (anchor and anchor.last())):
         return
     raise BrokenInvariantError(
-        f"the registry {database.title} is gone, and there was one", hint=f"{RESTORE}; or hermesops registry rebuild"
+        f"the registry {database.title} is gone, and there was one",
+        hint=Hint(RESTORE, "; or", ("registry", "rebuild")),
     )
 
 

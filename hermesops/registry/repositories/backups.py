@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
 from hermesops.model.fleet import SHARE, LowOnDisk
 from hermesops.model.ids import InstanceId, OperationId, instance_subject
@@ -121,7 +121,7 @@ class BackupRepository(Repository):
         if text:
             return by_id[find_by_id("backup", text, by_id, of=instance_id)]
         if not by_id:
-            raise RefusedError(f"instance {instance_id} has no backup", hint=f"hermesops backup create {instance_id}")
+            raise RefusedError(f"instance {instance_id} has no backup", hint=Hint(("backup", "create", instance_id)))
         return next(iter(by_id.values()))
 
     def is_backed_up(self, instance_id: InstanceId) -> bool:

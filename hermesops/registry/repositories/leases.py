@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from hermesops.errors import Hint
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError, LeaseLostError
 from hermesops.registry.meta import EPOCH, read_epoch
 from hermesops.registry.repositories.base import Repository, insert_if_absent
@@ -41,7 +42,7 @@ class LeaseRepository(Repository):
                 left = (row.expires_at - now).total_seconds()
                 raise LeaseHeldError(
                     f"{subject} is being worked on by {row.holder}",
-                    hint=f"hermesops operation list; unless renewed, the lease ends in {left:.0f} s",
+                    hint=Hint(("operation", "list"), f"; unless renewed, the lease ends in {left:.0f} s"),
                     holder=row.holder,
                 )
             # A new epoch starts counting anew: (epoch, counter) rises all the same.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.registry.database import RESTORE, Database
 from hermesops.registry.meta import EPOCH
 from hermesops.registry.schema.tables import meta
@@ -55,7 +55,7 @@ def require(database: Database) -> None:
     _refuse_newer(database, found)
     raise RefusedError(
         f"the registry {database.title} is at revision {found or 'none'}, this hermesops needs {REVISIONS[-1]}",
-        hint="hermesops registry migrate",
+        hint=Hint(("registry", "migrate")),
     )
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.node.errors import NodeError
 from hermesops.node.instance.render import merged
 from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Origin, Wheels
@@ -286,7 +286,7 @@ class Rebuilder:
                 if lock.origin == "wheel" and any(pin.name == PACKAGE for pin in wanted):
                     raise RefusedError(
                         f"the agent of release {lock.id} is on no package index",
-                        hint="hermesops release build --lock FILE --from WHEEL names its wheel",
+                        hint=Hint(("release", "build", "--lock", "FILE", "--from", "WHEEL"), "names its wheel"),
                     )
                 if wanted:
                     self.builder.tell(f"gathering {len(wanted)} wheels for Python {python}")

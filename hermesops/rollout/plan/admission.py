@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from math import log2
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.rollout import RolloutTarget
 from hermesops.model.rollout_spec import Gates, Spec
 from hermesops.model.vitals import Vital
@@ -17,7 +17,7 @@ _PROTECTED = 15.0
 _UNGUARDED = 20.0
 _EMERGENCY = 10.0
 
-_HINT = "hermesops rollout start --help"
+_HINT = Hint(("rollout", "start", "--help"))
 
 
 def refuse_spec(spec: Spec) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstancePolicy, InstanceStatus
@@ -43,7 +43,7 @@ class RolloutRequest:
         if not self.where and not self.all_running:
             raise UsageError(
                 "to whom? --where plan=light,cell=…, or --all for every running instance",
-                hint="hermesops rollout preview RELEASE --all shows what would happen",
+                hint=Hint(("rollout", "preview", "RELEASE", "--all"), "shows what would happen"),
             )
         return Selector.parse(self.where, fields=SELECTABLE)
 
@@ -56,7 +56,7 @@ class RolloutRequest:
         targets = select(running, self.selector)
         if not targets:
             who = f"no running instance is {self.where!r}" if self.where else "no instance is running"
-            raise UsageError(f"{who}: there is no target", hint="hermesops instance list")
+            raise UsageError(f"{who}: there is no target", hint=Hint(("instance", "list")))
         return targets
 
     def spec_with(self, *, pool: bool) -> Spec:

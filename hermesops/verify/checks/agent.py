@@ -5,6 +5,7 @@ Each check runs its commands first and judges afterwards; see ``Look``.
 
 from testinfra.host import Host
 
+from hermesops.errors import Hint
 from hermesops.node.untrusted.foreign_text import quoted
 from hermesops.verify.checks.promise import CONVERGE, GATEWAY, Expected, Promise, broken_unless, modes, running, unit
 from hermesops.verify.observations import observed
@@ -118,19 +119,24 @@ def _chat(host: Host, expected: Expected) -> str:
 
 AGENT_PROMISES = (
     Promise(
-        "gateway-service", "the gateway's unit runs", _gateway, "hermesops instance logs USER, then instance restart"
+        "gateway-service",
+        "the gateway's unit runs",
+        _gateway,
+        Hint(("instance", "logs", "USER"), ", then", ("instance", "restart", "USER")),
     ),
-    Promise("release", "the running agent is the slot's", _release, "hermesops instance restart USER"),
-    Promise("secrets", "files with secrets are private", _secrets, "hermesops provision USER hands them over again"),
-    Promise("identity", "the machine knows whose it is", _identity, "stop; hermesops instance show USER"),
-    Promise("api", "the agent's API answers", _api, "hermesops instance logs USER"),
-    Promise("key", "the agent accepts the registry's key", _key, "hermesops provision USER hands it over again"),
-    Promise("ready", "the agent is ready for turns", _ready, "hermesops instance logs USER"),
+    Promise("release", "the running agent is the slot's", _release, Hint(("instance", "restart", "USER"))),
+    Promise(
+        "secrets", "files with secrets are private", _secrets, Hint(("provision", "USER"), "hands them over again")
+    ),
+    Promise("identity", "the machine knows whose it is", _identity, Hint("stop;", ("instance", "show", "USER"))),
+    Promise("api", "the agent's API answers", _api, Hint(("instance", "logs", "USER"))),
+    Promise("key", "the agent accepts the registry's key", _key, Hint(("provision", "USER"), "hands it over again")),
+    Promise("ready", "the agent is ready for turns", _ready, Hint(("instance", "logs", "USER"))),
     Promise("watchdog", "systemd watches the gateway", _watchdog, CONVERGE),
     Promise(
-        "model", "the model router knows token and model", _model, "hermesops provision USER hands them over again"
+        "model", "the model router knows token and model", _model, Hint(("provision", "USER"), "hands them over again")
     ),
     Promise("skills", "skills and memories outlive a restart", _skills, CONVERGE),
-    Promise("chat", "a message is answered", _chat, "hermesops instance logs USER", slow=True),
+    Promise("chat", "a message is answered", _chat, Hint(("instance", "logs", "USER")), slow=True),
 )
 """In the order in which a person wants to read them."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from testinfra.host import Host
 
+from hermesops.errors import Hint
 from hermesops.node.protocol import DATA_PATH, DATA_VARIABLE, GB, VARIABLES
 from hermesops.verify.checks.promise import (
     CONVERGE,
@@ -30,7 +31,7 @@ _LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 _SOCKETS = "ss --no-header --listening --tcp --udp --numeric --processes"
 _NOT_ROOT = {"match": {"op": "!=", "left": {"meta": {"key": "skuid"}}, "right": 0}}
 _METADATA = ("169.254.0.0", "fe80::", "fd00:ec2::254")
-_AGAIN = "hermesops image build, and a machine from the new image"
+_AGAIN = Hint(("image", "build"), ", and a machine from the new image")
 _ENCRYPTED = "/dev/mapper/hermes-data"
 _FULL = 80
 """Per cent; the rest is for the copy that is kept while a backup is restored."""
@@ -212,7 +213,10 @@ def _room(host: Host, _: Expected) -> str:
 
 MACHINE_PROMISES = (
     Promise(
-        "vendor-daemon", "the vendor's daemon runs", _runs(DAEMON), "the vendor's watchdog brings it back in 2 minutes"
+        "vendor-daemon",
+        "the vendor's daemon runs",
+        _runs(DAEMON),
+        Hint("the vendor's watchdog brings it back in 2 minutes"),
     ),
     Promise("sandbox-socket", "the sandbox can be entered", _runs("hermes-sandbox.socket"), CONVERGE),
     Promise("firewall-service", "the firewall is loaded at every boot", _runs("hermes-firewall.service"), CONVERGE),
@@ -220,9 +224,12 @@ MACHINE_PROMISES = (
     Promise("egress", "the agent reaches neither the vendor's daemon nor its metadata", _egress, CONVERGE),
     Promise("sshd", "sshd is masked", _sshd, CONVERGE),
     Promise(
-        "ports", "nothing listens beyond loopback but the vendor's daemon", _ports, "find who started it; close it"
+        "ports",
+        "nothing listens beyond loopback but the vendor's daemon",
+        _ports,
+        Hint("find who started it; close it"),
     ),
-    Promise("units", "no unit has failed", _units, "hermesops instance exec USER 'systemctl status UNIT'"),
+    Promise("units", "no unit has failed", _units, Hint(("instance", "exec", "USER", "systemctl status UNIT"))),
     Promise("programs", "programs belong to root", _programs, _AGAIN),
     Promise("home", "the agent's home is private", _home, CONVERGE),
     Promise("memory", "the gateway's memory has a limit", _memory, CONVERGE),
@@ -233,12 +240,12 @@ MACHINE_PROMISES = (
         "machine-key", "what the machine proves itself with is root's alone, and kept fresh", _machine_key, CONVERGE
     ),
     Promise("backup", "its state can be copied by a user that the agent cannot read", _backup, CONVERGE),
-    Promise("volume", "data have a volume of their own", _volume, "runbooks/data-volume.md"),
+    Promise("volume", "data have a volume of their own", _volume, Hint("runbooks/data-volume.md")),
     Promise(
         "disk",
         "the data have room",
         _room,
-        "hermesops instance resize USER --plan heavy, or its user deletes some: runbooks/data-volume.md",
+        Hint(("instance", "resize", "USER", "--plan", "heavy"), ", or its user deletes some: runbooks/data-volume.md"),
     ),
 )
 """In the order in which a person wants to read them."""

@@ -7,9 +7,10 @@ from uuid import uuid4
 
 from testinfra.host import Host
 
+from hermesops.errors import Hint
 from hermesops.model.instance import Instance
 
-CONVERGE = "ansible-playbook ansible/playbooks/instance.yml repairs what has drifted"
+CONVERGE = Hint("ansible-playbook ansible/playbooks/instance.yml repairs what has drifted")
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Promise:
     name: str
     title: str
     look: Look
-    hint: str
+    hint: Hint
     slow: bool = False
 
 

@@ -68,7 +68,7 @@ def test_some_that_failed_are_named_with_what_continues_them() -> None:
     failure = failure_of(ended(None, AWAY, LeaseHeldError("held by two")))
     assert isinstance(failure, PartlyDoneError)
     assert "2 of 3 cells are not done: cell2: no answer; cell3: held by two" in failure.message
-    assert failure.hint.endswith("cell2 cell3")
+    assert str(failure.hint).endswith("cell2 cell3")
 
 
 def test_all_that_failed_alike_are_one_failure_of_that_kind() -> None:

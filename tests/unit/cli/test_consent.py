@@ -54,7 +54,7 @@ def test_yes_alone_is_not_enough_in_production(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("sys.stdin", io.StringIO("production\n"))
     with pytest.raises(RefusedError, match="HERMESOPS_ENV chose it: ada lives on") as refused:
         asked(yes=True)
-    assert "--env production" in refused.value.hint
+    assert "--env production" in str(refused.value.hint)
 
 
 def test_yes_beside_the_typed_name_is() -> None:
@@ -95,7 +95,7 @@ def test_naming_what_is_destroyed_needs_productions_name_as_well(monkeypatch: py
 
 
 def test_a_command_that_needs_a_reason_names_itself_with_one() -> None:
-    console.require_reason("leaked", "hermesops relay revoke web")
+    console.require_reason("leaked", "relay", "revoke", "web")
     with pytest.raises(UsageError, match="say why") as refused:
-        console.require_reason("", "hermesops relay revoke web")
-    assert refused.value.hint == 'hermesops relay revoke web --reason "…"'
+        console.require_reason("", "relay", "revoke", "web")
+    assert str(refused.value.hint) == "hermesops relay revoke web --reason WHY"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hermesops.cli import console, context
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from tests.support.hostile.hostile_moods import ESCAPES
 
 
@@ -44,14 +44,32 @@ def test_commands_of_hints_name_the_environment_that_was_typed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(context._chosen, "environment", "staging")
-    hint = "hermesops instance show ada, then hermesops worker; hermesops looks first"
+    hint = Hint(("instance", "show", "ada"), ", then", ("worker",), "; hermesops looks first")
     named = "hermesops --env staging instance show ada, then hermesops --env staging worker; hermesops looks first"
     console.error(RefusedError("no", hint=hint))
     console.table("x", "rows", ["hint"], [{"hint": hint}], "none")
     shown = capsys.readouterr()
     assert (shown.err, shown.out.splitlines()[1]) == (f"error: no\nhint: {named}\n", named)
-    assert console.in_environment(named) == named
+    assert console.advice(("env", "list")) == "hermesops env list", "it is about all environments"
+
+
+def test_a_variable_chooses_the_environment_of_hints_where_the_option_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMESOPS_ENV", "staging")
+    assert console.advice(("worker",)) == "hermesops --env staging worker"
+    monkeypatch.setattr(context._chosen, "environment", "production")
+    assert console.advice(("worker",)) == "hermesops --env production worker"
 
 
 def test_hints_without_an_environment_are_as_they_are() -> None:
-    assert console.in_environment("hermesops worker") == "hermesops worker"
+    assert console.advice(("worker",)) == "hermesops worker"
+
+
+def test_a_program_reads_hints_as_people_do(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console._mode, "json", True)
+    monkeypatch.setattr(context._chosen, "environment", "staging")
+    hint = Hint(("instance", "show", "ada"), "says why")
+    console.table("x", "rows", ["hint"], [{"hint": hint, "repair": [hint], "none": Hint()}], "none")
+    told = "hermesops --env staging instance show ada says why"
+    assert json.loads(capsys.readouterr().out)["rows"] == [{"hint": told, "repair": [told], "none": ""}]

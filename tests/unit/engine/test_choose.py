@@ -41,7 +41,7 @@ def test_auto_never_takes_the_embedded_one_in_production(tmp_path: Path) -> None
     assert made("auto", tmp_path, production=False).name == "embedded"
     with pytest.raises(UsageError, match="no pulumi CLI") as caught:
         made("auto", tmp_path, production=True)
-    assert "HERMESOPS_PULUMI_ENGINE=embedded" in caught.value.hint
+    assert "HERMESOPS_PULUMI_ENGINE=embedded" in str(caught.value.hint)
     assert made("embedded", tmp_path, production=True).name == "embedded"
 
 
@@ -66,7 +66,7 @@ def test_a_passphrase_file_must_hold_one(tmp_path: Path) -> None:
     file.chmod(0o640)
     with pytest.raises(RefusedError, match="may be read by others") as refused:
         read_passphrase(file)
-    assert refused.value.hint == f"chmod 600 {file}"
+    assert str(refused.value.hint) == f"chmod 600 {file}"
     file.chmod(0o600)
     file.write_text("\n")
     with pytest.raises(RefusedError, match="is empty"):

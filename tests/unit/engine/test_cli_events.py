@@ -52,7 +52,7 @@ def test_what_failed_with_an_id_is_half_made(op: str) -> None:
     heard = told(step("resourcePreEvent", op), step("resOpFailedEvent", op), line("did not become ready"))
     error = error_of(heard, "up", REF, "error: update failed")
     assert isinstance(error, PartlyDoneError)
-    assert "half made" in error.hint
+    assert "half made" in str(error.hint)
     heard = told(step("resourcePreEvent", "update"), step("resOpFailedEvent", "update"), line("no capacity"))
     assert isinstance(error_of(heard, "up", REF, ""), RefusedError)
 

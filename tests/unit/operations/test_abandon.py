@@ -55,7 +55,7 @@ async def test_it_is_closed_with_its_reason_under_its_lease() -> None:
     left = await abandon(ROW, rows, reason=" the user left ")
     assert rows.ends == [(OperationStatus.ABANDONED, "abandoned: the user left", True)]
     assert "stays provisioning" in left.what
-    assert left.next.startswith("hermesops provision ada --plan heavy")
+    assert str(left.next).startswith("hermesops provision ada --plan heavy")
 
 
 async def test_it_wants_a_reason() -> None:
@@ -82,4 +82,4 @@ async def test_what_has_ended_is_not_given_up(status: OperationStatus) -> None:
 def test_every_kind_says_what_it_leaves_and_what_to_do(kind: OperationKind) -> None:
     left = abandon_note(replace(ROW, kind=kind))
     assert left.what
-    assert "hermesops " in left.next
+    assert "hermesops " in str(left.next)

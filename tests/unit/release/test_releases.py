@@ -51,7 +51,7 @@ def test_a_release_is_found_by_what_names_it_alone(store: MemoryStore) -> None:
     for unknown in ("0.18", "0.20.0", "", "0.20.0-000000000000", "latest"):
         with pytest.raises(UsageError, match="no release") as refused:
             releases.find(unknown)
-        assert refused.value.hint == "hermesops release list"
+        assert str(refused.value.hint) == "hermesops release list"
     with pytest.raises(UsageError, match=f"nearest: .*{LOCK.id}"):
         releases.find(LOCK.id[:-1] + "_")
 
@@ -85,7 +85,7 @@ def test_a_lock_that_does_not_hold_is_neither_listed_nor_handed_out(store: Memor
     for use in (releases.read, releases.verify, lambda release: releases.handout(release, "3.11")):
         with pytest.raises(RefusedError, match=LOCK.id) as refused:
             use(LOCK.id)
-        assert "release build --lock" in refused.value.hint
+        assert "release build --lock" in str(refused.value.hint)
 
 
 def test_files_that_are_not_what_was_signed_are_named(store: MemoryStore) -> None:
@@ -184,7 +184,7 @@ def test_nobody_locks_themselves_or_others_out(store: MemoryStore, who: str, sig
     before = dict(store.held)
     with pytest.raises(RefusedError, match=f"signs no releases {when}") as refused:
         releases_in(store, who).replace_signers(lines_of(*signers.split()), sign_again=True)
-    assert "first let both keys sign" in refused.value.hint
+    assert "first let both keys sign" in str(refused.value.hint)
     assert store.held == before
 
 
@@ -251,7 +251,7 @@ def test_nobody_is_believed_unnamed_where_somebody_has_to_be_named(store: Memory
     for place_ in (store, MemoryStore()):
         with pytest.raises(RefusedError, match="no allowed_signers is set") as refused:
             production(place_).chain()
-        assert "HERMESOPS_ALLOWED_SIGNERS" in refused.value.hint
+        assert "HERMESOPS_ALLOWED_SIGNERS" in str(refused.value.hint)
     assert len(production(store, lines_of("ada")).chain()) == 1
     assert len(production(store).chain()) == 1  # it is known from now on
 
@@ -281,7 +281,7 @@ def test_revocations_that_were_put_back_are_refused_and_the_next_count_on(store:
     ):
         with pytest.raises(StaleStoreError, match=f"are number {told}, and this computer knows number 2") as refused:
             use()
-        assert refused.value.hint == "hermesops release signers restore --reason …"
+        assert str(refused.value.hint) == "hermesops release signers restore --reason WHY"
     assert releases.revoke(LOCK.id, "too").number == 3
     assert set(releases.revocations().revoked) == {OLD.id, OTHER.id, LOCK.id}
 

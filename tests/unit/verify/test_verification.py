@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from testinfra.host import Host
 
 from hermesops.channel import Channel, Completed, MachineUnreachableError
+from hermesops.errors import Hint
 from hermesops.model.check import Check, Verdict
 from hermesops.verify.backend import answers_of, command_of, commands_of
 from hermesops.verify.checks.promise import Expected, Promise, broken_unless
@@ -37,7 +38,7 @@ async def test_a_healthy_machine_keeps_every_promise_in_one_round_trip() -> None
 def test_a_known_failure_is_enough_to_be_not_ok() -> None:
     good = Check("api", Verdict.OK, "answers")
     assert Verification((good,), (), 1).is_ok
-    assert not Verification((good,), (Finding(Failure.UNKNOWN_MODEL, "seen", "hint"),), 1).is_ok
+    assert not Verification((good,), (Finding(Failure.UNKNOWN_MODEL, "seen", Hint("hint")),), 1).is_ok
 
 
 async def test_one_by_one_asks_often_and_sees_the_same() -> None:
@@ -157,7 +158,7 @@ async def test_a_broken_promise_is_named(name: str, break_it: Callable[[Promisin
     found = await verify(as_channel(machine), EXPECTED)
     (broken,) = (check for check in found.checks if check.name == name)
     assert broken.verdict is Verdict.FAILED
-    assert broken.hint
+    assert str(broken.hint)
     assert not found.is_ok
 
 
@@ -234,7 +235,7 @@ def _suspicious(host: Host, _: Expected) -> str:
 
 
 async def test_an_unforeseen_command_costs_a_round_trip_and_no_verdict() -> None:
-    promises = (Promise("suspicion", "nothing there", _suspicious, "look"), *QUICK)
+    promises = (Promise("suspicion", "nothing there", _suspicious, Hint("look")), *QUICK)
     machine = PromisingMachine()
     machine.answers["find /opt"] = machine.answers["stat /opt"] = (0, "something")
     machine.answers["find -H"] = machine.answers.pop("find -H")
@@ -259,7 +260,7 @@ async def test_testinfras_own_modules_work_over_the_channel() -> None:
         "systemctl is-enabled": (0, "enabled\n"),
         "systemctl is-active": (0, "active\n"),
     }
-    found = await verify(as_channel(machine), EXPECTED, (Promise("unit", "it runs", look, "start it"),))
+    found = await verify(as_channel(machine), EXPECTED, (Promise("unit", "it runs", look, Hint("start it")),))
     assert (failed(found), found.round_trips) == ([], 1)
 
 
@@ -306,8 +307,8 @@ async def test_findings_come_first_and_name_the_user() -> None:
     found = await verify(as_channel(machine), EXPECTED)
     first, *rest = found.for_user("ada")
     assert first.name == f"diagnosis:{Failure.KEY_MISMATCH}"
-    assert first.hint == "hermesops instance restart ada"
-    assert not any("USER" in check.hint.split() for check in rest)
+    assert str(first.hint) == "hermesops instance restart ada"
+    assert not any("USER" in str(check.hint).split() for check in rest)
 
 
 async def test_a_machine_of_nobodys_is_asked_for_less() -> None:

@@ -14,11 +14,11 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.instance import lifecycle, settings
-from hermesops.cli.console import Reason, is_json, result, say, table, write, write_bytes
+from hermesops.cli.console import Reason, advice, is_json, result, say, table, write, write_bytes
 from hermesops.cli.options.instance import NoWait, User, change_instance
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import backup, shapes
-from hermesops.errors import CHANGES_REMAIN, RefusedError, UnavailableError, UsageError
+from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.instance import InstanceStatus
 from hermesops.node.untrusted.foreign_text import one_line
 
@@ -116,7 +116,7 @@ def list_(
         terminated=everything,
     )
     columns = ("user", "plan", "status", "cell", "machine_name", "created_at")
-    empty = "no instances; hermesops provision USER --plan light makes one"
+    empty = advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")
     table("instance-list", "instances", columns, [shapes.instance(row) for row in rows], empty)
 
 
@@ -141,7 +141,7 @@ def chat(
     composed = context.compose()
     said = message or sys.stdin.read().strip()
     if not said:
-        raise UsageError("nothing to say", hint='hermesops instance chat USER "hello" --reason …')
+        raise UsageError("nothing to say", hint=Hint(("instance", "chat", "USER", "hello", "--reason", "WHY")))
     answer: list[str] = []
     instance = composed.registry.instances.find(user)
 
@@ -258,7 +258,7 @@ def _verify_state(user: str) -> int:
         if state is None:
             raise UnavailableError(
                 f"machine {instance.machine_name} of {instance.title} does not answer",
-                hint=f"hermesops instance show {instance.title}",
+                hint=Hint(("instance", "show", instance.title)),
             )
         return state
 

@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.commands.rollout import follow
-from hermesops.cli.console import Why, result
+from hermesops.cli.console import Why, advice, result
 from hermesops.cli.options.rollout import Detach, Id
 from hermesops.cli.views.rollout import status
 
@@ -29,7 +29,7 @@ def pause(rollout_id: Id = "", reason: Why = "") -> None:
         lambda records, command: commands.pause(records.rollout, command),
         why=reason or "paused",
     )
-    line = f"rollout {row.id} is paused: hermesops rollout resume {row.id} goes on"
+    line = advice(f"rollout {row.id} is paused:", ("rollout", "resume", row.id), "goes on")
     result("rollout", {"rollout": status.rollout(paused)}, [line])
 
 

@@ -4,9 +4,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from hermesops.cli import context
-from hermesops.cli.console import complain, result, say
+from hermesops.cli.console import advice, complain, result, say
 from hermesops.cli.views.rollout import status
-from hermesops.errors import HaltedError, PartlyDoneError
+from hermesops.errors import HaltedError, Hint, PartlyDoneError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -63,8 +63,12 @@ def problem_of(rollout: "Rollout", rollout_progress: "RolloutProgress", *, wante
         return None
     return PartlyDoneError(
         f"rollout {rollout.id} is done, and not all instances have the release: {rollout.reason}",
-        hint=f"hermesops rollout status {rollout.id} names them; "
-        f"hermesops rollout start {rollout.release} --where user=… tries one again",
+        hint=Hint(
+            ("rollout", "status", rollout.id),
+            "names them;",
+            ("rollout", "start", rollout.release, "--where", "user=USER"),
+            "tries one again",
+        ),
     )
 
 
@@ -94,10 +98,9 @@ async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *,
     except asyncio.CancelledError:
         now = session.app.registry.rollouts.get(rollout.id)
         left = "rolls back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
-        say(
-            f"rollout {now.id} is {now.state.replace('_', ' ')} and no process runs it now; an instance that is not "
-            f"confirmed {left}. hermesops rollout resume {now.id} continues it, rollout abort {now.id} ends it"
-        )
+        words = f"rollout {now.id} is {now.state.replace('_', ' ')} and no process runs it now; an instance that is "
+        on, end = ("rollout", "resume", now.id), ("rollout", "abort", now.id)
+        say(advice(f"{words}not confirmed {left}.", on, "continues it,", end, "ends it"))
         raise
 
 
@@ -108,7 +111,7 @@ def _print_end(composed: "Container", rollout: "Rollout", *, wanted: str, detach
     rollout_progress = progress_of(records(composed.registry, rollout.id), composed.registry.now())
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
-        line = f"left to the workers: hermesops rollout status {rollout.id} --watch follows it"
+        line = advice("left to the workers:", ("rollout", "status", rollout.id, "--watch"), "follows it")
         result("rollout", shown, [line])
         return 0
     words = rollout.state.value.replace("_", " ")
@@ -121,9 +124,10 @@ def _print_end(composed: "Container", rollout: "Rollout", *, wanted: str, detach
 
 
 def _failure(rollout: "Rollout") -> HaltedError | PartlyDoneError:
-    hint = f"hermesops rollout explain {rollout.id}, then rollout retry, promote or abort; runbooks/rollout-halted.md"
+    explain, retry = ("rollout", "explain", rollout.id), ("rollout", "retry", rollout.id)
+    hint = Hint(explain, ", then", retry, ", promote or abort; runbooks/rollout-halted.md")
     if rollout.state.value == "aborted":
-        hint = f"hermesops rollback --rollout {rollout.id} rolls back those who have it; rollout explain says why"
+        hint = Hint(("rollback", "--rollout", rollout.id), "rolls back those who have it;", explain, "says why")
     if rollout.state.value == "halted":
         return HaltedError(f"rollout {rollout.id} is halted: {rollout.reason}", hint=hint)
     return PartlyDoneError(f"rollout {rollout.id} is {rollout.state.replace('_', ' ')}: {rollout.reason}", hint=hint)

@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import controls, follow
-from hermesops.cli.console import Why, result, table
+from hermesops.cli.console import Why, advice, result, table
 from hermesops.cli.options import rollout as options
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views.rollout import preview as preview_view
@@ -161,7 +161,7 @@ def list_(
     """List rollouts that have not ended."""
     rows = context.compose().registry.rollouts.list(unfinished=not everything)
     columns = ("id", "release", "state", "reason", "who", "updated_at")
-    empty = "nothing is being rolled out; hermesops rollout start RELEASE --all begins"
+    empty = advice("nothing is being rolled out;", ("rollout", "start", "RELEASE", "--all"), "begins")
     table("rollout-list", "rollouts", columns, [status_view.rollout(row) for row in rows], empty)
 
 

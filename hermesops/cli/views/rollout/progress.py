@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from hermesops.cli.console import advice
 from hermesops.node.untrusted.foreign_text import unbroken
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _notable(records: "Records", most: int) -> list[str]:
     ]
     lines = [target_line(one) for one in notable[:most]]
     if len(notable) > most:
-        lines.append(f"and {len(notable) - most} more: hermesops rollout status {records.rollout.id} --all")
+        lines.append(advice(f"and {len(notable) - most} more:", ("rollout", "status", records.rollout.id, "--all")))
     return lines
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from hermesops import blocking
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -222,7 +222,9 @@ class BucketStorage:
                 hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
             ) from error
         except ValueError as error:  # of an endpoint or a region that is none
-            raise UsageError(f"{where}: {error}", hint=f"hermesops settings show: look at {self._setting}") from error
+            raise UsageError(
+                f"{where}: {error}", hint=Hint(("settings", "show"), f": look at {self._setting}")
+            ) from error
         except BotoCoreError as error:
             raise UnavailableError(f"{where}: {error}", hint="run the same command again") from error
 
@@ -242,4 +244,4 @@ def _refusal(where: str, error: "ClientError", setting: str) -> HermesError:
         return UsageError(what, hint=f"make the bucket, or mend {setting}")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {0, HTTPStatus.TOO_MANY_REQUESTS}:
         return UnavailableError(what, hint="run the same command again")
-    return RefusedError(what, hint=f"hermesops settings show: look at {setting}, and at who is asking")
+    return RefusedError(what, hint=Hint(("settings", "show"), f": look at {setting}, and at who is asking"))

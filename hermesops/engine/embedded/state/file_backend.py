@@ -14,7 +14,7 @@ from typing import Any
 from hermesops.engine.embedded.protocol.values import dumps
 from hermesops.engine.embedded.state.deployment import forgeries
 from hermesops.engine.embedded.state.storage import Folder, Storage, open_storage
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.stack import StackRef
 
 ORGANIZATION = "organization"
@@ -63,7 +63,7 @@ class FileBackend:
         if latest is None:
             raise UsageError(
                 f"there is no stack {ref.stack} of project {ref.project} in {self.url}",
-                hint=f"nothing was made in it yet, or it was removed; `hermesops stack up {ref.stack}` makes it",
+                hint=Hint("nothing was made in it yet, or it was removed;", ("stack", "up", ref.stack), "makes it"),
             )
         return latest
 
@@ -96,7 +96,7 @@ class FileBackend:
             if version not in {0, 3}:
                 raise RefusedError(
                     f"{self.storage.at(name)}: the state has version {version}; this engine reads version 3",
-                    hint=f"run a `pulumi up` of a newer CLI on it, or {self._earlier_version(ref)}",
+                    hint=Hint("run a `pulumi up` of a newer CLI on it, or", self._earlier_version(ref)),
                 )
             wrong = forgeries(ref, latest)
             if owner not in {"", ref.stack, f"{ORGANIZATION}/{ref.project}/{ref.stack}"}:
@@ -161,10 +161,10 @@ class FileBackend:
     def _backup(self, ref: StackRef, stamp: int) -> str:
         return f"{self.backups(ref).name}/{ref.stack}.{stamp}.json"
 
-    def _earlier_version(self, ref: StackRef) -> str:
+    def _earlier_version(self, ref: StackRef) -> Hint:
         where = self.storage.at(self.backups(ref).name)
-        return (
-            f"`hermesops stack rollback-state {ref.stack} --list` shows the good copies in {where}, and puts one back"
+        return Hint(
+            ("stack", "rollback-state", ref.stack, "--list"), f"shows the good copies in {where}, and puts one back"
         )
 
     def _refuse_compressed(self, ref: StackRef) -> None:

@@ -15,7 +15,7 @@ from hermesops.engine.embedded.state.lock import Lock, held, outwait
 from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.engine.embedded.state.versions import Versions
 from hermesops.engine.options import Token
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.stack import StackHistoryEntry, StackRef, StateVersion, Unfinished
 
 EXPORTED = 3
@@ -103,7 +103,7 @@ class StoredStacks:
         """
         if document.get("version") != EXPORTED or not isinstance(document.get("deployment"), Mapping):
             raise UsageError(
-                f"this is no exported state of version {EXPORTED}", hint="hermesops stack export CELL makes one"
+                f"this is no exported state of version {EXPORTED}", hint=Hint(("stack", "export", "CELL"), "makes one")
             )
         latest = dict(document["deployment"])
         try:
@@ -114,7 +114,7 @@ class StoredStacks:
             more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
             raise RefusedError(
                 f"this cannot be the state of stack {stack.stack}: {wrong[0]}{more}; nothing was changed",
-                hint=f"`hermesops stack export {stack.stack}` makes one that can; take all of it",
+                hint=Hint(("stack", "export", stack.stack), "makes one that can; take all of it"),
             )
         return latest, given
 

@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.localcloud.drivers.interface import (
     DAEMON_PORT,
     Capacity,
@@ -88,7 +88,7 @@ class NspawnDriver(Driver):
     def open_world(self) -> OpenWorld:
         """The world, once it is open."""
         if self._world is None:
-            raise RefusedError("the local world is not open", hint="hermesops local up")
+            raise RefusedError("the local world is not open", hint=Hint(("local", "up")))
         return self._world
 
     # The network

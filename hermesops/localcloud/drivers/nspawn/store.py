@@ -3,12 +3,12 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
 from hermesops.localcloud.world.files import read_object, write_object
 from hermesops.model.ids import ImageId, MachineId
 
-_DAMAGED_HINT = "remove the world: local down --purge"
+_DAMAGED_HINT = Hint("remove the world:", ("local", "down", "--purge"))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Store:
         """
         raw = read_object(self._images / f"{image_id}.json", hint=_DAMAGED_HINT)
         if raw is None:
-            raise RefusedError(f"there is no image {image_id} in {self._images}", hint="hermesops image list")
+            raise RefusedError(f"there is no image {image_id} in {self._images}", hint=Hint(("image", "list")))
         return ImageRecord(
             id=ImageId(str(raw["id"])),
             base=str(raw["base"]),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.localcloud.drivers.nspawn.computer.network import pick_subnet, subnet_of_gateway, subnets_in_use
 from hermesops.localcloud.server.process import try_lock
 from hermesops.localcloud.world.files import read_object, write_object
@@ -45,7 +45,7 @@ def identify(state: Path, *, forgiving: bool = False) -> Identity:
         BrokenInvariantError: The record is damaged.
     """
     path = state / "driver.json"
-    tag, hint = tag_of(state), "remove the world: local down --purge"
+    tag, hint = tag_of(state), Hint("remove the world:", ("local", "down", "--purge"))
     name = f"lc{tag}"
     with _alone_on_this_computer():
         try:
@@ -93,7 +93,7 @@ class Ownership:
         if not try_lock(descriptor):
             os.close(descriptor)
             raise RefusedError(
-                f"another process drives the local world in {self._state}", hint="hermesops local status"
+                f"another process drives the local world in {self._state}", hint=Hint(("local", "status"))
             )
         self._descriptor = descriptor
 

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import NamedTuple
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize
 from hermesops.localcloud.drivers.sim.daemon.server import Daemon
 from hermesops.localcloud.drivers.sim.disk import Disk, normal
@@ -75,7 +75,7 @@ class SimDriver:
     @property
     def _world(self) -> _Opened:
         if self._open is None:
-            raise RefusedError("the local world is not open", hint="hermesops local up")
+            raise RefusedError("the local world is not open", hint=Hint(("local", "up")))
         return self._open
 
     async def capacity(self) -> Capacity:

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
 from hermesops.model.ids import (
     CellName,
     InstanceId,
@@ -329,7 +329,7 @@ def update_details(connection: sa.Connection, instance_id: InstanceId, **values:
 
 
 def _no_instance(instance_id: InstanceId) -> UsageError:
-    return UsageError(f"no instance with id {instance_id}", hint="hermesops instance list")
+    return UsageError(f"no instance with id {instance_id}", hint=Hint(("instance", "list")))
 
 
 def _place(column: str, instance_id: InstanceId) -> str:

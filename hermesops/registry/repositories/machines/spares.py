@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, machine_name
 from hermesops.model.plan import Plan
 from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
@@ -158,7 +158,7 @@ class SpareRepository(Repository):
     def _spare_in(self, connection: sa.Connection, name: MachineName) -> sa.Row[Any]:
         row = locked_in(connection, name)
         if row is None:
-            raise UsageError(f"there is no spare machine {name}", hint="hermesops pool list")
+            raise UsageError(f"there is no spare machine {name}", hint=Hint(("pool", "list")))
         return row
 
     def api_server_key_of(self, row: sa.Row[Any]) -> str:

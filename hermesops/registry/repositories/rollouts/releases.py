@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.release import KnownRelease, ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.repositories.base import Repository, insert_if_absent
@@ -26,7 +26,7 @@ class ReleaseRepository(Repository):
             row = connection.execute(sa.select(releases).where(releases.c.id == release_id)).one()
         if row.digest != digest:
             raise RefusedError(
-                f"release {release_id} is known with another lock", hint=f"hermesops release show {row.id}"
+                f"release {release_id} is known with another lock", hint=Hint(("release", "show", row.id))
             )
         return KnownRelease(**row._asdict())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.rollout import (
@@ -36,7 +36,7 @@ from hermesops.registry.repositories.rollouts.targets import (
 )
 from hermesops.registry.schema.tables import hermes_instances, rollout_events, rollout_targets, rollouts, users
 
-_LIST = "hermesops rollout list"
+_LIST = Hint(("rollout", "list"))
 _ENDED = [state.value for state in RolloutState if state.has_ended]
 
 
@@ -185,7 +185,7 @@ def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> Non
     some = ", ".join(sorted(row.alias or row.user_id for row in taken)[:3]) + (" …" if len(taken) > 3 else "")  # noqa: PLR2004 - enough to recognise
     raise RefusedError(
         f"rollout {', '.join(ids)} has not ended and has {len(taken)} of these instances: {some}",
-        hint=f"hermesops rollout abort {ids[0]} ends it, --queue waits for its end; hermesops rollout status {ids[0]}",
+        hint=Hint(("rollout", "abort", ids[0]), "ends it, --queue waits for its end;", ("rollout", "status", ids[0])),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hermesops.app.services.world_purge import Losses, WorldPurge
-from hermesops.errors import BrokenInvariantError, PartlyDoneError, RefusedError
+from hermesops.errors import BrokenInvariantError, Hint, PartlyDoneError, RefusedError
 from hermesops.settings import Environment
 from tests.support.fakes.parts import part
 
@@ -69,7 +69,7 @@ async def test_a_shared_registry_keeps_its_rows(tmp_path: Path) -> None:
         await purge(tmp_path, registry, REGISTRY_URL=url).losses()
     await purge(tmp_path, registry, REGISTRY_URL=url).run()
     assert registry.purged == []
-    assert purge(tmp_path, registry, REGISTRY_URL=url).left_over([]) == ""
+    assert purge(tmp_path, registry, REGISTRY_URL=url).left_over([]) == Hint()
 
 
 async def test_rows_end_with_the_world_and_backups_with_its_bucket(tmp_path: Path) -> None:
@@ -82,6 +82,6 @@ async def test_rows_end_with_the_world_and_backups_with_its_bucket(tmp_path: Pat
 
 
 def test_a_registry_that_outlived_its_world_is_told(tmp_path: Path) -> None:
-    assert "2 users of a local world that is gone" in purge(tmp_path, Registry("m-1")).left_over(["m-9"])
-    assert purge(tmp_path, Registry("m-1")).left_over(["m-1"]) == ""
-    assert purge(tmp_path, Registry()).left_over(["m-9"]) == ""
+    assert "2 users of a local world that is gone" in str(purge(tmp_path, Registry("m-1")).left_over(["m-9"]))
+    assert purge(tmp_path, Registry("m-1")).left_over(["m-1"]) == Hint()
+    assert purge(tmp_path, Registry()).left_over(["m-9"]) == Hint()

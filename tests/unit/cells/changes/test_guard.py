@@ -51,7 +51,7 @@ def test_an_instances_machine_ends_only_when_it_is_named(kind: ChangeKind) -> No
     seen = change_preview((kind, 3))
     with pytest.raises(RefusedError, match="m3 of instance") as refused:
         judge(seen, limits=LIMITS, named=Overrides(), cost=None)
-    assert "--destroy m3" in refused.value.hint
+    assert "--destroy m3" in str(refused.value.hint)
     judge(seen, limits=LIMITS, named=Overrides(frozenset({MachineName("m3")})), cost=None)
 
 
@@ -115,7 +115,7 @@ def test_more_than_the_share_is_refused(touched: int, held: int, share: float, *
         return
     with pytest.raises(RefusedError, match=f"{touched} of {held}") as refused:
         judge(seen, limits=Limits(share), named=Overrides(), cost=None)
-    percent = int(refused.value.hint.partition("--share ")[2].partition("%")[0])
+    percent = int(str(refused.value.hint).partition("--share ")[2].partition("%")[0])
     judge(seen, limits=Limits(share), named=Overrides(share=percent / 100), cost=None)
 
 
@@ -127,7 +127,7 @@ def test_a_dearer_run_above_the_budget_is_refused_until_the_sum_is_named() -> No
     limits = Limits(1.0, Decimal(100))
     with pytest.raises(RefusedError, match=r"\$120\.00") as refused:
         judge(change_preview(), limits=limits, named=Overrides(), cost=cost("90", "120"))
-    assert "--budget 120.00" in refused.value.hint
+    assert "--budget 120.00" in str(refused.value.hint)
     judge(change_preview(), limits=limits, named=Overrides(budget=Decimal("120.00")), cost=cost("90", "120"))
 
 
@@ -145,4 +145,4 @@ def test_everything_is_said_at_once() -> None:
     with pytest.raises(RefusedError, match=r"m7 .* destroyed; 8 of 8 machines .* the budget is") as refused:
         judge(seen, limits=Limits(0.1, Decimal(1)), named=Overrides(), cost=cost("1", "9"))
     for option in ("--destroy m7", "--share 100%", "--budget 9.00"):
-        assert option in refused.value.hint
+        assert option in str(refused.value.hint)

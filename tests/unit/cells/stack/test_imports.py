@@ -43,8 +43,8 @@ def test_the_machine_that_a_row_orders_may_go_in() -> None:
 def test_a_machine_that_no_row_of_the_cell_orders_is_for_adoption() -> None:
     with pytest.raises(RefusedError, match="no row of cell1 orders") as refused:
         refuse_unfit(CELL, None, None, machine_for(ROW))
-    assert refused.value.hint
-    assert f"hermesops fleet adopt {ROW.instance.machine_name}" in refused.value.hint
+    assert str(refused.value.hint)
+    assert f"hermesops fleet adopt {ROW.instance.machine_name}" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from hermesops.cli.commands import operation
+from hermesops.errors import Hint
 from hermesops.model.audit import AuditEntry
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
@@ -26,6 +27,7 @@ STEPS = (
     OperationStep(AT, "waiting for the gateway", "w:1:aa", "it is not healthy after 60 s"),
 )
 AUDIT = (AuditEntry(7, AT, "root@vm", "operation_opened", "instance/i", "provision o", {}, {}),)
+CONTINUE = Hint(("operation", "continue", "o"))
 SHOWN = {
     "id": "o",
     "kind": "provision",
@@ -47,7 +49,7 @@ SHOWN = {
         },
     ],
     "audit": [{"at": WHEN, "who": "root@vm", "action": "operation_opened", "why": "provision o"}],
-    "hint": "hermesops operation continue o",
+    "hint": CONTINUE,
 }
 LINES = """\
 id          o
@@ -76,12 +78,12 @@ next: hermesops operation continue o
 
 def test_an_operation_with_its_history() -> None:
     lease = Lease("instance/i", "w:1:aa", 3, 17, AT)
-    shown = operation.detail(ROW, STEPS, lease, AUDIT, "hermesops operation continue o")
+    shown = operation.detail(ROW, STEPS, lease, AUDIT, CONTINUE)
     assert shown == SHOWN
     assert "\n".join(operation.lines(shown)) + "\n" == LINES
 
 
 def test_an_operation_that_nobody_is_at() -> None:
-    shown = operation.detail(ROW, (), None, (), "")
+    shown = operation.detail(ROW, (), None, (), Hint())
     assert (shown["lease"], shown["steps"], shown["audit"], shown["hint"]) == (None, [], [], None)
     assert "at it now   nobody" in operation.lines(shown)

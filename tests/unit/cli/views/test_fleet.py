@@ -8,7 +8,8 @@ from hermesops.converge.results import Converged, HostResult, TaskFailure
 from hermesops.drift.changes import happenings
 from hermesops.drift.finding import Kind
 from hermesops.drift.rebuild import plan_rebuild
-from hermesops.drift.repairs import RepairAdvisor
+from hermesops.drift.repairs import write_finding
+from hermesops.errors import Hint
 from hermesops.model.audit import AuditEntry
 from hermesops.model.backup import Loss
 from hermesops.model.fleet import CellTally, Confirmation, Unconfirmed
@@ -99,9 +100,7 @@ def test_where_the_vendor_was_never_asked_nobody_is_known_to_run() -> None:
 
 
 def test_commands_that_follow_each_other_are_numbered() -> None:
-    lost = RepairAdvisor("hermesops").write(
-        Kind.MACHINE_MISSING, "gone", cell="cell1", machine="m", user="ada", plan="light"
-    )
+    lost = write_finding(Kind.MACHINE_MISSING, "gone", cell="cell1", machine="m", user="ada", plan="light")
     assert fleet_view.drift_lines([lost])[2:4] == [
         "    1. $ hermesops instance terminate ada --now --without-backup",
         "    2. $ hermesops provision ada --plan light",
@@ -132,9 +131,7 @@ def test_what_would_be_lost_with_all_machines() -> None:
 
 
 def test_a_difference_and_what_to_type() -> None:
-    finding = RepairAdvisor().write(
-        Kind.STOPPED, "it stands still", cell="cell1", machine="m", user="ada", plan="light"
-    )
+    finding = write_finding(Kind.STOPPED, "it stands still", cell="cell1", machine="m", user="ada", plan="light")
     assert fleet_view.drift([finding]) == {
         "findings": [
             {
@@ -144,7 +141,7 @@ def test_a_difference_and_what_to_type() -> None:
                 "cell": "cell1",
                 "machine": "m",
                 "seen": "it stands still",
-                "repair": ["hermesops provision ada --plan light"],
+                "repair": [Hint(("provision", "ada", "--plan", "light"))],
                 "otherwise": [],
             }
         ],

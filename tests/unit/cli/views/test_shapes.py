@@ -6,7 +6,7 @@ import yaml
 
 from hermesops.cli import console
 from hermesops.cli.views import shapes
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.requests.bulk import ProvisionRequest, ProvisionResult
 from hermesops.justavps.wire import MachineStatus
@@ -149,13 +149,13 @@ def test_a_change() -> None:
 
 
 def test_a_check_hints_only_where_something_is_to_be_done() -> None:
-    assert shapes.check(Check("disk", Verdict.OK, "fine", "buy more")) == {
+    assert shapes.check(Check("disk", Verdict.OK, "fine", Hint("buy more"))) == {
         "check": "disk",
         "verdict": "ok",
         "seen": "fine",
         "hint": None,
     }
-    assert shapes.check(Check("disk", Verdict.FAILED, "full", "buy more"))["hint"] == "buy more"
+    assert shapes.check(Check("disk", Verdict.FAILED, "full", Hint("buy more")))["hint"] == Hint("buy more")
 
 
 def test_a_copy_of_a_state() -> None:

@@ -65,7 +65,7 @@ def test_one_that_does_not_is_refused_with_the_figures_and_the_way_out() -> None
         refuse_without_room(ADA, TAKES_30_GB, DataRoom(40 * GB, 15 * GB))
     assert "takes 30.0 GB" in refused.value.message
     assert "25.0 GB of 40.0 GB free" in refused.value.message
-    assert refused.value.hint == "hermesops backup restore ada --snapshot abababab --onto-new-machine"
+    assert str(refused.value.hint) == "hermesops backup restore ada --snapshot abababab --onto-new-machine"
 
 
 async def test_a_machine_says_how_much_room_it_has() -> None:

@@ -38,4 +38,4 @@ def test_what_sleeps_is_refused_and_what_is_only_silent_is_waited_for(
     decided = DECIDED[what](Observation(instance, None))
     assert isinstance(decided, Refused)
     assert isinstance(decided.error, kind)
-    assert decided.error.hint
+    assert str(decided.error.hint)

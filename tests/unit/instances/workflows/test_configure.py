@@ -192,7 +192,7 @@ async def test_a_rejected_choice_names_the_way_back(rejection: HermesError) -> N
     await requests(world).configure("ada", GPT, reason="asked")
     with pytest.raises(type(rejection), match=rejection.message) as caught:
         await work(world)
-    assert "hermesops instance settings ada --back" in caught.value.hint
+    assert "hermesops instance settings ada --back" in str(caught.value.hint)
 
 
 async def test_the_way_back_leads_to_the_settings_before() -> None:

@@ -58,7 +58,7 @@ def test_the_next_step_follows_from_what_is_seen(seen: Observation, step: object
 def test_a_user_without_an_alias_is_told_of_by_id() -> None:
     gone = decide(Observation(replace(RECORDED, user_alias=""), None, is_backed_up=True), payload_digest="digest")
     assert isinstance(gone, Refused)
-    assert gone.error.hint == f"hermesops backup restore {ADA.user_id} --onto-new-machine"
+    assert str(gone.error.hint) == f"hermesops backup restore {ADA.user_id} --onto-new-machine"
 
 
 def test_a_living_agent_needs_nothing() -> None:
@@ -78,7 +78,7 @@ def test_a_machine_that_vanished_is_never_replaced_in_silence(machine: MachineSt
     assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, RefusedError)
     assert "no backup" in verdict.error.message
-    assert "--without-backup" in verdict.error.hint
+    assert "--without-backup" in str(verdict.error.hint)
 
 
 @pytest.mark.parametrize("machine", [None, MachineState(MACHINE, MachineStatus.DELETED)])
@@ -90,7 +90,7 @@ def test_whoever_can_be_restored_is_never_advised_to_end(machine: MachineState |
         start_verified.next_step(seen, payload_digest="digest", was=None, state=None),
     ):
         assert isinstance(verdict, Refused)
-        assert verdict.error.hint == f"hermesops backup restore {RECORDED.title} --onto-new-machine"
+        assert str(verdict.error.hint) == f"hermesops backup restore {RECORDED.title} --onto-new-machine"
 
 
 def test_somebody_elses_machine_is_never_personalised() -> None:

