@@ -24,9 +24,7 @@ class Limits:
     So work that is slow gives its place to the next one after a while, and goes on beside it.
 
     Attributes:
-        at_once: How many hold a place.
         slow_after_s: Seconds for which one does.
-        within_s: Seconds after which work is cancelled.
     """
 
     at_once: int

@@ -55,7 +55,6 @@ class MachineSnapshot:
         silence: Why it said nothing; empty when it answered.
         instance_id: The instance that it reports; ``None`` when it reports none.
         is_current: Whether its payload is, in full, what the registry says.
-        boot_id: Empty when it is not known.
         changed: Tasks of the roles that would change something there; ``None`` when they were not checked.
         roles_unseen: Why the roles could not be checked; empty when they were.
         checks: Those that failed or could not be done.
@@ -82,8 +81,6 @@ class FleetSnapshot:
     """Everything that is compared.
 
     Attributes:
-        environment: Name of the environment; part of machines' names.
-        spares: Machines that cells have beside those of instances.
         ended: Machines of terminated instances, by name.
         in_hand: Leased subjects: their rows and machines may differ while the work lasts.
         wanted_images: Each image new machines boot from, by id, with its name.

@@ -43,9 +43,7 @@ def due_of(
     """What is due. Pure.
 
     Args:
-        ends: Instances past their grace.
         spares: Machines that instances were on before, or were to be on next.
-        busy: Instances for which something is under way; theirs are left alone.
         drilled: Instances whose backup is being restored for proof; the machine lent to that is left alone.
         rolls_out: Whether a rollout is under way; machines that are lent to no instance are its drill's.
     """

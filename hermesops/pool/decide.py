@@ -55,7 +55,6 @@ class PoolObservation:
 
     Attributes:
         held: The pool's machines, oldest first, and others of the cell that are marked for deletion.
-        room: How many more machines the cell takes.
         lost: Why machines that this run made did not become ready.
     """
 
@@ -264,7 +263,6 @@ class PoolSizes:
     """What settings and images say of every cell's pool.
 
     Attributes:
-        of_plan: Machines that each cell's pool should hold.
         image_id: What new machines boot from; ``None`` when there is none, and then nothing is made or given up.
     """
 

@@ -17,8 +17,6 @@ class PreflightAnswers:
     """What untouched targets answered before their turn.
 
     Attributes:
-        unanswered: Those that were asked and have not answered yet.
-        answered: Those that answered as they should.
         unwell: Those that gave no proper answer for ``patience_s``, with the problem.
     """
 

@@ -48,7 +48,6 @@ class ApprovalState:
     """What the second operator's signature is worth, checked against what the registry holds now.
 
     Attributes:
-        stages: How many stages it covers.
         limit: Blast radius above which a stage needs it here, whatever the rollout's own limit is.
         expired: Why it no longer counts although nothing is wrong with it; empty otherwise.
         objection: What is wrong with it; empty when nothing is, or no operator has signed.

@@ -373,7 +373,7 @@ class Runtime:
         """Where machines of instances can be, and what they boot from."""
         settings = self.app.env.settings
         size, apart = settings.cell_size, settings.plans_apart
-        return MachinePlacement(self.app.registry, self.instance_client, choose_cell, settings.image, size, apart)
+        return MachinePlacement(self.app.registry, choose_cell, settings.image, size, apart)
 
     @cached_property
     def upkeep(self) -> Upkeep:

@@ -11,7 +11,8 @@ from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.certificate import Certificate
-from hermesops.model.ids import CellName, InstanceId, MachineId, instance_subject
+from hermesops.model.ids import MachineId, instance_subject
+from hermesops.model.instance import Instance
 from hermesops.model.spare import Purpose, spare_subject
 from hermesops.node.protocol import Credential
 from hermesops.operations.lease import LeaseKeeper
@@ -107,14 +108,13 @@ class Holder:
     title: str
     machine_id: MachineId
     subject: str
-    cell: CellName | None = None
-    instance_id: InstanceId | None = None
+    instance: Instance | None = None
 
 
 def holders_of(registry: Registry) -> list[Holder]:
     """Every machine that should have a certificate: instances' and the warm pools'."""
     of_instances = [
-        Holder(one.title, one.machine_id, instance_subject(one.id), one.cell, one.id)
+        Holder(one.title, one.machine_id, instance_subject(one.id), one)
         for one in registry.instances.list()
         if one.machine_id
     ]
@@ -139,7 +139,7 @@ def find_holder(registry: Registry, who: str) -> Holder:
     instance = registry.instances.find(who)
     if instance.machine_id is None:
         raise RefusedError(f"{instance.title} has no machine now", hint=Hint(("instance", "show", who)))
-    return Holder(instance.title, instance.machine_id, instance_subject(instance.id), instance.cell, instance.id)
+    return Holder(instance.title, instance.machine_id, instance_subject(instance.id), instance)
 
 
 def newest_certificates(registry: Registry) -> list[tuple[str, Certificate]]:
@@ -170,9 +170,8 @@ class CertificateRenewal:
             client = self.instance_client.with_lease(turn.lease)
             if client.certifying is None:
                 raise RefusedError(NO_URL, hint=Hint(("settings", "show")))
-            made = await client.certifying.certify(
-                client.channel(holder.machine_id), holder.machine_id, cell=holder.cell, instance_id=holder.instance_id
-            )
+            channel = client.channel(holder.machine_id)
+            made = await client.certifying.certify(channel, holder.machine_id, holder.instance)
         if made is None:
             raise RefusedError(
                 f"hermes-node on the machine of {holder.title} knows of no certificates",

@@ -1,6 +1,6 @@
 """The scheduled jobs of an environment."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -61,7 +61,7 @@ class Jobs:
                 "back up agents whose turn of the day has come",
                 _MINUTE,
                 lambda: [instance.title for instance in self.backups.nightly.due()],
-                self._back_up,
+                lambda: _reported(self.backups.nightly.run(), "{} agents backed up"),
                 longest=timedelta(hours=8),
             ),
             Job(
@@ -77,14 +77,14 @@ class Jobs:
                 "renew the platform's proxy tokens, revoke those unused",
                 _MINUTE,
                 self._old_tokens,
-                self._renew,
+                lambda: _reported(self.proxy_tokens.renew_due(), "{} tokens renewed"),
             ),
             Job(
                 "model-tokens",
                 "hand agents a fresh token for the model router before theirs runs out",
                 _MINUTE,
                 lambda: [instance.title for instance in self.model_tokens.due()],
-                self._renew_model_tokens,
+                lambda: _reported(self.model_tokens.renew_due(), "{} agents were handed a model token"),
             ),
             Job("pools", "fill or shrink warm pools to their size", _MINUTE, self._short_pools, self._refill),
             Job(
@@ -147,9 +147,6 @@ class Jobs:
 
     # Backups
 
-    async def _back_up(self) -> Report:
-        return _report(await self.backups.nightly.run(), "{} agents backed up")
-
     async def _prune(self) -> Report:
         pruning = self.backups.pruning
         told = await problems({one.title: one.id for one in pruning.due()}, pruning.prune, _ONE_BY_ONE)
@@ -191,12 +188,6 @@ class Jobs:
         due = self.proxy_tokens.due()
         return [*due.renew, *(f"{token.purpose} of {token.machine_id}" for token in due.drop)]
 
-    async def _renew(self) -> Report:
-        return _report(await self.proxy_tokens.renew_due(), "{} tokens renewed")
-
-    async def _renew_model_tokens(self) -> Report:
-        return _report(await self.model_tokens.renew_due(), "{} agents were handed a model token")
-
     # Lives
 
     def _ends(self) -> list[str]:
@@ -219,6 +210,10 @@ class Jobs:
             # What is wanted is left to the workers: making machines takes minutes, and other jobs need none of them.
             self.operations.leave(pools.open(cell))
         return Report(f"{len(cells)} pools are being filled: {', '.join(cells)}")
+
+
+async def _reported(doing: Awaitable[Mapping[str, str]], words: str) -> Report:
+    return _report(await doing, words)
 
 
 def _report(told: Mapping[str, str], words: str) -> Report:

@@ -4,10 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from hermesops.cells.coalescing import StillWanted
 from hermesops.cells.scheduling import choose_cell
 from hermesops.cells.stack.stacks import CellStacks
-from hermesops.cells.stack.state import machines_in
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps import Client, Machine
 from hermesops.justavps.errors import NotFoundError
@@ -140,7 +138,7 @@ class Pools:
         intent = PoolFillIntent.of(operation)
         cell = intent.cell
         targets = self._sizes.targets(self.registry.cells.get(cell)) if intent.grow else []
-        return PoolFill(cell, targets, self.settings.cell_size, self.registry, self, self, self._shortly_alone)
+        return PoolFill(cell, targets, self.settings.cell_size, self.registry, self, self.stacks, self._shortly_alone)
 
     @property
     def _sizes(self) -> PoolSizes:
@@ -180,11 +178,3 @@ class Pools:
         if client.certifying:
             await client.certifying.certify(client.channel(machine_id), machine_id)
         return key
-
-    async def held(self, cell: CellName) -> frozenset[MachineName]:
-        """The machines in the cell's state."""
-        return frozenset(machines_in(await self.stacks.state(cell)))
-
-    async def apply(self, cell: CellName, *, still_wanted: StillWanted) -> object:
-        """Run the cell's stack."""
-        return await self.stacks.apply(cell, still_wanted=still_wanted)

@@ -12,7 +12,7 @@ from hermesops.backup.schedule import drill_is_due, drill_of
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.errors import Hint, RefusedError
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.requests.placement import MachinePlacement
+from hermesops.instances.requests.placement import MachinePlacement, refuse_unsold
 from hermesops.instances.workflows.restore_drill import Drill
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
@@ -91,7 +91,7 @@ class Drills:
         server_type = self.settings.server_types[instance.plan]
         place = self.placement.here(instance)
         await self.guards.refuse_unaffordable((server_type, place.region))
-        await self.placement.refuse_unsold(server_type, place.region)
+        await refuse_unsold(self.instance_client, server_type, place.region)
         self.tell("no machine is ready in the warm pools: one is made for the drill, which takes longer")
         self.registry.spares.place(
             Purpose.DRILL,

@@ -90,11 +90,7 @@ class WorldPurge:
             ) from problem
 
     def left_over(self, machines: Collection[object]) -> Hint:
-        """A hint for a new world if the registry still has instances of one that is gone; empty if not.
-
-        Args:
-            machines: Ids of the machines of the world that is up.
-        """
+        """A hint for a new world if the registry still has instances of one that is gone; empty if not."""
         if self._is_shared or not self._has_registry:
             return Hint()
         try:

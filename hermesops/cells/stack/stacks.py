@@ -143,7 +143,11 @@ class CellStacks:
 
     async def holds(self, cell: CellName, machine: MachineName) -> bool:
         """Whether the cell's state has that machine."""
-        return machine in machines_in(await self.state(cell))
+        return machine in await self.held(cell)
+
+    async def held(self, cell: CellName) -> frozenset[MachineName]:
+        """The machines in the cell's state."""
+        return frozenset(machines_in(await self.state(cell)))
 
     async def state(self, cell: CellName) -> Mapping[str, Any]:
         """The cell's state as Pulumi exports it; empty before its first run."""

@@ -9,7 +9,8 @@ from hermesops.errors import UnavailableError
 from hermesops.instances.ports import Authority
 from hermesops.instances.remote.node_commands import change, hand, well
 from hermesops.model.certificate import KeyTakenError, MachineNames
-from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.model.ids import MachineId
+from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease
 from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import Credential
@@ -38,19 +39,14 @@ class Certifying:
         return MachineNames.parse([str(name) for name in told["names"]])
 
     async def credential(
-        self,
-        channel: Channel,
-        machine_id: MachineId,
-        request: str,
-        *,
-        cell: CellName | None = None,
-        instance_id: InstanceId | None = None,
+        self, channel: Channel, machine_id: MachineId, request: str, instance: Instance | None = None
     ) -> Credential:
         """A certificate for a machine, to be given to it.
 
         Args:
             request: What it asks with; empty where it has not made its key yet.
         """
+        cell, instance_id = (instance.cell, instance.id) if instance else (None, None)
         asked = request or await self._ask(channel, "")
         try:
             return self.authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
@@ -59,14 +55,9 @@ class Certifying:
             return self.authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
 
     async def certify(
-        self,
-        channel: Channel,
-        machine_id: MachineId,
-        *,
-        cell: CellName | None = None,
-        instance_id: InstanceId | None = None,
+        self, channel: Channel, machine_id: MachineId, instance: Instance | None = None
     ) -> Credential | None:
-        """Give a machine a certificate; ``None`` where its hermes-node knows of none.
+        """Give a machine, which may be an instance's, a certificate; ``None`` where its hermes-node knows of none.
 
         Raises:
             RefusedError: The machine refuses it; its words are repeated.
@@ -76,7 +67,7 @@ class Certifying:
         if done.exit_code == ExitCode.BAD_REQUEST:
             return None
         request = _request_in(well(done, machine_id, "certificate"), machine_id)
-        made = await self.credential(channel, machine_id, request, cell=cell, instance_id=instance_id)
+        made = await self.credential(channel, machine_id, request, instance)
         done = await hand(channel, "certificate install", made.to_json(), self.lease, timeout_s=_QUICK_S)
         well(done, machine_id, "certificate")
         return made

@@ -55,7 +55,6 @@ class InstanceClient:
     """Everything of an instance that is not in the registry.
 
     Attributes:
-        gateway_timeout_s: Seconds a gateway has to become healthy.
         certifying: Gets machines their certificates; ``None`` where nobody gives any.
     """
 
@@ -277,9 +276,7 @@ class InstanceClient:
         token = self.keys.renew(instance.id)
         channel, payload = self.channel(machine_id), self._payload(instance)
         if request is not None and self.certifying:
-            given = await self.certifying.credential(
-                channel, machine_id, request, cell=instance.cell, instance_id=instance.id
-            )
+            given = await self.certifying.credential(channel, machine_id, request, instance)
             payload = replace(payload, credential=given)
         done = await node_commands.hand(
             channel,

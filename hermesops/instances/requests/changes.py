@@ -15,7 +15,7 @@ from hermesops.instances import refusals
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.requests.opening import OperationOpener
-from hermesops.instances.requests.placement import MachinePlacement
+from hermesops.instances.requests.placement import MachinePlacement, refuse_unsold
 from hermesops.instances.requests.settings_patch import SettingsPatch
 from hermesops.model.cell import Placement
 from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
@@ -235,7 +235,7 @@ class InstanceRequests:
                 raise RefusedError(f"{instance.title} has plan {plan} already")
             await self._refuse_too_small(instance, plan)
             place, size = self.machine_placement.here(instance, plan), self.policy.server_types[plan]
-            await self.machine_placement.refuse_unsold(size, place.region)
+            await refuse_unsold(self.client, size, place.region)
             if onto_new_machine:
                 return self._relocation(instance, user_text, reason, place, plan=plan)
             wanted = ResizeIntent(
@@ -279,7 +279,7 @@ class InstanceRequests:
                     f"{instance.title} is in {cell or region} already", hint=Hint(("cell", "list"), "shows others")
                 )
             place = self.machine_placement.cell(cell) if cell else self.machine_placement.region(region, instance)
-            await self.machine_placement.refuse_unsold(self.policy.server_types[instance.plan], place.region)
+            await refuse_unsold(self.client, self.policy.server_types[instance.plan], place.region)
             return self._relocation(instance, user_text, reason, place, said=("cell",) if cell else ())
 
     async def renew(self, user_text: str, image_id: ImageId, *, reason: str) -> Operation:
@@ -291,7 +291,7 @@ class InstanceRequests:
         """
         async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
             place = self.machine_placement.here(instance)
-            await self.machine_placement.refuse_unsold(self.policy.server_types[instance.plan], place.region)
+            await refuse_unsold(self.client, self.policy.server_types[instance.plan], place.region)
             return self._relocation(instance, user_text, reason, place, image_id=image_id, said=("image_id",))
 
     async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:

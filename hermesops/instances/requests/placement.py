@@ -9,6 +9,7 @@ from hermesops.instances.ports import ChooseCell
 from hermesops.instances.remote.instance_client import InstanceClient
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId
+from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
@@ -20,7 +21,6 @@ class MachinePlacement:
     """Chooses places."""
 
     registry: Registry
-    client: InstanceClient
     choose_cell: ChooseCell
     image_name: str
     cell_size: int
@@ -49,23 +49,8 @@ class MachinePlacement:
         return Placement(cells[name].name, cells[name].region, cells[name].only_plan)
 
     def image(self) -> ImageId:
-        """What new machines boot from.
-
-        Raises:
-            RefusedError: None was built.
-        """
-        image = self.registry.images.latest(self.image_name)
-        if image is None:
-            raise refusals.no_image(self.image_name)
-        return image.id
-
-    async def refuse_unsold(self, server_type: str, region: str) -> None:
-        """Check that such machines can be rented there now.
-
-        Raises:
-            RefusedError: They cannot.
-        """
-        await refuse_unsold(self.client, server_type, region)
+        """What new machines boot from."""
+        return latest_image(self.registry, self.image_name).id
 
     def _choose(self, cells: Sequence[Cell], plan: Plan, region: str) -> Placement:
         choose = partial(self.choose_cell, plan=plan, region=region, size=self.cell_size, plans_apart=self.plans_apart)
@@ -76,3 +61,15 @@ async def refuse_unsold(client: InstanceClient, server_type: str, region: str) -
     """Raise RefusedError when no such machines can be rented there now."""
     if not await client.sells(server_type, region):
         raise refusals.not_sold(server_type, region)
+
+
+def latest_image(registry: Registry, name: str) -> Image:
+    """The newest image of a name.
+
+    Raises:
+        RefusedError: None was built.
+    """
+    image = registry.images.latest(name)
+    if image is None:
+        raise refusals.no_image(name)
+    return image

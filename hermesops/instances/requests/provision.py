@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.instances import refusals
 from hermesops.instances.eligibility import refuse_ineligible
 from hermesops.instances.ports import Budget, ChooseCell, Pool
 from hermesops.instances.remote.instance_client import InstanceClient
-from hermesops.instances.requests.placement import refuse_unsold
+from hermesops.instances.requests.placement import latest_image, refuse_unsold
 from hermesops.model.ids import instance_subject
 from hermesops.model.image import Image
 from hermesops.model.instance import Instance
@@ -71,18 +70,6 @@ class ProvisionPreflight:
             refuse_other_plan(user_text, instance, plan)
         return instance
 
-    def image(self) -> Image:
-        """What a new machine boots from.
-
-        Raises:
-            RefusedError: None was built.
-        """
-        name = self.policy.image
-        image = self.registry.images.latest(name)
-        if image is None:
-            raise refusals.no_image(name)
-        return image
-
     async def refuse_unrentable(self, *wanted: tuple[Plan, str]) -> Image:
         """The image of new machines of these plans and regions, where all of them can be rented.
 
@@ -94,9 +81,9 @@ class ProvisionPreflight:
         for plan, region in dict.fromkeys(wanted):
             await refuse_unsold(self.client, self.policy.server_types[plan], region)
         await self.budget.refuse_unaffordable(*((self.policy.server_types[plan], region) for plan, region in wanted))
-        image = self.image()
+        name = self.policy.image
+        image = latest_image(self.registry, name)
         if not await self.client.is_bootable(image.id):
-            name = self.policy.image
             raise RefusedError(
                 f"JustAVPS no longer has image {name} {image.id}", hint=Hint(("image", "build", name), "makes it again")
             )
@@ -129,7 +116,7 @@ class ProvisionAdmission:
         if known is None:
             where = region or self.policy.region_of(plan)
             new_user = partial(self.registry.users.resolve, user_text, create=True)
-            image = self.preflight.image()
+            image = latest_image(self.registry, self.policy.image)
             # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
             known = await self.pool.claim(
                 new_user, plan, server_type=self.policy.server_types[plan], image_id=image.id, region=where

@@ -20,11 +20,7 @@ class MakeBackup(OnMachine):
 
 @dataclass(frozen=True)
 class BackupState:
-    """What making a backup observes.
-
-    Attributes:
-        backup: The one made for this very operation.
-    """
+    """What making a backup observes."""
 
     observation: Observation
     backup: Backup | None

@@ -69,15 +69,11 @@ class RelocationState:
     """What relocating observes.
 
     Attributes:
-        observation: The instance and the machine of its row.
         state: What is on that machine, while its gateway is stopped.
         release: The release that the agent runs; ``None`` where it came with an image and is in no store.
-        next: The machine it will be on.
         backup: Made of the old machine for this very operation.
         source: The backup that is put on the new machine; ``None`` while there is none.
-        wanted: Whether the instance's cell should have that machine.
         former: The machine it was on when this was asked for, once it is on another and while there is a row of it.
-        former_in_stack: Whether its cell's state still holds it.
     """
 
     observation: Observation

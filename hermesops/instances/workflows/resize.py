@@ -50,12 +50,7 @@ class Size:
 
 @dataclass(frozen=True)
 class ResizeState:
-    """What resizing observes.
-
-    Attributes:
-        state: What is on the machine, while its gateway is stopped.
-        backup: Made for this very operation.
-    """
+    """What resizing observes."""
 
     observation: Observation
     state: State | None = None

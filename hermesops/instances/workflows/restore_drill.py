@@ -55,8 +55,6 @@ class DrillState:
 
     Attributes:
         backup: What is restored; ``None`` when its row is gone.
-        spare: The machine that is lent to the drill; ``None`` before and after.
-        in_stack: Whether its cell's state holds it.
         is_over: Whether the backup was checked since the drill began.
         seconds: From taking the machine to that; ``None`` before.
     """

@@ -33,11 +33,7 @@ Step = stop_and_backup.Step | ProveBackup | StopMachine | StartGracePeriod
 
 @dataclass(frozen=True)
 class ScheduleTerminationState:
-    """What scheduling a termination observes.
-
-    Attributes:
-        backup: The last one, made for this very operation.
-    """
+    """What scheduling a termination observes."""
 
     observation: Observation
     backup: Backup | None

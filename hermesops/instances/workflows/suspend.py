@@ -50,7 +50,6 @@ class SuspendState:
 
     Attributes:
         backup: The one made for this very operation.
-        wanted: Whether the cell should have the machine.
         in_stack: Whether the cell's state still holds it.
     """
 

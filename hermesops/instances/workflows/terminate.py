@@ -35,11 +35,8 @@ class TerminationState:
     """What ending an instance observes.
 
     Attributes:
-        in_stack: Whether the cell's state still holds the machine.
         fenced: Whether the gateway is known to be stopped; ``False`` when nobody answered.
         reachable: Whether the machine answered at all.
-        wanted: Whether the cell should have the machine.
-        backup: The last one, made for this very operation.
     """
 
     observation: Observation

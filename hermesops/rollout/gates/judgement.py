@@ -34,7 +34,6 @@ class Judgement:
     Attributes:
         stage: The last stage of which a target counts, from 0; -1 before.
         answers: Whether enough of all targets answered before anything was changed.
-        health: The worst of them.
         can_compare: Whether there are canaries and controls enough, data aside, for health to say anything.
     """
 

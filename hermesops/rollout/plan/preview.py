@@ -27,8 +27,6 @@ class StageAhead:
         number: From 1.
         after: How many have the release at its end.
         strata: How many of the strata of all targets have been reached by then; ``of`` so many.
-        blast_radius: Score of all targets touched by its end.
-        two_people: Whether a second operator must approve it.
         compares: Whether there are canaries and controls enough at its end for health to be compared.
         seconds: How long it takes if no target is busy.
     """
@@ -67,11 +65,9 @@ class RolloutPreview:
 
     Attributes:
         false_halt: Probability that a good release is halted by what fails anyway.
-        base_rate: How often that is.
         worst_failed: How many targets fail under a release that breaks all.
         seen_machines: So many machines show a fault in 10 % of users with a probability of 90 %.
         seen_in: In which stage so many are touched; 0 when there are fewer.
-        seconds: How long all of it takes, without windows and busy users.
     """
 
     release: ReleaseId

@@ -55,11 +55,9 @@ class RolloutProgress:
     """A rollout.
 
     Attributes:
-        touched: How many machines were told to change.
         per_minute: Targets with an outcome per minute since the first was touched; 0 before.
         left_s: Seconds until the end: batches to come at the pace of those that ended, and soaks; ``None`` before the
             first batch has ended, and while the rollout waits for an operator.
-        gates: What the gates said last, as events store it; empty before.
     """
 
     stages: tuple[StageProgress, ...]

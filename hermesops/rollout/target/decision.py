@@ -63,7 +63,6 @@ class TargetObservation:
         silent_s: Seconds since it last answered.
         tried_s: Seconds since this or an earlier runner began with it.
         unwell: What is wrong with its untouched agent; empty for nothing, ``None`` before it was observed.
-        fetched: Whether this runner has copied the release to the machine.
         confirm_error: Why this runner could not confirm it, though it tried; empty when it did not.
         ending: Whether no new target is to be touched, and an unconfirmed one is to go back.
     """

@@ -43,8 +43,8 @@ def certifying(made: object) -> Any:  # noqa: ANN401 - stands for Certifying
 
 def test_machines_of_instances_and_of_pools_are_holders() -> None:
     ada, pool = holders_of(registry_with())
-    assert (ada.title, ada.subject, ada.instance_id) == ("ada", instance_subject(ADA.id), ADA.id)
-    assert (pool.title, pool.subject, pool.instance_id) == (POOLED.name, spare_subject(POOLED.name), None)
+    assert (ada.title, ada.subject, ada.instance) == ("ada", instance_subject(ADA.id), ADA)
+    assert (pool.title, pool.subject, pool.instance) == (POOLED.name, spare_subject(POOLED.name), None)
 
 
 def test_a_holder_is_found_by_user_and_by_machine_and_one_without_a_machine_is_refused() -> None:

@@ -112,7 +112,7 @@ def asks(request: str) -> tuple[int, str]:
 async def test_a_machine_is_certified_by_two_commands_and_a_file() -> None:
     authority = Authority()
     machine = Machine({"certificate request": asks("mine"), "certificate install": (0, "{}")})
-    made = await Certifying(authority).certify(machine, MACHINE, cell=ADA.cell, instance_id=ADA.id)  # type: ignore[arg-type] # it needs no more of a channel
+    made = await Certifying(authority).certify(machine, MACHINE, ADA)  # type: ignore[arg-type] # it needs no more of a channel
     assert authority.issued == [("mine", MACHINE, ADA.cell, ADA.id)]
     [(path, data)] = machine.files.items()
     assert made is not None

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.cells.scheduling import choose_cell
 from hermesops.errors import RefusedError, UsageError
-from hermesops.instances.requests.placement import MachinePlacement
+from hermesops.instances.requests.placement import MachinePlacement, refuse_unsold
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.image import Image
@@ -44,7 +44,7 @@ def cell(name: str, region: str = "hel1", machines: int = 1) -> Cell:
 
 
 def machine_placement(*cells: Cell) -> MachinePlacement:
-    return MachinePlacement(Rows(list(cells)), vendor(), choose_cell, "hermes-base", cell_size=2, plans_apart=False)
+    return MachinePlacement(Rows(list(cells)), choose_cell, "hermes-base", cell_size=2, plans_apart=False)
 
 
 def test_another_machine_in_the_same_region_may_be_in_the_same_cell() -> None:
@@ -66,12 +66,12 @@ def test_a_cell_is_found_by_its_name_or_not_at_all() -> None:
 
 async def test_what_is_not_sold_and_what_was_not_built_is_refused() -> None:
     with pytest.raises(RefusedError, match="sells no basic in hel1"):
-        await machine_placement().refuse_unsold("basic", "hel1")
-    await machine_placement().refuse_unsold("starter", "hel1")
+        await refuse_unsold(vendor(), "basic", "hel1")
+    await refuse_unsold(vendor(), "starter", "hel1")
     with pytest.raises(RefusedError, match="no image hermes-base has been built"):
         machine_placement().image()
 
 
 def test_a_plan_that_wants_cells_of_its_own_gets_one() -> None:
-    apart = MachinePlacement(Rows([cell("cell1")]), vendor(), choose_cell, "hermes-base", cell_size=2, plans_apart=True)
+    apart = MachinePlacement(Rows([cell("cell1")]), choose_cell, "hermes-base", cell_size=2, plans_apart=True)
     assert apart.region("nbg1", ADA).only_plan is Plan.LIGHT
