@@ -212,7 +212,7 @@ class Settings(_Section):
     suspended_machines: Literal["stopped", "removed"] = Field(
         "stopped", description="What becomes of a suspended agent's machine: its disk is kept, or only its backup"
     )
-    former_days: float = Field(
+    previous_days: float = Field(
         1, ge=0, description="Days for which a machine that an instance left is kept, its gateway fenced"
     )
     plans_apart: bool = Field(False, description="Whether a new cell takes one plan only")

@@ -43,7 +43,7 @@ async def until(
     what: str,
     timeout_s: float,
     every_s: float = 0.2,
-    tell: Callable[[str], None] | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> T:
     """Repeat ``check`` until it answers something that is not ``Pending``.
 
@@ -56,7 +56,7 @@ async def until(
         what: What is waited for, as it should read after "waiting for".
         timeout_s: Seconds until it gives up; infinite for never.
         every_s: Seconds between the end of one check and the start of the next.
-        tell: Called with a line of narration each time the observation changes.
+        report: Called with a line of narration each time the observation changes.
 
     Raises:
         WaitExpiredError: The deadline passed.
@@ -68,9 +68,9 @@ async def until(
         if not isinstance(result, Pending):
             return result
         waited = time.monotonic() - started
-        if tell and result.seen != said:
+        if report and result.seen != said:
             said = result.seen
-            tell(f"waiting for {what}: {said} ({waited:.0f}{limit} s)")
+            report(f"waiting for {what}: {said} ({waited:.0f}{limit} s)")
         if waited >= timeout_s:
             raise WaitExpiredError(what, timeout_s, result.seen)
         await asyncio.sleep(min(every_s, max(0.0, timeout_s - waited)))

@@ -103,7 +103,7 @@ class Container(Unconnected):
         from hermesops.app.services.secrets import SecretChanges
 
         return SecretChanges(
-            self.secrets, lambda: self.registry, lambda: self.registry_place, self.hold_lease, self.tell
+            self.secrets, lambda: self.registry, lambda: self.registry_place, self.hold_lease, self.report
         )
 
     def orphans(self, client: "Client") -> "Orphans":
@@ -115,7 +115,7 @@ class Container(Unconnected):
 
     @cached_property
     def registry_rebuild(self) -> "RegistryRebuild":
-        """Makes a registry that was lost anew, from vendor and machines."""
+        """Rebuilds a lost registry from the vendor's list and the machines."""
         from hermesops.app.services.recovery import RegistryRebuild
 
         return RegistryRebuild(
@@ -124,7 +124,7 @@ class Container(Unconnected):
             vendor=self.vendor,
             engine=lambda: self.engine,
             router_key=lambda: self.router_key,
-            tell=self.tell,
+            report=self.report,
         )
 
     @cached_property
@@ -168,7 +168,7 @@ class Container(Unconnected):
             downloads,
             parts_of(self.image, downloads),
             self.env.cache / "releases",
-            self.tell,
+            self.report,
         )
 
     @property
@@ -188,4 +188,4 @@ class Container(Unconnected):
         from hermesops.app.container_parts.local_world import world_of
         from hermesops.app.services.world_purge import WorldPurge
 
-        return WorldPurge(self.env, world_of(self.env), self.registry_place, self.tell)
+        return WorldPurge(self.env, world_of(self.env), self.registry_place, self.report)

@@ -78,13 +78,13 @@ class Proof:
         registry: Registry,
         keys: Keys,
         restic: Restic,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         allowance: Allowance = Allowance(),
     ) -> None:
         self._registry = registry
         self._keys = keys
         self._restic = restic
-        self._tell = tell
+        self._report = report
         self._allowance = allowance
 
     async def check(self, backup: Backup) -> Backup:
@@ -94,7 +94,7 @@ class Proof:
             UnavailableError: The object store does not answer, or this computer lacks what it takes.
         """
         repository, password = await self._keys.for_platform(backup.instance_id)
-        self._tell("checking the repository")
+        self._report("checking the repository")
         try:
             await self._restic.check(repository, password)
         except UnavailableError:
@@ -110,7 +110,7 @@ class Proof:
             UnavailableError: The object store does not answer or is too slow, or this computer lacks room or cannot
                 confine what reads a backup.
         """
-        self._tell(f"restoring backup {backup.id[:8]} into a folder here, to compare")
+        self._report(f"restoring backup {backup.id[:8]} into a folder here, to compare")
         within_s = self._allowance.within_s(backup)
         try:
             async with asyncio.timeout(within_s):
@@ -166,7 +166,7 @@ class Proof:
 
     def _refuse_failed(self, code: int, said: str, told: Mapping[str, Any]) -> None:
         if confined := told.get("confined"):
-            self._tell(f"the restored copy was read {foreign_text.one_line(str(confined))}")
+            self._report(f"the restored copy was read {foreign_text.one_line(str(confined))}")
         error, kind = foreign_text.one_line(str(told.get("error", ""))), told.get("kind")
         if kind == restored_state.UNCONFINED:
             raise UnavailableError(

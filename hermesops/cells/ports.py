@@ -47,7 +47,7 @@ class Engine(Protocol):
         *,
         targets: Collection[str] = (),
         may_destroy: Callable[[str], bool] | None = None,
-        tell: Callable[[Any], None] | None = None,
+        report: Callable[[Any], None] | None = None,
     ) -> UpResult:
         """Make the stack what the program says; refuses to destroy what is not allowed."""
 
@@ -55,7 +55,7 @@ class Engine(Protocol):
         """What ``up`` would change."""
 
     async def refresh(
-        self, stack: StackRef, *, targets: Collection[str] = (), tell: Callable[[Any], None] | None = None
+        self, stack: StackRef, *, targets: Collection[str] = (), report: Callable[[Any], None] | None = None
     ) -> UpResult:
         """Update the state to what the vendor has."""
 
@@ -67,7 +67,7 @@ class Engine(Protocol):
         stack: StackRef,
         *,
         may_destroy: Callable[[str], bool] | None = None,
-        tell: Callable[[Any], None] | None = None,
+        report: Callable[[Any], None] | None = None,
     ) -> UpResult:
         """Delete everything in the stack that may be destroyed."""
 

@@ -8,7 +8,7 @@ from hermesops.model.cell import Cell
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName
 from hermesops.model.operation import Operation
-from hermesops.model.spare import Spare
+from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.registry import Registry
 
 
@@ -26,7 +26,7 @@ class CellView:
     machines: tuple[Ordered, ...]
     holder: str
     operations: tuple[Operation, ...]
-    spares: tuple[Spare, ...] = ()
+    unassigned: tuple[UnassignedMachine, ...] = ()
 
 
 def view(registry: Registry, name: CellName) -> CellView:
@@ -39,5 +39,5 @@ def view(registry: Registry, name: CellName) -> CellView:
     holder = next((lease.holder for lease in registry.leases.list() if lease.subject == lease_of(name)), "")
     waiting = tuple(one for one in registry.operations.list(unfinished=True) if one.subject == subject_of(name))
     return CellView(
-        cell, tuple(registry.fleet.list_ordered(name)), holder, waiting, tuple(registry.spares.list(cell=name))
+        cell, tuple(registry.fleet.list_ordered(name)), holder, waiting, tuple(registry.unassigned.list(cell=name))
     )

@@ -147,7 +147,7 @@ class DetachedCommand:
             with translated(self._id, "starting a command"):
                 result = await self._toolbox.execute(self._id, self._request(start, cwd=cwd, env=env))
         except (AnswerLostError, CommandExpiredError):
-            return CommandStatus("")  # it may have begun; the next request tells
+            return CommandStatus("")  # it may have begun; the next request shows it
         told = told_by(result.stdout)
         if not told.state and result.exit_code:
             return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode())
@@ -156,16 +156,16 @@ class DetachedCommand:
         return told
 
     async def _ended(self) -> CommandStatus:
-        async def look() -> CommandStatus | Pending[CommandStatus]:
-            return self._concluded(await self._look())
+        async def observe() -> CommandStatus | Pending[CommandStatus]:
+            return self._concluded(await self._observe())
 
-        return await until(look, what="a command to end", timeout_s=math.inf, every_s=self._pace.every_s)
+        return await until(observe, what="a command to end", timeout_s=math.inf, every_s=self._pace.every_s)
 
-    async def _look(self) -> CommandStatus:
-        look = scripts.look(self._folder, f"{self._pace.answer_s:g}", str(_INLINE))
+    async def _observe(self) -> CommandStatus:
+        observe = scripts.observe(self._folder, f"{self._pace.answer_s:g}", str(_INLINE))
         told = CommandStatus("")
         with suppress(*_REPEATED), translated(self._id, "waiting for a command"):
-            told = told_by((await self._toolbox.execute(self._id, self._request(look))).stdout)
+            told = told_by((await self._toolbox.execute(self._id, self._request(observe))).stdout)
         if told.state:
             self._answered_at = time.monotonic()
         elif time.monotonic() - self._answered_at > self._pace.silence_s:

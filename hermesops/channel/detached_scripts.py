@@ -95,9 +95,9 @@ rmdir "$1" && systemctl stop "$2.timer"
 # The age is that of the first process, which counts from boot in a container too.
 _CLAIM = """
 set -C
-if echo look 2>/dev/null >"$1/claim"; then claim=look; else read -r claim <"$1/claim"; fi
+if echo observe 2>/dev/null >"$1/claim"; then claim=observe; else read -r claim <"$1/claim"; fi
 set +C
-if [ "$claim" = look ]; then
+if [ "$claim" = observe ]; then
   read -r up rest </proc/uptime
   read -r stat </proc/1/stat
   set -- ${stat##*) }
@@ -125,7 +125,7 @@ def start(folder: str, command: str, limit_s: str, wait_s: str, inline: str) -> 
     return script_command(_MAKE + _LAUNCH + _TELL, folder, _SWEEP, wait_s, inline, command, limit_s, _RUN)
 
 
-def look(folder: str, wait_s: str, inline: str) -> str:
+def observe(folder: str, wait_s: str, inline: str) -> str:
     """The command line that waits a while and prints its status; one that has not begun will never begin."""
     return script_command(_MAKE + _CLAIM + _TELL, folder, _SWEEP, wait_s, inline)
 

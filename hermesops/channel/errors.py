@@ -27,7 +27,7 @@ class CommandExpiredError(UnknownOutcomeError):
 
 
 class AnswerLostError(UnknownOutcomeError):
-    """It was sent and no answer came: it may have been done, and may still be running."""
+    """It was sent and got no answer: it may have been done, and may still run."""
 
 
 _NOT_DELIVERED = frozenset({503, 521, 522, 523})
@@ -56,30 +56,30 @@ def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = Ref
         HermesError: Always one of this module or of ``hermesops.errors``.
     """
     where = f"machine {machine_id}, while {doing}"
-    look = look_at(machine_id)
+    hint = look_at(machine_id)
     try:
         yield
     except vendor.CommandTimedOutError as cause:
-        raise CommandExpiredError(f"{where}: the command ran into its time limit", hint=look) from cause
+        raise CommandExpiredError(f"{where}: the command ran into its time limit", hint=hint) from cause
     except vendor.NotFoundError as cause:
         if cause.code:
             raise missing(f"{where}: {cause.said}") from cause
         raise MachineGoneError(f"{where}: {cause.said}", hint=Hint("compare with:", ("instance", "list"))) from cause
     except vendor.ServerError as cause:
         if cause.status in _NOT_DELIVERED or isinstance(cause, vendor.ReadServerError):
-            raise MachineUnreachableError(f"{where}: {cause.said}", hint=look) from cause
-        raise AnswerLostError(f"{where}: {cause.said}", hint=look) from cause
+            raise MachineUnreachableError(f"{where}: {cause.said}", hint=hint) from cause
+        raise AnswerLostError(f"{where}: {cause.said}", hint=hint) from cause
     except (vendor.LostChangeError, vendor.ChangeNotJsonError) as cause:
-        raise AnswerLostError(f"{where}: {cause.said}", hint=look) from cause
+        raise AnswerLostError(f"{where}: {cause.said}", hint=hint) from cause
     except (
         vendor.UnreachableError,
         vendor.LostReadError,
         vendor.ReadNotJsonError,
         vendor.RateLimitedError,
     ) as cause:
-        raise MachineUnreachableError(f"{where}: {cause.said}", hint=cause.hint or look) from cause
+        raise MachineUnreachableError(f"{where}: {cause.said}", hint=cause.hint or hint) from cause
     except vendor.JustAvpsError as cause:
-        raise RefusedError(f"{where}: {cause.said}", hint=cause.hint or look) from cause
+        raise RefusedError(f"{where}: {cause.said}", hint=cause.hint or hint) from cause
 
 
 SILENT = (MachineUnreachableError, MachineGoneError, CommandExpiredError, AnswerLostError)

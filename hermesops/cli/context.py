@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from hermesops.app import Container
-    from hermesops.app.container_parts.narration import Tell
+    from hermesops.app.container_parts.narration import Reporter
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.settings import Environment
 
@@ -24,16 +24,16 @@ class _Chosen:
 
     environment: str = ""
     verbose: bool = False
-    tell: "Tell" = lambda _: None
+    report: "Reporter" = lambda _: None
     level: int | None = None
 
 
 _chosen = _Chosen()
 
 
-def select(name: str, *, verbose: bool, tell: "Tell") -> None:
+def select(name: str, *, verbose: bool, report: "Reporter") -> None:
     """Remember ``--env`` (empty: ``HERMESOPS_ENV`` or the default), ``--verbose``, and what takes narration."""
-    _chosen.environment, _chosen.verbose, _chosen.tell = name, verbose, tell
+    _chosen.environment, _chosen.verbose, _chosen.report = name, verbose, report
 
 
 def environment() -> "Environment":
@@ -57,11 +57,11 @@ def why_chosen() -> str:
     return "HERMESOPS_ENV" if environment().variables.get("HERMESOPS_ENV") else "default"
 
 
-def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "Container":
+def compose(*, report: "Reporter | None" = None, logs_all: bool = False) -> "Container":
     """The objects of the selected environment.
 
     Args:
-        tell: Takes narration; by default, it goes to stderr.
+        report: Takes narration; by default, it goes to stderr.
         logs_all: Log at level INFO, not only warnings.
 
     Raises:
@@ -73,7 +73,7 @@ def compose(*, tell: "Tell | None" = None, logs_all: bool = False) -> "Container
     _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
     env = environment()
     require_known(env)
-    return Container(env, tell or _chosen.tell, _warn)
+    return Container(env, report or _chosen.report, _warn)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

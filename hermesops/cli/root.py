@@ -50,7 +50,7 @@ def select_environment(
     ] = False,
 ) -> None:
     """Remember which environment this command is about."""
-    context.select(env, verbose=verbose, tell=say)
+    context.select(env, verbose=verbose, report=say)
 
 
 def run() -> int:

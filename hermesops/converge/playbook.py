@@ -63,7 +63,7 @@ class Converger:
         variables: Mapping[str, object] | None = None,
         check: bool = False,
         timeout_s: float = 1800,
-        tell: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
     ) -> Converged:
         """Bring hosts to what a playbook says; safe to repeat.
 
@@ -74,7 +74,7 @@ class Converger:
             playbook: Name of a file in ``playbooks/``, with or without ``.yml``; or the path of one.
             variables: Ansible variables that win over every other; may hold secrets.
             check: Only find out what would change.
-            tell: Called, from another thread, with each task's name as it starts.
+            report: Called, from another thread, with each task's name as it starts.
 
         Raises:
             UsageError: No such playbook, or no host.
@@ -83,7 +83,7 @@ class Converger:
         """
         path = self._path_of(playbook)
         inventory = inventory_of(hosts)
-        fold = EventFold(tuple(host.name for host in hosts), tell)
+        fold = EventFold(tuple(host.name for host in hosts), report)
         started = time.monotonic()
         with private_folder() as folder:
             (folder / "inventory.yml").write_text(yaml.safe_dump(_plain(inventory)))
@@ -111,7 +111,7 @@ class Converger:
         playbook: str,
         variables: Mapping[str, object],
         *,
-        tell: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
     ) -> None:
         """Bring one machine, in the registry or not, to what a playbook says; safe to repeat.
 
@@ -120,7 +120,7 @@ class Converger:
             PartlyDoneError: A task failed; the message names it.
         """
         host = Host(machine_id, machine_id)
-        (await self.run(playbook, [host], variables=variables, tell=tell)).require_ok()
+        (await self.run(playbook, [host], variables=variables, report=report)).require_ok()
 
     def _path_of(self, playbook: str) -> Path:
         ours = self._folder / "playbooks"

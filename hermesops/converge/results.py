@@ -108,20 +108,20 @@ class EventFold:
     """What a run's events say so far.
 
     Args:
-        tell: Called with a line of narration when a task starts.
+        report: Called with a line of narration when a task starts.
     """
 
-    def __init__(self, hosts: tuple[str, ...], tell: Callable[[str], None] | None = None) -> None:
+    def __init__(self, hosts: tuple[str, ...], report: Callable[[str], None] | None = None) -> None:
         self._seen = {host: _HostEvents() for host in hosts}
-        self._tell = tell
+        self._report = report
         self.finished = False
 
     def take(self, event: Mapping[str, Any]) -> None:
         """Take in one event of ansible-runner."""
         data = event.get("event_data") or {}
         kind = event.get("event")
-        if kind == "playbook_on_task_start" and self._tell:
-            self._tell(_task(data))
+        if kind == "playbook_on_task_start" and self._report:
+            self._report(_task(data))
         elif kind == "playbook_on_stats":
             self.finished = True
             self._forgive_rescued(data)

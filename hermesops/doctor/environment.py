@@ -14,29 +14,29 @@ WITHIN_S = 30.0
 
 _ENDED_S = 5.0
 
-Look = Callable[[], Coroutine[Any, Any, str]]
+Probe = Callable[[], Coroutine[Any, Any, str]]
 """Checks one thing; returns what it saw in a few words, or raises why it failed."""
 
 
-async def check_all(looks: Mapping[str, Look]) -> list[Check]:
+async def check_all(probes: Mapping[str, Probe]) -> list[Check]:
     """Run all checks at the same time, each in a thread and loop of its own.
 
     So one that hangs or breaks affects itself alone, even where it blocks its loop.
 
     Args:
-        looks: By the check's name.
+        probes: By the check's name.
 
     Returns:
         A check for each, in their order, within ``WITHIN_S`` and a little.
     """
-    limits = Limits(at_once=len(looks), slow_after_s=WITHIN_S, within_s=WITHIN_S + _ENDED_S)
-    found = await fan_out(list(looks.items()), _looked, limits)
-    return [_check(name, seen) for name, seen in zip(looks, found, strict=True)]
+    limits = Limits(at_once=len(probes), slow_after_s=WITHIN_S, within_s=WITHIN_S + _ENDED_S)
+    found = await fan_out(list(probes.items()), _probed, limits)
+    return [_check(name, seen) for name, seen in zip(probes, found, strict=True)]
 
 
-async def _looked(named: tuple[str, Look]) -> str:
-    name, look = named
-    return await blocking.call(lambda: asyncio.run(look()), whom=name, within_s=WITHIN_S)
+async def _probed(named: tuple[str, Probe]) -> str:
+    name, probe = named
+    return await blocking.call(lambda: asyncio.run(probe()), whom=name, within_s=WITHIN_S)
 
 
 def _check(name: str, seen: str | HermesError) -> Check:

@@ -45,10 +45,10 @@ class Survey:
             UnavailableError: The vendor or the registry does not answer.
         """
         leases = self.registry.leases.list()
-        spares = self.registry.spares.list()
+        unassigned = self.registry.unassigned.list()
         rows, ended = self.registry.fleet.list_ordered(), self.registry.fleet.ended_machines()
         # Again: a machine that changed its role in between is in one of the two lists, and so no orphan.
-        spares = tuple({one.name: one for one in (*spares, *self.registry.spares.list())}.values())
+        unassigned = tuple({one.name: one for one in (*unassigned, *self.registry.unassigned.list())}.values())
         cells = tuple(cell.name for cell in self.registry.cells.list())
         machines, images, stacks = await asyncio.gather(
             self.vendor.list_machines(), self.vendor.list_images(), self._stacks(cells)
@@ -57,7 +57,7 @@ class Survey:
         return FleetSnapshot(
             environment=self.environment,
             rows=rows,
-            spares=spares,
+            unassigned=unassigned,
             backed_up=frozenset(who for who, at in self.registry.backups.newest().items() if at),
             ended=ended,
             in_hand=frozenset(lease.subject for lease in (*leases, *self.registry.leases.list())),

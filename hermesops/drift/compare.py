@@ -13,7 +13,14 @@ from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name, instance_subject
 from hermesops.model.image import owner_of
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.spare import Purpose, Spare, SpareStatus, drill_subject, pool_subject, spare_subject
+from hermesops.model.unassigned_machine import (
+    MachineRole,
+    UnassignedMachine,
+    UnassignedStatus,
+    drill_subject,
+    machine_subject,
+    pool_subject,
+)
 
 _ORDER = tuple(Severity)
 
@@ -26,7 +33,7 @@ def compare(snapshot: FleetSnapshot) -> tuple[Finding, ...]:
     comparison = _Comparison(snapshot)
     found = [
         *comparison.of_rows(),
-        *comparison.of_spares(),
+        *comparison.of_unassigned(),
         *map(comparison.of_orphan, snapshot.orphans),
         *(finding for cell, stack in snapshot.stacks.items() for finding in comparison.of_stack(cell, stack)),
         *comparison.of_images(),
@@ -42,7 +49,7 @@ class _Comparison:
     def known(self) -> frozenset[MachineName]:
         """Names of the machines that have a row."""
         of_instances = (row.instance.machine_name for row in self.snapshot.rows)
-        return frozenset((*of_instances, *(spare.name for spare in self.snapshot.spares)))
+        return frozenset((*of_instances, *(row.name for row in self.snapshot.unassigned)))
 
     def of_rows(self) -> Iterator[Finding]:
         for row in self.snapshot.rows:
@@ -112,22 +119,22 @@ class _Comparison:
             )
             yield self._write(Kind.STACK_BEHIND, row, f"the stack has {what} {was or 'none'}, the row {wanted}")
 
-    def of_spares(self) -> Iterator[Finding]:
-        for spare in self.snapshot.spares:
-            holders = {spare_subject(spare.name), pool_subject(spare.cell)}
-            if spare.instance_id:
-                holders |= {instance_subject(spare.instance_id), drill_subject(spare.instance_id)}
-            if not holders & self.snapshot.in_hand and (seen := self._of_spare(spare)):
-                kind = Kind.SPARE_UNFINISHED if spare.purpose is Purpose.POOL else Kind.SPARE_LEFT
-                yield write_finding(kind, seen, cell=spare.cell, machine=spare.name)
+    def of_unassigned(self) -> Iterator[Finding]:
+        for row in self.snapshot.unassigned:
+            holders = {machine_subject(row.name), pool_subject(row.cell)}
+            if row.instance_id:
+                holders |= {instance_subject(row.instance_id), drill_subject(row.instance_id)}
+            if not holders & self.snapshot.in_hand and (seen := self._of_one_unassigned(row)):
+                kind = Kind.WARM_UNFINISHED if row.role is MachineRole.WARM else Kind.MACHINE_LEFT
+                yield write_finding(kind, seen, cell=row.cell, machine=row.name)
 
-    def _of_spare(self, spare: Spare) -> str:
-        if not spare.wanted:
-            return f"it is marked for deletion ({spare.purpose}), and its row is still there"
-        if self.snapshot.rented.named(spare.name, spare.machine_id) is None:
-            return f"JustAVPS lists no machine for this one ({spare.purpose})"
-        if spare.purpose is Purpose.POOL and spare.status is not SpareStatus.READY:
-            return f"it is {spare.status}, and no operation makes it ready for the pool"
+    def _of_one_unassigned(self, row: UnassignedMachine) -> str:
+        if not row.wanted:
+            return f"it is marked for deletion ({row.role}), and its row is still there"
+        if self.snapshot.rented.named(row.name, row.machine_id) is None:
+            return f"JustAVPS lists no machine for this one ({row.role})"
+        if row.role is MachineRole.WARM and row.status is not UnassignedStatus.READY:
+            return f"it is {row.status}, and no operation makes it ready for the pool"
         return ""
 
     def of_orphan(self, machine: Machine) -> Finding:

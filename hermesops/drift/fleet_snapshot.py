@@ -13,7 +13,7 @@ from hermesops.model.check import Check
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, is_machine_name
 from hermesops.model.instance import Instance
-from hermesops.model.spare import Spare
+from hermesops.model.unassigned_machine import UnassignedMachine
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class FleetSnapshot:
     told: Mapping[MachineId, MachineSnapshot] = field(default_factory=dict)
     rebooted: Mapping[MachineId, Rebooted] = field(default_factory=dict)
     passing: frozenset[str] = frozenset()
-    spares: Sequence[Spare] = ()
+    unassigned: Sequence[UnassignedMachine] = ()
     backed_up: frozenset[InstanceId] = frozenset()
 
     @cached_property
@@ -115,7 +115,7 @@ class FleetSnapshot:
     @cached_property
     def orphans(self) -> Sequence[Machine]:
         """Machines with a name of this environment that no row names, without those in ``passing``."""
-        found = self.rented.orphans(self.rows, self.spares, self.environment)
+        found = self.rented.orphans(self.rows, self.unassigned, self.environment)
         return [machine for machine in found if machine.name not in self.passing]
 
 
@@ -151,11 +151,13 @@ class Rented:
             return recorded
         return newest_named(self._by_name.get(name, ()), name)
 
-    def orphans(self, rows: Iterable[Ordered], spares: Iterable[Spare], environment: str) -> list[Machine]:
+    def orphans(
+        self, rows: Iterable[Ordered], unassigned: Iterable[UnassignedMachine], environment: str
+    ) -> list[Machine]:
         """Machines with a name of the environment that no row names."""
         ours = [
             *((row.instance.machine_name, row.instance.machine_id) for row in rows),
-            *((spare.name, spare.machine_id) for spare in spares),
+            *((row.name, row.machine_id) for row in unassigned),
         ]
         kept = {machine.id for name, machine_id in ours if (machine := self.named(name, machine_id))}
         return [one for one in self._by_id.values() if one.id not in kept and is_machine_name(one.name, environment)]

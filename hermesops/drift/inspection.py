@@ -61,7 +61,7 @@ async def inspect(
     machines: Sequence[tuple[Ordered | None, Machine]],
     *,
     at_once: int = 16,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> dict[MachineId, MachineSnapshot]:
     """What each of the machines says of itself; those that the vendor does not call ready are not asked.
 
@@ -69,7 +69,7 @@ async def inspect(
 
     Args:
         machines: Each with the row of its instance; an orphan has none.
-        tell: Gets lines of progress: after 2 s, then every 5 s, which machines have not answered.
+        report: Gets lines of progress: after 2 s, then every 5 s, which machines have not answered.
     """
     ready = [(row, machine) for row, machine in machines if machine.status is MachineStatus.READY]
     answered: set[str] = set()
@@ -86,10 +86,10 @@ async def inspect(
         began = loop.time()
         await pause(_FIRST_LINE_S)
         while silent := [machine.name for _, machine in ready if machine.id not in answered]:
-            tell(waiting_line(silent, waited_s=loop.time() - began, at_most_s=limits.longest_s(len(ready))))
+            report(waiting_line(silent, waited_s=loop.time() - began, at_most_s=limits.longest_s(len(ready))))
             await pause(_NEXT_LINE_S)
 
-    tell(f"asking {len(ready)} machines")
+    report(f"asking {len(ready)} machines")
     limits = Limits(at_once, slow_after_s=_QUICK_S, within_s=_LONGEST_S)
     narration = asyncio.ensure_future(narrate())
     try:
@@ -107,7 +107,7 @@ async def inspect(
     }
     instances = [row.instance for row, _ in ready if row and row.instance.id in answering]
     if instances:
-        tell(f"asking Ansible what the roles would change on {len(instances)} machines")
+        report(f"asking Ansible what the roles would change on {len(instances)} machines")
         for instance_id, said in (await asked.roles(instances)).items():
             machine_id = answering[instance_id]
             told[machine_id] = replace(told[machine_id], changed=said.changed, roles_unseen=said.unseen)

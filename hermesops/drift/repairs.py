@@ -50,8 +50,8 @@ REMEDIES: Mapping[Kind, Remedy] = {
     ),
     Kind.ORPHAN_ENDED: Remedy(Severity.WARNING, (("fleet", "remove-orphan", "MACHINE"),)),
     Kind.DUPLICATE: Remedy(Severity.WARNING, (("fleet", "remove-orphan", "MACHINE", "--id", "MACHINE_ID"),)),
-    Kind.SPARE_UNFINISHED: Remedy(Severity.WARNING, (("pool", "refill", "CELL"),)),
-    Kind.SPARE_LEFT: Remedy(Severity.WARNING, (("lifecycle", "apply"),)),
+    Kind.WARM_UNFINISHED: Remedy(Severity.WARNING, (("pool", "refill", "CELL"),)),
+    Kind.MACHINE_LEFT: Remedy(Severity.WARNING, (("lifecycle", "apply"),)),
     # By its name, or where two bear that name by its id.
     Kind.NOT_IN_STACK: Remedy(
         Severity.WARNING, (_UP,), (("stack", "import", "CELL", "--machine", "MACHINE=MACHINE_ID"),)

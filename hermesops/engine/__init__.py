@@ -1,4 +1,4 @@
-"""Runs a Pulumi program against a stack: through the pulumi CLI, or by itself where there is none.
+"""Runs a Pulumi program against a stack: through the pulumi CLI, or embedded if there is no CLI.
 
 It knows nothing of machines, users or the vendor; the provider plugin knows what it manages.
 """

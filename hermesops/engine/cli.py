@@ -20,9 +20,9 @@ from hermesops.engine.options import (
     MayDestroy,
     Program,
     Progress,
+    Reporter,
     RunKind,
     RunOptions,
-    Tell,
     UnsupportedByEmbeddedError,
     destroy_refusal,
     stopped,
@@ -52,7 +52,7 @@ class CliEngine(Engine):
         self._workspace = Workspace(command, self._backend, config)
 
     async def _preview(self, stack: StackRef, kind: RunKind, options: RunOptions) -> Preview:
-        events = CliEvents(options.tell)
+        events = CliEvents(options.report)
         common = self._common(options, events)
         acts: dict[RunKind, Act] = {
             "up": lambda opened: opened.preview(**common),
@@ -63,13 +63,13 @@ class CliEngine(Engine):
         return Preview(stack, tuple(events.refreshed) if kind == "refresh" else changes_of(events))
 
     async def _change(self, stack: StackRef, kind: RunKind, options: RunOptions) -> UpResult:
-        await self._prepare(stack, options.tell)
+        await self._prepare(stack, options.report)
         if options.may_destroy is not None:
             unnoticed = RunOptions(options.program, targets=options.targets, config=options.config)
             refuse_unnamed(await self._preview(stack, kind, unnoticed), options.may_destroy)
         if kind == "import":
             return await self._import(stack, options)
-        events = CliEvents(options.tell)
+        events = CliEvents(options.report)
         common = {**self._common(options, events), "show_secrets": False}
         acts: dict[RunKind, Act] = {
             "up": lambda opened: opened.up(**common),
@@ -95,7 +95,7 @@ class CliEngine(Engine):
                 if asked:
                     opened.import_resources(resources=asked, protect=protect, generate_code=False, show_secrets=False)
 
-        await self._do_locked(stack, options, act, CliEvents(options.tell), "import")
+        await self._do_locked(stack, options, act, CliEvents(options.report), "import")
         new = [r for r in self._backend.existing(stack).get("resources", []) if (r["urn"], r.get("id")) not in had]
         names = {(w.type, w.id): w.name for w in wanted}
         changes = [
@@ -105,16 +105,16 @@ class CliEngine(Engine):
         ]
         return UpResult(stack, tuple(changes), await self.outputs(stack))
 
-    async def _prepare(self, stack: StackRef, tell: Tell | None) -> None:
-        """Clear what interrupted runs left and the CLI would fail on: locks, and creates that nobody saw end."""
-        folder, warn = self._backend.lock_folder(stack), partial(_warn, tell)
-        await outwait(folder, self._token_of(stack), tell=warn)
-        refuse_others(folder, stack=stack.stack, tell=warn)
+    async def _prepare(self, stack: StackRef, report: Reporter | None) -> None:
+        """Clear what interrupted runs left and would stop the CLI: locks, and creates with an unknown outcome."""
+        folder, warn = self._backend.lock_folder(stack), partial(_warn, report)
+        await outwait(folder, self._token_of(stack), report=warn)
+        refuse_others(folder, stack=stack.stack, report=warn)
         pending = (self._backend.read(stack) or {}).get("pending_operations") or []
         if any(op["type"] == "creating" for op in pending):
-            await self._settle_creates(stack, tell)
+            await self._settle_creates(stack, report)
 
-    async def _settle_creates(self, stack: StackRef, tell: Tell | None) -> None:
+    async def _settle_creates(self, stack: StackRef, report: Reporter | None) -> None:
         """Settle interrupted creates: the CLI would repeat them, and keeps their mark for ever.
 
         The files are the same, so the embedded engine looks them up.
@@ -122,7 +122,7 @@ class CliEngine(Engine):
         from hermesops.engine.embedded.engine import EmbeddedEngine  # noqa: PLC0415  loaded only here
 
         try:
-            await EmbeddedEngine(self._config).settle(stack, tell=tell)
+            await EmbeddedEngine(self._config).settle(stack, report=report)
         except UnsupportedByEmbeddedError as error:
             raise RefusedError(
                 f"an interrupted run began to create something, and it cannot be looked up: {error.message}",
@@ -137,7 +137,7 @@ class CliEngine(Engine):
         try:
             await self._do(ref, options, act, events, what)
         except HermesError:
-            remove_dead(folder, tell=partial(_warn, events.tell))
+            remove_dead(folder, report=partial(_warn, events.report))
             raise
 
     async def _do(self, ref: StackRef, options: RunOptions, act: Act, events: CliEvents, what: str) -> None:
@@ -168,9 +168,9 @@ class CliEngine(Engine):
 
 
 def _remembering(program: Program, raised: list[Exception]) -> Program:
-    """The same program, which keeps what it raises: the CLI only passes on its text.
+    """The same program, which keeps its exception: the CLI passes on only the text.
 
-    What is raised inside an ``apply`` comes after the program has returned; of that only the CLI's text is left.
+    An exception inside an ``apply`` comes after the program has returned; only the CLI's text of it remains.
     """
 
     def remembered() -> Any:  # noqa: ANN401  whatever the program returns
@@ -188,13 +188,13 @@ def _mark(folder: Folder) -> None:
         mark_child(folder)
 
 
-def _warn(tell: Tell | None, text: str) -> None:
-    if tell:
-        tell(Progress("warning", message=text))
+def _warn(report: Reporter | None, text: str) -> None:
+    if report:
+        report(Progress("warning", message=text))
 
 
 def refuse_unnamed(preview: Preview, may_destroy: MayDestroy) -> None:
-    """Refuse when something would be destroyed that nobody named.
+    """Refuse to destroy what was not named.
 
     Raises:
         RefusedError: Lists what would be destroyed and was not named.

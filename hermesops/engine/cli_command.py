@@ -17,7 +17,7 @@ from semver import VersionInfo
 from hermesops.errors import UnavailableError
 
 _OLDEST = VersionInfo(3, 1, 0)
-"""That the SDK takes. Source: ``pulumi/automation/_minimum_version.py``."""
+"""The oldest version that the SDK accepts. Source: ``pulumi/automation/_minimum_version.py``."""
 
 _VERSION_S = 60.0
 
@@ -27,14 +27,14 @@ OnOutput = Callable[[str], object]
 class CleanCommand(PulumiCommand):
     """The CLI at one place.
 
-    ``environment`` is all that it sees, beside what the SDK adds for a command.
+    ``environment`` is its whole environment, beside the SDK's variables for a command.
 
     Raises:
         UnavailableError: It is too old for the SDK, or no pulumi CLI.
     """
 
     def __init__(self, program: Path, environment: Mapping[str, str]) -> None:
-        # Not the base class's, which asks for the version in this process's environment.
+        # Not the base class's method, which gets the version with this process's environment.
         self.command = str(program)
         self._environment = {**environment, "PULUMI_SKIP_UPDATE_CHECK": "true"}
         self.version = _version(program, self._environment)
@@ -102,10 +102,10 @@ def _version(program: Path, environment: Mapping[str, str]) -> VersionInfo:
     return version
 
 
-def _lines(stream: IO[str] | None, tell: OnOutput | None) -> str:
+def _lines(stream: IO[str] | None, report: OnOutput | None) -> str:
     lines: list[str] = []
     for line in stream or ():
         lines.append(line.rstrip())
-        if tell is not None:
-            tell(lines[-1])
+        if report is not None:
+            report(lines[-1])
     return "\n".join(lines)

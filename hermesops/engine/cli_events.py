@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.engine.embedded.protocol.plugin import DIED
-from hermesops.engine.options import REPEAT, Progress, Tell, listed
+from hermesops.engine.options import REPEAT, Progress, Reporter, listed
 from hermesops.errors import (
     HermesError,
     PartlyDoneError,
@@ -24,7 +24,7 @@ CHANGING = frozenset({"up", "destroy", "import"})
 """What may have changed something at a vendor."""
 
 FROM_PATH = "using pulumi-resource-"
-"""Begins the CLI's warning about a plugin on the search path, which is where ours is meant to be."""
+"""Beginning of the CLI's warning about a plugin on the search path, where ours is on purpose."""
 
 LOCKED = "the stack is currently locked by"
 KILLED = re.compile(r"\s*code: -(\d+)\b")
@@ -50,7 +50,7 @@ class CliEvents:
         at_first: Called at the first event: the CLI holds the stack's lock by then.
     """
 
-    tell: Tell | None = None
+    report: Reporter | None = None
     begun: list[Change] = field(default_factory=list)
     refreshed: list[Change] = field(default_factory=list)
     provided: set[str] = field(default_factory=set)
@@ -95,17 +95,17 @@ class CliEvents:
             self.begun.append(_change(ChangeKind(op), metadata))
         elif phase == "done" and urn in self._refreshing and op in REFRESHED:
             self.refreshed.append(_change(ChangeKind(op), metadata))
-        if self.tell:
-            self.tell(Progress(phase, op, metadata.type, urn.rpartition("::")[2]))
+        if self.report:
+            self.report(Progress(phase, op, metadata.type, urn.rpartition("::")[2]))
 
     def _line(self, event: Any) -> None:  # noqa: ANN401  as above
         severity = event.severity.removeprefix("info#")
         if severity == "error":
             self.errors.append((event.urn or "", event.message.strip()))
         is_news = severity in {"info", "warning", "error"} and not event.message.startswith(FROM_PATH)
-        if self.tell and is_news:
+        if self.report and is_news:
             name = (event.urn or "").rpartition("::")[2]
-            self.tell(Progress(severity, name=name, message=event.message.strip()))
+            self.report(Progress(severity, name=name, message=event.message.strip()))
 
 
 def _change(kind: ChangeKind, metadata: Any) -> Change:  # noqa: ANN401  as above

@@ -55,7 +55,7 @@ class Workspace:
         self._backend.storage.make()
         (work / "Pulumi.yaml").write_text(PROJECT_FILE.format(project=ref.project))
         salt = salt_of(self._backend, ref)
-        if salt:  # without it the CLI would invent a new one and encrypt everything anew
+        if salt:  # without it the CLI would make a new one and encrypt everything again
             _settings_file(work, ref).write_text(f"{SALT} {salt}\n")
         workspace = automation.LocalWorkspace(
             work_dir=str(work),
@@ -116,7 +116,7 @@ def _salt_in(file: Path) -> str:
 
 
 def _passphrase_in(environment: Mapping[str, str]) -> str | None:
-    """The passphrase that the CLI takes; None where it asks a person for it."""
+    """The passphrase that the CLI uses; None if it prompts for one."""
     text, file = (environment.get(f"PULUMI_CONFIG_PASSPHRASE{ending}") for ending in ("", "_FILE"))
     return text if text is not None or not file else read_passphrase(Path(file))
 

@@ -1,11 +1,11 @@
-"""What both engines do; callers need not know which one runs."""
+"""The interface of both engines; callers need not know which one runs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
 from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.stored_stacks import StoredStacks
-from hermesops.engine.options import EngineConfig, MayDestroy, Program, RunKind, RunOptions, StackConfig, Tell
+from hermesops.engine.options import EngineConfig, MayDestroy, Program, Reporter, RunKind, RunOptions, StackConfig
 from hermesops.model.stack import Import, Preview, StackRef, UpResult
 
 
@@ -36,7 +36,7 @@ class Engine(StoredStacks, ABC):
         *,
         targets: Collection[str] = (),
         config: StackConfig | None = None,
-        tell: Tell | None = None,
+        report: Reporter | None = None,
     ) -> Preview:
         """Find out what ``up`` would change; changes nothing, takes no lock.
 
@@ -44,7 +44,7 @@ class Engine(StoredStacks, ABC):
             UsageError: The program uses something that this engine does not do.
             RefusedError: The provider refuses what the program wants, or the state cannot be used.
         """
-        options = RunOptions(program, targets=targets, config=config or StackConfig(), tell=tell)
+        options = RunOptions(program, targets=targets, config=config or StackConfig(), report=report)
         return await self._preview(stack, "up", options)
 
     async def up(
@@ -55,9 +55,9 @@ class Engine(StoredStacks, ABC):
         targets: Collection[str] = (),
         may_destroy: MayDestroy | None = None,
         config: StackConfig | None = None,
-        tell: Tell | None = None,
+        report: Reporter | None = None,
     ) -> UpResult:
-        """Make the world as the program says. Safe to repeat, also after it was killed.
+        """Make resources match the program. Safe to repeat, also after a kill.
 
         A create that an interrupted run began is looked up by its name first: what exists is taken over, what does
         not is made anew, and nothing is made twice.
@@ -74,7 +74,7 @@ class Engine(StoredStacks, ABC):
             UnknownOutcomeError: A provider died in the middle of a change.
         """
         options = RunOptions(
-            program, targets=targets, may_destroy=may_destroy, config=config or StackConfig(), tell=tell
+            program, targets=targets, may_destroy=may_destroy, config=config or StackConfig(), report=report
         )
         return await self._change(stack, "up", options)
 
@@ -84,21 +84,23 @@ class Engine(StoredStacks, ABC):
         *,
         targets: Collection[str] = (),
         may_destroy: MayDestroy | None = None,
-        tell: Tell | None = None,
+        report: Reporter | None = None,
     ) -> UpResult:
         """Delete everything in a stack, or the targets; the stack itself stays. Raises as ``up``."""
         self._backend.existing(stack)
-        return await self._change(stack, "destroy", RunOptions(targets=targets, may_destroy=may_destroy, tell=tell))
+        return await self._change(stack, "destroy", RunOptions(targets=targets, may_destroy=may_destroy, report=report))
 
     async def preview_destroy(
-        self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None
+        self, stack: StackRef, *, targets: Collection[str] = (), report: Reporter | None = None
     ) -> Preview:
         """Find out what ``destroy`` would delete; changes nothing."""
         self._backend.existing(stack)
-        return await self._preview(stack, "destroy", RunOptions(targets=targets, tell=tell))
+        return await self._preview(stack, "destroy", RunOptions(targets=targets, report=report))
 
-    async def refresh(self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None) -> UpResult:
-        """Bring the state to what really exists; changes nothing but the state.
+    async def refresh(
+        self, stack: StackRef, *, targets: Collection[str] = (), report: Reporter | None = None
+    ) -> UpResult:
+        """Update the state to what exists; changes nothing but the state.
 
         In the result a changed resource is an ``update``, and one that is gone, and now forgotten, a ``delete``.
         A drift in outputs alone is written and is no change.
@@ -108,14 +110,14 @@ class Engine(StoredStacks, ABC):
             UnavailableError: The provider could not read everything; the state stays as it was where it did not.
         """
         self._backend.existing(stack)
-        return await self._change(stack, "refresh", RunOptions(targets=targets, tell=tell))
+        return await self._change(stack, "refresh", RunOptions(targets=targets, report=report))
 
     async def preview_refresh(
-        self, stack: StackRef, *, targets: Collection[str] = (), tell: Tell | None = None
+        self, stack: StackRef, *, targets: Collection[str] = (), report: Reporter | None = None
     ) -> Preview:
         """Find out what ``refresh`` would write; changes nothing, takes no lock."""
         self._backend.existing(stack)
-        return await self._preview(stack, "refresh", RunOptions(targets=targets, tell=tell))
+        return await self._preview(stack, "refresh", RunOptions(targets=targets, report=report))
 
     async def import_resources(
         self,
@@ -123,9 +125,9 @@ class Engine(StoredStacks, ABC):
         wanted: Sequence[Import],
         *,
         config: StackConfig | None = None,
-        tell: Tell | None = None,
+        report: Reporter | None = None,
     ) -> UpResult:
-        """Take things that exist into a stack, as ``pulumi import`` does; writes no program.
+        """Import existing things into a stack, as ``pulumi import`` does; writes no program.
 
         The program has to name them by the next ``up``, which otherwise wants to delete them. One that the stack
         has already, by name and id, stays as it is. A stack that does not exist yet is made.
@@ -134,5 +136,5 @@ class Engine(StoredStacks, ABC):
             RefusedError: One of them does not exist, or the stack has another one of that name; nothing changed.
         """
         return await self._change(
-            stack, "import", RunOptions(imports=wanted, config=config or StackConfig(), tell=tell)
+            stack, "import", RunOptions(imports=wanted, config=config or StackConfig(), report=report)
         )

@@ -1,4 +1,4 @@
-"""What engines are made with, what a caller asks of a run and is told, and the errors that both engines end with."""
+"""Options of engines and of runs, progress reports, and the errors of both engines."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,10 +20,10 @@ Token = tuple[int, int]
 """Epoch and counter of a lease: a later holder has a higher one."""
 
 RunKind = Literal["up", "destroy", "refresh", "import", "settle"]
-"""What a run does. ``settle`` only looks up the creates that an interrupted run had begun."""
+"""The kind of a run. ``settle`` only looks up creates that an interrupted run began."""
 
 REPEAT = "run the same command again: it looks for what was made first"
-"""The hint where nobody knows what a run has made."""
+"""The hint when the results of a run are unknown."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Progress:
     message: str = ""
 
 
-Tell = Callable[[Progress], None]
+Reporter = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ def _no_program() -> None:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a caller asks of one run.
+    """The options of one run.
 
     Attributes:
         imports: What an import takes into the stack.
         targets: URNs that may be read and changed; empty for all.
         may_destroy: Asked for every resource that would be deleted or replaced; None allows everything.
-        tell: Called with each line of narration.
+        report: Called with each line of narration.
     """
 
     program: Program = _no_program
@@ -100,7 +100,7 @@ class RunOptions:
     targets: Collection[str] = ()
     may_destroy: MayDestroy | None = None
     config: StackConfig = field(default_factory=StackConfig)
-    tell: Tell | None = None
+    report: Reporter | None = None
 
 
 def pulumi_home(environment: Mapping[str, str]) -> Path:

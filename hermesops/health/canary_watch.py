@@ -40,7 +40,7 @@ class SampleStore(Protocol):
         """Store one sample of each."""
 
     async def since(
-        self, instances: Collection[InstanceId], moment: datetime
+        self, instances: Collection[InstanceId], timestamp: datetime
     ) -> Mapping[InstanceId, Sequence[HealthSample]]:
         """The samples of each since then, oldest first."""
 
@@ -122,14 +122,14 @@ async def _enriched(
 ) -> dict[InstanceId, VitalsPair]:
     """The pairs with the figures that Prometheus has in place of those of nodes."""
     groups: defaultdict[datetime, list[InstanceId]] = defaultdict(list)
-    for each, moment in at.items():
-        seconds = int(moment.timestamp())
+    for each, timestamp in at.items():
+        seconds = int(timestamp.timestamp())
         groups[datetime.fromtimestamp(seconds - seconds % _GRAIN_S, UTC)].append(each)
     merged = dict(pairs)
-    for moment, some in groups.items():
-        stretch = max(now - moment, timedelta(seconds=_GRAIN_S))
-        before = await prometheus.vitals(some, since=moment - stretch, until=moment)
-        after = await prometheus.vitals(some, since=moment, until=moment + stretch)
+    for timestamp, some in groups.items():
+        stretch = max(now - timestamp, timedelta(seconds=_GRAIN_S))
+        before = await prometheus.vitals(some, since=timestamp - stretch, until=timestamp)
+        after = await prometheus.vitals(some, since=timestamp, until=timestamp + stretch)
         for each in some:
             merged[each] = VitalsPair(
                 _merged(pairs[each].before, before[each]), _merged(pairs[each].after, after[each])

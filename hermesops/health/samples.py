@@ -78,8 +78,8 @@ class HealthSample:
     def _from(cls, raw: Mapping[str, Any]) -> Self:
         errors, turn, since = raw["errors"], raw["turn"], raw["since"]
         return cls(
-            at=_moment(raw["at"]),
-            since=None if since is None else _moment(since),
+            at=_timestamp(raw["at"]),
+            since=None if since is None else _timestamp(since),
             release=str(raw["release"] or ""),
             gateway=GatewayHealth(raw["gateway"]),
             restarts=int(raw["restarts"]),
@@ -215,7 +215,7 @@ def _worst(values: Sequence[float | None]) -> tuple[float | None, str]:
     return (max(present), "") if len(present) == len(values) else (None, "the gateway did not report its jobs")
 
 
-def _moment(seconds: float) -> datetime:
+def _timestamp(seconds: float) -> datetime:
     return datetime.fromtimestamp(float(seconds), UTC)
 
 

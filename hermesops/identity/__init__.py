@@ -1,1 +1,1 @@
-"""Who acts: operators, pipelines, their signatures and approvals, and the record of access to users' agents."""
+"""Operators and pipelines: identities, signatures, approvals, and the record of access to users' agents."""

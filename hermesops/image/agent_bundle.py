@@ -47,7 +47,9 @@ class Bundle:
     made: bool
 
 
-def bundle(definition: Definition, python: str, *, cache: Path, downloads: Pip, tell: Callable[[str], None]) -> Bundle:
+def bundle(
+    definition: Definition, python: str, *, cache: Path, downloads: Pip, report: Callable[[str], None]
+) -> Bundle:
     """Find the agent's bundle for a Python in the cache, or make it; blocks for some 15 s on a cold cache.
 
     A bundle with a damaged file is made again. Safe to be called by two processes at once.
@@ -62,10 +64,10 @@ def bundle(definition: Definition, python: str, *, cache: Path, downloads: Pip, 
     """
     lock = definition.lock_for(python)
     place = cache / "bundles" / f"hermes-agent-py{python}-{_key(definition, lock, python)}"
-    found = _intact(place)
+    found = _verified_digest(place)
     if found:
         return Bundle(place, found, made=False)
-    tell(f"fetching the agent's wheels for Python {python}")
+    report(f"fetching the agent's wheels for Python {python}")
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".making-") as scratch:
         draft = Path(scratch) / "bundle"
@@ -77,7 +79,7 @@ def bundle(definition: Definition, python: str, *, cache: Path, downloads: Pip, 
             draft.rename(place)
         except OSError:
             # Another process was faster; its bundle was made from the same hashes.
-            other = _intact(place)
+            other = _verified_digest(place)
             if not other:
                 raise
             return Bundle(place, other, made=False)
@@ -157,7 +159,7 @@ def _seal(draft: Path) -> str:
     return _digest(hashes)
 
 
-def _intact(place: Path) -> str:
+def _verified_digest(place: Path) -> str:
     """The digest of a bundle none of whose files is missing, damaged or extra; else nothing."""
     try:
         hashes = json.loads((place / _INDEX).read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ from hermesops.image import manifest as manifests
 from hermesops.image.definition import Definition, digest_of
 from hermesops.image.download import Pip
 from hermesops.image.machine_facts import Survey, survey
-from hermesops.image.machines import BuildNames, ChannelTo, Tell, borrowed, names_of, sweep
+from hermesops.image.machines import BuildNames, ChannelTo, Reporter, borrowed, names_of, sweep
 from hermesops.image.manifest import Manifest
 from hermesops.justavps.errors import NotFoundError
 from hermesops.model.ids import ImageId, MachineId
@@ -105,11 +105,11 @@ class Builder:
     downloads: Pip
     cache: Path
     manifests: Path
-    tell: Tell
+    report: Reporter
 
     @property
     def _images(self) -> "SavedImages":
-        return SavedImages(self.vendor, self.tell)
+        return SavedImages(self.vendor, self.report)
 
     async def build(self, recipe: Recipe, *, again: str = "") -> Built:
         """Make a proved image of these inputs at the vendor, unless there is one. No machine is left behind.
@@ -132,7 +132,7 @@ class Builder:
         image, source = await self._images.find(image_name), None
         # A builder that is saved already is not needed any more, and nothing else would delete it.
         keep = {names.proof} if image else {names.builder, names.proof}
-        await sweep(self.vendor, recipe.environment, keep, self.tell)
+        await sweep(self.vendor, recipe.environment, keep, self.report)
         if image is None:
             image, source = await self._make(recipe, image_name, clock)
         found = await self._prove(recipe, image, source, clock)
@@ -152,20 +152,20 @@ class Builder:
 
     async def _make(self, recipe: Recipe, image_name: str, clock: "Stopwatch") -> tuple[justavps.Image, Survey | None]:
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
-        self.tell(f"renting {order.name}")
-        async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
+        self.report(f"renting {order.name}")
+        async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
             source = await survey(self.channel_to(machine_id))
             clock.lap("machine")
             await self._converge(recipe, machine_id, source, clock)
             for script in (recipe.definition.prepare, recipe.definition.clean):
-                self.tell(f"running {script.name}")
+                self.report(f"running {script.name}")
                 done = await self._run(machine_id, script)
                 if done.exit_code != 0:
                     raise RefusedError(
                         f"{script.name} failed on the builder with exit {done.exit_code}: {last_words(done)}"
                     )
                 clock.lap(script.stem)
-            self.tell(f"saving image {image_name}")
+            self.report(f"saving image {image_name}")
             image = await self._images.save(machine_id, image_name)
             clock.lap("save")
         return image, source
@@ -177,11 +177,11 @@ class Builder:
             source.python,
             cache=self.cache,
             downloads=self.downloads,
-            tell=self.tell,
+            report=self.report,
         )
         bundle = await blocking.call(work, whom="the package index", within_s=_BUNDLED_S)
         clock.lap("bundle")
-        self.tell(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
+        self.report(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
         variables = {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}
         await self.converge(machine_id, recipe.definition.playbook, variables)
         clock.lap("roles")
@@ -198,8 +198,8 @@ class Builder:
             region=recipe.region,
             image_id=image.id,
         )
-        self.tell(f"booting {order.name} from the image")
-        async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
+        self.report(f"booting {order.name} from the image")
+        async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
             found = await survey(self.channel_to(machine_id))
             clock.lap("boot")
             broken = await self._broken(recipe, machine_id)
@@ -231,7 +231,7 @@ class SavedImages:
     """The account's images that builds make."""
 
     vendor: justavps.Client
-    tell: Tell
+    report: Reporter
 
     async def save(self, machine_id: MachineId, name: str) -> justavps.Image:
         """Save a machine's disk and return once machines can boot from it.
@@ -258,7 +258,7 @@ class SavedImages:
         if image.status is justavps.ImageStatus.FAILED:
             await self.vendor.delete_image(image.id)
             return None
-        self.tell(f"image {name} was saved by an earlier build")
+        self.report(f"image {name} was saved by an earlier build")
         return await self._awaited(image)
 
     async def _named(self, name: str) -> justavps.Image | None:
@@ -277,7 +277,7 @@ class SavedImages:
                 )
             return seen if seen.bootable else Pending(str(seen.status))
 
-        return await until(bootable, what=f"image {image.name}", timeout_s=_SAVED_S, every_s=0.5, tell=self.tell)
+        return await until(bootable, what=f"image {image.name}", timeout_s=_SAVED_S, every_s=0.5, report=self.report)
 
     async def is_bootable(self, image_id: ImageId) -> bool:
         """Whether the vendor still has it and machines can boot from it."""

@@ -66,8 +66,8 @@ async def survey(channel: Channel) -> Survey:
         UnavailableError: It does not answer in time, or with something else.
     """
     # The script goes in by standard input: no quoting, and no file on the machine.
-    look = partial(channel.run, "exec /usr/bin/python3 -I -", stdin=_SCRIPT.encode())
-    done = await until(look, what=f"facts of machine {channel.machine_id}", timeout_s=_ASKED_S)
+    observe = partial(channel.run, "exec /usr/bin/python3 -I -", stdin=_SCRIPT.encode())
+    done = await until(observe, what=f"facts of machine {channel.machine_id}", timeout_s=_ASKED_S)
     if done.exit_code != 0:
         raise RefusedError(
             f"machine {channel.machine_id} is no base to build from: {last_words(done)}",

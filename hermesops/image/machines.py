@@ -20,7 +20,7 @@ from hermesops.justavps.wire import Machine
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.waiting import Pending, WaitExpiredError, until
 
-Tell = Callable[[str], None]
+Reporter = Callable[[str], None]
 """Takes a line of narration."""
 
 ChannelTo = Callable[[MachineId], Channel]
@@ -40,7 +40,7 @@ LENT_S = 9000.0
 
 @asynccontextmanager
 async def borrowed(
-    vendor: justavps.Client, channel_to: ChannelTo, order: justavps.MachineOrder, *, tell: Tell
+    vendor: justavps.Client, channel_to: ChannelTo, order: justavps.MachineOrder, *, report: Reporter
 ) -> AsyncIterator[MachineId]:
     """A machine of that name whose toolbox answers; it is deleted at the end, also after a failure or when cancelled.
 
@@ -50,10 +50,10 @@ async def borrowed(
         UnavailableError: It did not come up, or what was done with it took too long.
         RefusedError: The vendor reports an error for it.
     """
-    machine = await _ordered(vendor, order, tell)
+    machine = await _ordered(vendor, order, report)
     try:
         async with asyncio.timeout(LENT_S) as limit:
-            await _usable(vendor, channel_to, MachineId(machine.id), order.name, tell)
+            await _usable(vendor, channel_to, MachineId(machine.id), order.name, report)
             yield MachineId(machine.id)
     except TimeoutError as error:
         if not limit.expired():
@@ -62,10 +62,10 @@ async def borrowed(
             f"machine {order.name} was given up after {LENT_S:g} s", hint="run the same command again"
         ) from error
     finally:
-        await _let_go(vendor, {machine.id: order.name}, tell)
+        await _let_go(vendor, {machine.id: order.name}, report)
 
 
-async def sweep(vendor: justavps.Client, environment: str, keep: Container[str], tell: Tell) -> None:
+async def sweep(vendor: justavps.Client, environment: str, keep: Container[str], report: Reporter) -> None:
     """Delete machines that killed builds of this environment left. The caller holds the lease on building there.
 
     Args:
@@ -75,7 +75,7 @@ async def sweep(vendor: justavps.Client, environment: str, keep: Container[str],
     listed = await vendor.list_machines()
     left = {one.id: one.name for one in listed if is_build_machine(one.name, environment) and one.name not in keep}
     for name in left.values():
-        tell(f"removing {name}, left by an earlier build")
+        report(f"removing {name}, left by an earlier build")
     if left:
         await remove(vendor, left)
 
@@ -104,7 +104,7 @@ async def remove(vendor: justavps.Client, names: Mapping[str, str]) -> None:
     await until(gone, what=f"{what} to be gone", timeout_s=_GONE_S, every_s=1)
 
 
-async def _ordered(vendor: justavps.Client, order: justavps.MachineOrder, tell: Tell) -> justavps.Machine:
+async def _ordered(vendor: justavps.Client, order: justavps.MachineOrder, report: Reporter) -> justavps.Machine:
     try:
         return await until(
             partial(vendor.create_machine, order), what=f"the order of {order.name}", timeout_s=_ORDERED_S
@@ -114,13 +114,15 @@ async def _ordered(vendor: justavps.Client, order: justavps.MachineOrder, tell: 
         try:
             found = {one.id: one.name for one in await vendor.list_machines() if one.name == order.name}
         except HermesError as error:
-            tell(f"{error.message}; the next build removes {order.name} if there is one")
+            report(f"{error.message}; the next build removes {order.name} if there is one")
         else:
-            await _let_go(vendor, found, tell)
+            await _let_go(vendor, found, report)
         raise
 
 
-async def _usable(vendor: justavps.Client, channel_to: ChannelTo, machine_id: MachineId, name: str, tell: Tell) -> None:
+async def _usable(
+    vendor: justavps.Client, channel_to: ChannelTo, machine_id: MachineId, name: str, report: Reporter
+) -> None:
     async def usable() -> bool | Pending[bool]:
         try:
             machine = await vendor.get_machine(machine_id)
@@ -139,16 +141,16 @@ async def _usable(vendor: justavps.Client, channel_to: ChannelTo, machine_id: Ma
             return Pending(str(error))
         return True if done.exit_code == 0 else Pending("its shell does not work")
 
-    await until(usable, what=f"machine {name}", timeout_s=_READY_S, every_s=0.2, tell=tell)
+    await until(usable, what=f"machine {name}", timeout_s=_READY_S, every_s=0.2, report=report)
 
 
-async def _let_go(vendor: justavps.Client, names: Mapping[str, str], tell: Tell) -> None:
+async def _let_go(vendor: justavps.Client, names: Mapping[str, str], report: Reporter) -> None:
     try:
         if names:
             await remove(vendor, names)
     except HermesError as error:
         # The build's own error matters more; the next build finds the machine by its name.
-        tell(f"{error.message}; the next build removes it")
+        report(f"{error.message}; the next build removes it")
 
 
 PURPOSES = ("build", "proof")

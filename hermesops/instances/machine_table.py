@@ -38,7 +38,7 @@ def next_step(machine: MachineState, name: str, *, if_in_error: Hint | str) -> S
 
     Args:
         machine: One that is not gone.
-        if_in_error: What to do where it is in error and does not recover.
+        if_in_error: Advice for a machine that stays in error.
     """
     match machine.status:
         case MachineStatus.READY:

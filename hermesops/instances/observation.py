@@ -1,6 +1,6 @@
 """An instance as it is observed: its row, its machine, the node on it, the gateway behind the proxy.
 
-Plain data, so that deciding stays pure and a test can write down any situation.
+Plain data: ``decide`` stays pure, and a test can state any situation.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What instances need from other packages, which they must not import; ``hermesops.app`` hands it to them."""
+"""What instances need from packages that they must not import; ``hermesops.app`` passes it in."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ class Cells(Protocol):
 
 
 class ChooseCell(Protocol):
-    """Chooses where a new machine goes."""
+    """Chooses the cell and region of a new machine."""
 
     def __call__(self, cells: Sequence[Cell], *, plan: Plan, region: str, size: int, plans_apart: bool) -> Placement:
         """Choose a cell."""
@@ -39,7 +39,7 @@ class Pool(Protocol):
     async def claim(
         self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
     ) -> Instance | None:
-        """Make a ready one the user's, whose row is made then; ``None`` when there is none."""
+        """Assign a ready machine to the user and make the user's row; ``None`` when there is no such machine."""
 
 
 class Budget(Protocol):
@@ -68,10 +68,10 @@ class Backups(Protocol):
         """Back up the state on a machine, unless it was backed up for that before."""
 
     async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> object:
-        """Put a backup's state on a machine whose gateway is fenced, and compare."""
+        """Restore a backup on a machine whose gateway is fenced, and compare the states."""
 
     async def prove(self, instance: Instance, backup: Backup) -> Backup:
-        """Restore a backup somewhere and compare; what came of it is in its row."""
+        """Restore a backup elsewhere and compare the states; the backup's row gets the result."""
 
     async def revoke(self, instance_id: InstanceId) -> None:
         """End what an instance's machine could open its repository with; the backups stay."""
@@ -87,7 +87,7 @@ class SnapshotImages(Protocol):
         """Begin to save a machine's disk."""
 
     async def await_end(self, image_id: str) -> None:
-        """Return once it is saved, or given up."""
+        """Return once it is saved or has failed."""
 
     async def drop(self, instance_id: InstanceId, *, why: str) -> None:
         """Delete an instance's."""
@@ -100,7 +100,7 @@ class Releases(Protocol):
         """The release to deploy with an agent; ``None`` where it is in no store.
 
         Args:
-            told: What its machine says that it runs; empty where it says nothing.
+            told: The release that its machine reports; empty if it reports none.
         """
 
     async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
@@ -108,7 +108,7 @@ class Releases(Protocol):
 
 
 class Bundle(Protocol):
-    """A release as it is handed to machines."""
+    """A release in the form that machines get."""
 
     @property
     def id(self) -> ReleaseId:
@@ -122,7 +122,7 @@ class Bundle(Protocol):
 
 
 class Keys(Protocol):
-    """Where an instance's secrets come from."""
+    """The source of an instance's secrets."""
 
     def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
         """The instance's keys."""

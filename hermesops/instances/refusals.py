@@ -57,9 +57,9 @@ def machine_silent(instance: Instance) -> UnavailableError:
 
 
 def unreachable(instance: Instance) -> RefusedError | UnavailableError:
-    """Nothing can be done on the machine: it may answer later, but not while the agent is suspended.
+    """The machine cannot be used now: it may answer later, but not while the agent is suspended.
 
-    What was asked for before it was suspended must not wait for that to end: resuming it waits for that in turn.
+    An operation opened before the suspension must not wait for its end: resuming waits for that operation.
     """
     return suspended(instance) if instance.status is InstanceStatus.SUSPENDED else machine_silent(instance)
 
@@ -87,11 +87,11 @@ def machine_gone(seen: Observation) -> RefusedError:
 
 
 def other_instance(instance: Instance, holder: str | None) -> BrokenInvariantError:
-    """The machine says that it is another instance's.
+    """The machine reports that it belongs to another instance.
 
     Args:
-        instance: Whose machine it is by the registry.
-        holder: Whose it is by its own account; ``None`` for nobody's.
+        instance: Its owner according to the registry.
+        holder: Its owner according to the machine; ``None`` for no owner.
     """
     return BrokenInvariantError(
         f"machine {instance.machine_name} belongs to instance {holder or 'nobody'} by its own account, "
@@ -121,7 +121,7 @@ def no_image(name: str) -> RefusedError:
 
 
 def not_sold(server_type: str, region: str) -> RefusedError:
-    """The vendor rents no such machine there now."""
+    """The vendor has no such machine for rent in that region now."""
     return RefusedError(
         f"JustAVPS sells no {server_type} in {region} now",
         hint=Hint(("settings", "show"), "lists region, plan_regions and server_types; --region names another"),

@@ -25,7 +25,7 @@ async def roll_back_release(
 
     Args:
         slots: Its releases, under the instance's lease or under none.
-        to: A release that is on it, or the beginning of one; empty for the one before.
+        to: A release on it, or the beginning of its id; empty for the previous one.
 
     Raises:
         UsageError: There is no such release on it.
@@ -46,14 +46,14 @@ async def roll_back_release(
 async def find_machine(
     vendor: Client, channel_to: Callable[[MachineId], Channel], text: str, *, environment: str
 ) -> Machine:
-    """The machine that an operator means, found without a registry.
+    """Find a machine without a registry.
 
     Args:
         text: A machine's name or id, an instance's or a user's id, or a user's alias.
-        environment: Its machines alone are asked whose they are.
+        environment: Only its machines are asked for their instance.
 
     Raises:
-        UsageError: No machine is meant, or more than one.
+        UsageError: No machine matches, or several do.
     """
     machines = [one for one in await vendor.list_machines() if one.status is not MachineStatus.DELETED]
     named = [one for one in machines if text in {one.name, one.id}]
@@ -102,7 +102,7 @@ async def _names_on(channel: Channel, machine_id: MachineId) -> set[str]:
 async def _those_of(
     machines: Sequence[Machine], channel_to: Callable[[MachineId], Channel], text: str
 ) -> list[Machine]:
-    """Asked, because a machine's name only tells the beginning of its instance's id, and of no user's."""
+    """The machine must answer: its name contains only the beginning of its instance's id, and no user's id."""
     wanted = {text, user_id_of(text) or user_id_from_alias(text)}
 
     async def is_meant(machine: Machine) -> bool:

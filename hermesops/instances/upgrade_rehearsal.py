@@ -13,19 +13,19 @@ from hermesops.model.state import State
 
 
 class NoRollbackError(RefusedError):
-    """A machine did not come to the release, or not back from it whole."""
+    """A machine failed to upgrade to the release, or to roll back from it with its state complete."""
 
 
 async def walk(
     slots: ReleaseClient, states: PowerControl, machine_id: MachineId, bundle: Bundle, *, before: Bundle
 ) -> str:
-    """Upgrade a machine from one release to another and roll it back; what was seen, in words.
+    """Upgrade a machine from one release to another and roll it back; returns a description.
 
-    The state that goes both ways is what the older release has made on that machine.
+    The migrated state is what the older release made on that machine.
 
     Args:
-        machine_id: A machine that has no instance, and never will have one.
-        before: The one that is rolled back to; deployed first where the machine runs another one.
+        machine_id: A machine that never gets an instance.
+        before: The release to roll back to; deployed first if the machine runs another.
 
     Raises:
         NoRollbackError: The release does not run there, or what comes back is not what was.

@@ -1,1 +1,1 @@
-"""Scheduled jobs: what falls due without an operator, done by the first worker that sees them."""
+"""Scheduled jobs: work that becomes due without an operator, done by the first worker that finds it."""

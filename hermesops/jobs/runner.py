@@ -1,4 +1,4 @@
-"""Runs scheduled jobs: the first worker that sees a due job does it, and one worker at a time.
+"""Runs scheduled jobs: the first worker that finds a due job does it, one worker at a time.
 
 What is due follows from the rows that a job is about, never from a record of having done it. What is recorded is when a
 job last began, so that one that fails is not begun over and over. ``hermesops.app`` composes the jobs.
@@ -19,10 +19,10 @@ from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
 
 RETRY = timedelta(minutes=5)
-"""How long one that failed is left alone."""
+"""How long a failed job rests."""
 
 AFTER_DEATH = timedelta(seconds=30)
-"""How long after its begin one is left alone whose worker died; it may have died of it."""
+"""How long a job rests, from its begin, after its worker died, perhaps because of it."""
 
 _TICK_S = 1.0
 
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Report:
-    """What came of one turn at a job.
+    """The result of one run of a job.
 
     Attributes:
         problem: What was not done, and why; empty when all of it was.
@@ -46,7 +46,7 @@ class Job:
     """Something that falls due.
 
     Attributes:
-        every: From one look at whether it is due to the next.
+        every: Interval between checks whether it is due.
         due: Says from the rows what is due, a few words for each thing; empty when nothing is.
         rest: From the begin of one turn to the next at least, where the rows do not say it.
         longest: How long one turn may take; then it is cut short, so that another may begin.
@@ -71,11 +71,11 @@ def may_begin_at(last: JobRun | None, rest: timedelta) -> datetime | None:
 
 
 async def do_now(job: Job, registry: Registry) -> Report:
-    """Do what is due of a job, whenever it was done last.
+    """Run a job now, whenever it last ran.
 
     Raises:
         LeaseHeldError: Another process does it.
-        HermesError: It could not be done; its turn says so.
+        HermesError: It failed; its row has the problem.
     """
     async with LeaseKeeper(registry, job_subject(job.name)) as keeper:
         return await _turn(job, registry, keeper)
@@ -111,10 +111,10 @@ async def _done(job: Job) -> Report:
 
 
 class JobScheduler:
-    """Does jobs until told to stop.
+    """Runs jobs until a stop is requested.
 
     Args:
-        grace_s: Seconds that turns under way have to end after it was told to stop; then they are cut short.
+        grace_s: Seconds for running jobs to end after a stop was requested; then they are cancelled.
     """
 
     def __init__(self, jobs: Sequence[Job], registry: Registry, *, grace_s: float) -> None:
@@ -123,7 +123,7 @@ class JobScheduler:
         self._grace_s = grace_s
         self._stopping = asyncio.Event()
         self._turns: dict[str, asyncio.Task[None]] = {}
-        self._look_at: dict[str, datetime] = {}
+        self._next_check: dict[str, datetime] = {}
 
     def stop(self) -> None:
         """Begin no other turn, and return from ``run``; called again, cut those under way short."""
@@ -134,25 +134,25 @@ class JobScheduler:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was told to."""
+        """Whether a stop was requested."""
         return self._stopping.is_set()
 
     async def run(self) -> None:
-        """Look and do until told to stop; raises nothing that a job or the registry raises."""
+        """Check and run jobs until a stop is requested; errors of jobs and of the registry are logged."""
         while not self._stopping.is_set():
             try:
-                self._look()
+                self._start_due()
             except HermesError as error:
                 _log.warning("jobs_wait", problem=error.message)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_S)
         await waiting.finish(self._turns.values(), self._grace_s)
 
-    def _look(self) -> None:
+    def _start_due(self) -> None:
         now = self._registry.now()
         for name, job in self._jobs.items():
-            if name not in self._turns and now >= self._look_at.get(name, now):
-                self._look_at[name] = now + job.every
+            if name not in self._turns and now >= self._next_check.get(name, now):
+                self._next_check[name] = now + job.every
                 turn = asyncio.create_task(self._tried(job))
                 self._turns[name] = turn
                 turn.add_done_callback(lambda _, name=name: self._turns.pop(name))  # type: ignore[misc] # mypy types no default
@@ -168,14 +168,14 @@ class JobScheduler:
             _log.exception("job_broke", job=job.name)
         else:
             if report is not None:
-                tell = _log.warning if report.problem else _log.info
-                tell("job_done", job=job.name, done=report.done, problem=report.problem)
+                log = _log.warning if report.problem else _log.info
+                log("job_done", job=job.name, done=report.done, problem=report.problem)
 
     async def _when_due(self, job: Job) -> Report | None:
         if self._is_too_early(job) or not await asyncio.to_thread(job.due):
             return None
         async with LeaseKeeper(self._registry, job_subject(job.name)) as keeper:
-            # Another may have done it between the look and the lease.
+            # Another worker may have done it between the check and the lease.
             if self._is_too_early(job) or not await asyncio.to_thread(job.due):
                 return None
             return await _turn(job, self._registry, keeper)

@@ -30,7 +30,7 @@ class Deadline:
         """Check the clock: what has already been received in pieces gives no other its turn, and so ends no wait.
 
         Raises:
-            UnreadableAnswerError: The moment has come.
+            UnreadableAnswerError: The time is over.
         """
         if asyncio.get_running_loop().time() >= self._at:
             raise self._late()
@@ -39,7 +39,7 @@ class Deadline:
         """Wait for one step of the exchange.
 
         Raises:
-            UnreadableAnswerError: The moment came first.
+            UnreadableAnswerError: The time ended first.
         """
         try:
             async with asyncio.timeout_at(self._at) as limit:

@@ -1,4 +1,4 @@
-"""The vendor's refusals, and missing answers, as types; each says what an operator can do about it.
+"""The vendor's refusals, and missing answers, as types; each has a hint for the operator.
 
 ::
 
@@ -32,7 +32,7 @@ from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, 
 from hermesops.node.untrusted.foreign_text import one_line
 
 _LONGEST = 4096
-"""Characters of a text that are looked through for what may not be shown."""
+"""Characters of a text that are searched for what must not be shown."""
 
 _KEY_MATERIAL = re.compile(r"PRIVATE KEY|BEGIN [A-Z ]*KEY", re.IGNORECASE)
 _LONG_RUN = re.compile(r"[A-Za-z0-9+/=_-]{64,}")
@@ -129,11 +129,11 @@ class NotJsonError(AnswerError):
 
 
 class ReadNotJsonError(NotJsonError, UnavailableError):
-    """The answer to a read is not what we know; nothing changed."""
+    """The answer to a read is not understood; nothing changed."""
 
 
 class ChangeNotJsonError(NotJsonError, UnknownOutcomeError):
-    """The answer to a change is not what we know; it may have happened."""
+    """The answer to a change is not understood; the change may have happened."""
 
 
 class CommandTimedOutError(AnswerError, UnknownOutcomeError):

@@ -9,8 +9,8 @@ from hermesops.justavps import errors
 from hermesops.justavps.wire import Machine, MachineOrder, MachineStatus
 from hermesops.waiting import Pending, pause, until
 
-_LOOKS = 5
-_LOOK_EVERY_S = 2.0
+_ATTEMPTS = 5
+_ATTEMPT_EVERY_S = 2.0
 _ABSENT_GRACE_S = 60.0
 _POLL_S = 0.25
 _EAGER_S = 20.0
@@ -52,7 +52,7 @@ async def order_once(shop: Shop, order: MachineOrder) -> Machine:
         return await shop.post_order(order)
     except (errors.ServerError, errors.LostAnswerError, errors.NotJsonError, errors.CommandTimedOutError) as lost:
         cause = lost
-    found = await _look(shop, order.name)
+    found = await _find(shop, order.name)
     if found is not None:
         return found
     raise errors.OrderUnknownError(
@@ -64,25 +64,25 @@ async def order_once(shop: Shop, order: MachineOrder) -> Machine:
     ) from cause
 
 
-async def _look(shop: Shop, name: str) -> Machine | None:
-    looks = 0
+async def _find(shop: Shop, name: str) -> Machine | None:
+    attempts = 0
 
-    async def look() -> Machine | Pending[Machine | None] | None:
-        nonlocal looks
-        looks += 1
+    async def observe() -> Machine | Pending[Machine | None] | None:
+        nonlocal attempts
+        attempts += 1
         try:
             found = newest_named(await shop.list_machines(), name)
         except (errors.UnreachableError, errors.LostReadError, errors.ReadServerError) as failure:
-            return Pending(failure.said) if looks < _LOOKS else None
-        if found is None and looks < _LOOKS:
+            return Pending(failure.said) if attempts < _ATTEMPTS else None
+        if found is None and attempts < _ATTEMPTS:
             return Pending("none of that name yet")
         return found
 
-    return await until(look, what=f"machine {name}", timeout_s=3600, every_s=_LOOK_EVERY_S)
+    return await until(observe, what=f"machine {name}", timeout_s=3600, every_s=_ATTEMPT_EVERY_S)
 
 
 async def wait_ready(
-    shop: Shop, machine_id: str, *, timeout_s: float, tell: Callable[[str], None] | None = None
+    shop: Shop, machine_id: str, *, timeout_s: float, report: Callable[[str], None] | None = None
 ) -> Machine:
     """Wait until the vendor calls a machine ready. That says only that its daemon is up: ask the machine itself next.
 
@@ -98,7 +98,7 @@ async def wait_ready(
     """
     started = time.monotonic()
 
-    async def look() -> Machine | Pending[Machine]:
+    async def observe() -> Machine | Pending[Machine]:
         waited = time.monotonic() - started
         if waited > _EAGER_S:
             await pause(_PATIENT_POLL_S)
@@ -116,4 +116,6 @@ async def wait_ready(
             return machine
         return Pending(f"{machine.status} {machine.provisioning_stage}".strip())
 
-    return await until(look, what=f"machine {machine_id} to be ready", timeout_s=timeout_s, every_s=_POLL_S, tell=tell)
+    return await until(
+        observe, what=f"machine {machine_id} to be ready", timeout_s=timeout_s, every_s=_POLL_S, report=report
+    )

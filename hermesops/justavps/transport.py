@@ -100,7 +100,7 @@ class Transport(Closing):
                 (errors.UnreachableError, errors.LostReadError, errors.ReadServerError, errors.RateLimitedError)
             ),
             stop=stop_after_attempt(_TRIES),
-            wait=_patience,
+            wait=_retry_wait_s,
             sleep=pause,
             reraise=True,
         )
@@ -235,8 +235,8 @@ def _seconds(retry_after: str) -> float:
     return float(retry_after) if retry_after.isdecimal() else 0.0
 
 
-def _patience(state: RetryCallState) -> float:
-    """Seconds until the next try: a little, or what the vendor asks for, within reason."""
+def _retry_wait_s(state: RetryCallState) -> float:
+    """Seconds until the next attempt: a backoff, or what the vendor asks for, up to a limit."""
     failure = state.outcome.exception() if state.outcome else None
     asked = failure.retry_after_s if isinstance(failure, errors.RateLimitedError) else 0.0
     return max(_BACK_OFF(state), min(asked, _LONGEST_PATIENCE_S))

@@ -70,7 +70,7 @@ class KeyRing:
 
     @property
     def key_ids(self) -> frozenset[str]:
-        """The keys at hand."""
+        """The loaded keys."""
         return frozenset(self._ciphers)
 
     @property
@@ -80,7 +80,7 @@ class KeyRing:
 
     @property
     def source(self) -> str:
-        """Where the keys came from."""
+        """The keys' source, for messages."""
         return self._source
 
     def reload(self) -> None:
@@ -143,7 +143,7 @@ def parse_ring(text: str, source: str) -> Ring:
     try:
         return Ring.parse(text)
     except ValueError:
-        raise RefusedError(f"the {_WHAT} in {source} is damaged", hint=f"put a copy of it back at {source}") from None
+        raise RefusedError(f"the {_WHAT} in {source} is damaged", hint=f"restore {source} from a copy") from None
 
 
 def _bound(key_id: str, place: str) -> bytes:

@@ -81,7 +81,7 @@ class KeyRotation:
         source: str,
         now: Callable[[], datetime],
         needed_since: Callable[[], datetime | None],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._registry = registry
         self._read = read
@@ -89,7 +89,7 @@ class KeyRotation:
         self._source = source
         self._now = now
         self._needed_since = needed_since
-        self._tell = tell
+        self._report = report
 
     def prepare(self) -> str:
         """Only add a new key to the ring, unless it has one that has sealed nothing; its id.
@@ -123,22 +123,22 @@ class KeyRotation:
     def _do(self, step: Step, why: str) -> None:
         match step:
             case Add():
-                self._tell("adding a key")
+                self._report("adding a key")
                 self._write(self._ring().with_new().to_text())
             case Change(key):
-                self._tell(f"everything is sealed with key {key} from now on")
+                self._report(f"everything is sealed with key {key} from now on")
                 self._registry.sealing.use(key, why=why)
             case Reseal():
                 done = 0
                 while count := self._registry.sealing.reseal():
                     done += count
-                    self._tell(f"sealed {done} values anew")
+                    self._report(f"sealed {done} values anew")
             case Settle(key):
                 self._registry.sealing.record_resealed(why=why)
                 ring = self._ring().settled_on(key, self._now()).without_retired(self._needed_since())
                 self._write(ring.to_text())
                 kept = ", ".join(sorted(ring.retired))
-                self._tell(f"kept for older copies of the registry: {kept}" if kept else "older keys are forgotten")
+                self._report(f"kept for older copies of the registry: {kept}" if kept else "older keys are forgotten")
 
     def _ring(self) -> Ring:
         return parse_ring(self._read(), self._source)

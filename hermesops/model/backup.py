@@ -23,8 +23,8 @@ class Backup:
         why: ``daily``, ``manual``, ``last`` or ``before <what> <operation>``.
         bytes: Size of what was copied.
         added: Bytes that the repository grew by.
-        checked_at: When its last test restore was; ``None`` never.
-        checked: What was wrong then; empty for nothing.
+        checked_at: Time of its last test restore; ``None`` before the first.
+        checked: The problem found then; empty if there was none.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Backup:
 
     @property
     def is_proved(self) -> bool:
-        """Whether a test restore gave what was copied."""
+        """Whether a test restore returned what was copied."""
         return self.checked_at is not None and not self.checked
 
     @property

@@ -43,8 +43,8 @@ class Cell:
 
     Attributes:
         only_plan: The one plan it takes; ``None`` takes every plan.
-        machines: How many it has, with those given up, whose names are still in its stack.
-        brought_at: When its stack was last applied; ``None`` before the first time.
+        machines: How many it has, including those marked for deletion, whose names are still in its stack.
+        applied_at: When its stack was last applied; ``None`` before the first time.
     """
 
     name: CellName
@@ -52,7 +52,7 @@ class Cell:
     only_plan: Plan | None
     machines: int
     created_at: datetime
-    brought_at: datetime | None = None
+    applied_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The whole fleet: what the registry's rows order, what the vendor last listed, who is low on disk."""
+"""The whole fleet: what the registry's rows order, what the vendor last listed, agents low on disk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from datetime import datetime
 from hermesops.model.ids import CellName, ImageId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, SpareStatus
+from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class CellTally:
 
     Attributes:
         grid: The status of each living instance, oldest first.
-        spares: How many spare machines, by purpose and status.
+        unassigned: How many unassigned machines, by role and status.
     """
 
     cell: CellName
     region: str
     grid: tuple[InstanceStatus, ...]
     by_plan: Mapping[Plan, int] = field(default_factory=dict)
-    spares: Mapping[tuple[Purpose, SpareStatus], int] = field(default_factory=dict)
+    unassigned: Mapping[tuple[MachineRole, UnassignedStatus], int] = field(default_factory=dict)
 
     @property
     def by_status(self) -> dict[InstanceStatus, int]:

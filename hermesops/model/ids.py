@@ -23,7 +23,7 @@ OperationId = NewType("OperationId", str)
 """UUID of a row of ``operations``."""
 
 MachineName = NewType("MachineName", str)
-"""The only field at the vendor that says whose a machine is; see ``machine_name``."""
+"""The only field at the vendor that identifies a machine's owner; see ``machine_name``."""
 
 _ALIAS = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _MACHINE_NAME = re.compile(r"hermes-(?P<environment>[a-z0-9]+)-(?P<cell>[a-z0-9-]+)-(?P<key>[0-9a-f]{12})")

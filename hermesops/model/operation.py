@@ -44,7 +44,7 @@ class OperationKind(StrEnum):
 
 
 class OperationStatus(StrEnum):
-    """The status of a row. ``running`` says that work began; the lease says whether it goes on."""
+    """The status of a row. ``running`` means that work began; the lease shows whether it continues."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -60,13 +60,13 @@ class OperationStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Lease:
-    """Who may work on something, until when, with the fencing token that refuses earlier holders.
+    """The right to work on a subject until a time, with a fencing token that outranks earlier holders.
 
     Attributes:
         subject: What is leased, as ``instance/<id>`` or ``stack/<project>/<name>``.
         holder: Who holds it, as ``operations.holder`` writes it.
-        epoch: Opened anew when the database is restored.
-        counter: Rises with every taking; ``(epoch, counter)`` is the fencing token.
+        epoch: Raised when the database is restored.
+        counter: Rises each time the lease is acquired; ``(epoch, counter)`` is the fencing token.
     """
 
     subject: str
@@ -82,7 +82,7 @@ class Lease:
 
 
 class LeaseHeldError(RefusedError):
-    """The lease is taken; ``holder`` is who has it, empty where that is unknown."""
+    """Another process holds the lease; ``holder`` is empty if unknown."""
 
     def __init__(self, message: str, *, hint: Hint | str = "", holder: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -99,7 +99,7 @@ class OperationStep:
 
     Attributes:
         holder: Who began it, as in a lease; empty where no lease was held.
-        problem: Why work stopped during it; empty when the next step or the outcome followed.
+        problem: Why work stopped during it; empty if the next step or the outcome followed.
     """
 
     at: datetime

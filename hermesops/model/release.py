@@ -20,8 +20,8 @@ class KnownRelease:
     Attributes:
         digest: SHA-256 of the lock, hex.
         who: Added it.
-        revoked_at: From then on no machine may run it; ``None`` while it is not revoked.
-        why: It was revoked; empty while it is not.
+        revoked_at: No machine may run it from then on; ``None`` while it is valid.
+        why: The reason of the revocation; empty while it is valid.
     """
 
     id: ReleaseId

@@ -59,7 +59,7 @@ class TargetState(StrEnum):
 
     WAITING = "waiting"
     DEFERRED = "deferred"
-    """Busy, or its user's quiet hours: its turn comes later, at the latest at a deadline."""
+    """Busy, or in its user's quiet hours: it is changed later, at the latest at a deadline."""
     OUTDATED = "outdated"
     """The rollout has ended and it did not get the release."""
     FETCHING = "fetching"
@@ -80,7 +80,7 @@ class TargetState(StrEnum):
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether its machine is changing, as far as we know."""
+        """Whether its machine is changing, as far as is known."""
         return self in {TargetState.FETCHING, TargetState.ACTIVATING, TargetState.UNCONFIRMED}
 
     @property
@@ -129,15 +129,15 @@ class Target:
 
 @dataclass(frozen=True)
 class Progress:
-    """What the runner must know of a target besides its state.
+    """What the runner stores of a target besides its state.
 
     Attributes:
         last_before: What its machine reported of its last change before we touched it, so that an old failure is not
             taken for a new one. No clocks are compared.
         confirmed_at: When its soak began.
-        on_release: Whether it runs the new release for good, as far as we know.
+        on_release: Whether it runs the new release and confirmed it, as far as is known.
         deferred_until: When it is changed at the latest; set when it is first deferred.
-        unwell_since: When its gateway was first observed not to answer since it last did.
+        unwell_since: First observation without a gateway's answer after the last answer.
         stuck: Why it could not be rolled back; empty while that was not tried, or succeeded.
         confirm_timeouts: How often it rolled back because no runner confirmed it in time.
     """

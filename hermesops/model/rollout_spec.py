@@ -42,7 +42,7 @@ class DrillPolicy(StrEnum):
 class FailureGate:
     """Counts failed, silent and timed out targets alike: a sequential probability ratio test, and a rule.
 
-    A target that gave no proper answer before anything was changed says nothing of the release: it has its own limit.
+    A target that gave no proper answer before its change is no evidence against the release; another limit counts it.
 
     Attributes:
         base_rate: Share of targets that fail whatever the release (vendor, network).
@@ -93,7 +93,7 @@ class HealthGate:
 
     Attributes:
         vitals: Names of vitals; empty switches the gate off.
-        alpha: Probability of taking noise for harm, over all vitals and looks of one stage together.
+        alpha: Probability of taking noise for harm, over all vitals and observations of one stage together.
         floor: Instances with data that either side needs.
         share: Of those touched that must have data.
     """
@@ -175,7 +175,7 @@ class Spec:
         confirm_s: Seconds after which a machine goes back by itself, unless confirmed.
         drain_s: Seconds that running turns are given.
         attempt_s: Seconds for one target, download to confirmation; then it timed out.
-        patience_s: Seconds for which a machine may give no answer before it is unreachable or silent.
+        unreachable_after_s: Seconds for which a machine may give no answer before it is unreachable or silent.
         defer_s: Seconds for which a busy or quiet target is deferred; then its turn comes whatever it does.
         windows: Maintenance windows as ``Mon-Fri 09:00-17:00 Europe/Berlin``; empty is always.
         two_person_above: Blast radius from which on a second operator must approve the next stage.
@@ -191,7 +191,7 @@ class Spec:
     confirm_s: float = 60.0
     drain_s: float = 60.0
     attempt_s: float = 600.0
-    patience_s: float = 45.0
+    unreachable_after_s: float = 45.0
     defer_s: float = 24 * 3600.0
     windows: tuple[str, ...] = ()
     gates: Gates = field(default_factory=Gates)

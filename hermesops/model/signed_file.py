@@ -24,7 +24,7 @@ class SignedContent:
 
     def to_bytes(self) -> bytes:
         """The signed bytes; equal contents have equal bytes."""
-        return json.dumps(asdict(self), default=_moment, sort_keys=True, separators=(",", ":")).encode()
+        return json.dumps(asdict(self), default=_timestamp, sort_keys=True, separators=(",", ":")).encode()
 
 
 Content = TypeVar("Content", bound=SignedContent)
@@ -83,7 +83,7 @@ def why_outdated(made: str, at: datetime, *, now: datetime, life: timedelta) -> 
     return f"{made} {at:%Y-%m-%d %H:%M} UTC; it counts for {life.total_seconds() / 3600:g} h"
 
 
-def _moment(value: object) -> str:
+def _timestamp(value: object) -> str:
     if isinstance(value, datetime):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} cannot be signed")

@@ -121,7 +121,7 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class StateVersion:
-    """A copy of a stack's state that can be put back.
+    """A copy of a stack's state that can be restored.
 
     Attributes:
         version: Nanoseconds since 1970, as in the copy's file name.

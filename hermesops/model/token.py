@@ -59,7 +59,7 @@ class ProxyToken:
         purpose: Who uses it and for what, as ``chat`` or ``platform``; also its label at the vendor.
         token: What goes into ``X-Proxy-Token``. It is root on the machine: it opens every port of its loopback, and the
             vendor's toolbox.
-        address: URL of the machine's ports, where ``{port}`` stands for one; empty where nobody asked for it.
+        address: URL of the machine's ports, where ``{port}`` stands for one; empty if it was not requested.
     """
 
     id: str
@@ -69,6 +69,6 @@ class ProxyToken:
     token: str = field(repr=False)
     address: str = ""
 
-    def is_valid_at(self, moment: datetime) -> bool:
+    def is_valid_at(self, timestamp: datetime) -> bool:
         """Whether it can still be used at ``moment``."""
-        return self.expires_at > moment
+        return self.expires_at > timestamp

@@ -27,11 +27,11 @@ class Vital(StrEnum):
     """Bytes of memory that the gateway and its children hold, without what the kernel may take back."""
 
     QUEUE_AGE = "queue_age"
-    """Seconds that the oldest job waits which is due."""
+    """Seconds that the oldest due job has waited."""
 
 
 class Source(StrEnum):
-    """Who measured a figure."""
+    """The source of a figure."""
 
     NODE = "node"
     PROMETHEUS = "prometheus"
@@ -68,8 +68,8 @@ class Liveness:
 
     Attributes:
         answers: Whether its gateway does; ``None`` when the machine itself gives no answer.
-        exercised: Whether a turn was taken since the change, by its user or by a probe.
-        failed: Why it counts as failed whatever the figures are, as failed turns of a probe; empty otherwise.
+        exercised: Whether a turn ended since the change, of its user or of a probe.
+        failed: Why it counts as failed whatever its figures, such as failed turns of a probe; empty otherwise.
     """
 
     answers: bool | None

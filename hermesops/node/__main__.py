@@ -202,7 +202,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("state", help="count and digest of memory, skills, sessions, messages, cron jobs and pairings")
     for name, does in (
         ("backup", "copy the agent's state into a repository, encrypted"),
-        ("restore", "put a copy in the place of the agent's state; the gateway is stopped"),
+        ("restore", "replace the agent's state by a copy; the gateway is stopped"),
     ):
         command = commands.add_parser(name, parents=[leased], help=does)
         command.add_argument("path", type=Path, help="the repository and its keys, mode 0600; it is removed")

@@ -1,4 +1,4 @@
-"""The ways to see and change a machine, as Protocols: whatever decides reaches the computer through nothing else.
+"""The ways to read and change a machine, as Protocols: deciding code uses the computer only through them.
 
 On a real machine they are modules of this package; simulated machines implement them in memory. ``node.machine`` puts
 them together. What each promises stands where it is implemented.

@@ -1,6 +1,6 @@
 """Runs an event loop's registry calls in one thread, so that disk and network do not block the loop.
 
-One thread, because an SQLite registry takes one writer at a time anyway, and lets several wait unfairly.
+One thread, because SQLite takes one writer at a time anyway, and makes several wait unfairly.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 
 
 async def in_db_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    """Make a registry call in that thread. It is never left half-way: who is cancelled waits for its end first."""
+    """Make a registry call in that thread. A cancelled caller first waits until the call has ended."""
     made = asyncio.get_running_loop().run_in_executor(_thread, partial(call, *args, **options))
     try:
         return await asyncio.shield(made)

@@ -12,7 +12,7 @@ from hermesops.model.ids import OperationId
 from hermesops.model.operation import Operation, OperationStatus
 
 FRESH = timedelta(seconds=5)
-"""How long a row that nobody has begun is left to the command that wrote it."""
+"""How long a new row is left to the command that wrote it."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""What an operation is to do, typed, and as the JSON of its row: continuing it needs nothing else.
+"""The intent of an operation, typed and as JSON of its row: enough to continue it.
 
-A row whose JSON is not exactly what its kind declares is refused: nothing is guessed about users' machines.
+A row whose JSON differs from its kind's declaration is refused: nothing is guessed about users' machines.
 """
 
 import types
@@ -19,7 +19,7 @@ from hermesops.model.operation import Operation, OperationKind
 
 @dataclass(frozen=True)
 class AbandonNote:
-    """What an operation leaves behind that nobody continues.
+    """What an abandoned operation leaves behind.
 
     Attributes:
         next: What cleans it up or begins anew; fields of the intent are words in capitals, as ``USER``.
@@ -34,7 +34,7 @@ class Intent:
     """What one kind of operation is to do. Holds no secrets.
 
     Attributes:
-        abandoned: What a row leaves behind that nobody continues; ``{name}`` stands for a field of the intent.
+        abandoned: What an abandoned row leaves behind; ``{name}`` stands for a field of the intent.
     """
 
     kind: ClassVar[OperationKind]

@@ -18,7 +18,7 @@ from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import RolloutId
-from hermesops.model.spare import Spare
+from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.operations.intent import AbandonNote, Intent
 
 _PROVISIONING, _RUNNING, _SUSPENDED = InstanceStatus.PROVISIONING, InstanceStatus.RUNNING, InstanceStatus.SUSPENDED
@@ -63,7 +63,7 @@ class InstanceIntent(Intent):
 
     Attributes:
         stops_gateway: Whether the gateway is stopped meanwhile.
-        blocked_by: What else must not be unfinished.
+        blocked_by: Kinds of which none may be unfinished.
         continues: Kinds that this request continues, so that they do not block it.
         statuses: Of the instances that may have one.
     """
@@ -182,7 +182,7 @@ class ConfigureIntent(InstanceIntent):
 
 @dataclass(frozen=True, kw_only=True)
 class SuspendIntent(InstanceIntent):
-    """Stop an agent, back it up, and stop its machine or give it back."""
+    """Stop an agent, back it up, and stop its machine or return it."""
 
     kind = OperationKind.SUSPEND
     title = "suspend"
@@ -196,7 +196,7 @@ class SuspendIntent(InstanceIntent):
 
 @dataclass(frozen=True, kw_only=True)
 class ResumeIntent(InstanceIntent):
-    """Start a suspended agent, or one whose gateway was left stopped; a relocation starts it too."""
+    """Start a suspended agent, or one with a gateway that was left stopped; a relocation starts it too."""
 
     kind = OperationKind.RESUME
     title = "resume"
@@ -225,15 +225,15 @@ class ResizeIntent(InstanceIntent):
 
 @dataclass(frozen=True, kw_only=True)
 class RelocateIntent(InstanceIntent):
-    """Bring an agent onto another machine: with its state, or with a backup in place of it.
+    """Move an agent to another machine, with its state or with a backup instead.
 
     Attributes:
-        origin: The machine it was on when this was asked for.
+        origin: Its machine at the time of the request.
         cell: Of the new machine; opened, for ``only_plan`` or every plan, where it is new.
         plan: The user's from then on.
         image_id: What the new machine boots from; ``None`` for the vendor's own image.
         snapshot: The backup to put on it; empty for what is on the old machine.
-        keeps_former: Whether the old machine stays for a while.
+        keeps_previous: Whether the old machine stays for a while.
         changes_plan: Whether it is counted as a change of plan.
     """
 
@@ -260,20 +260,20 @@ class RelocateIntent(InstanceIntent):
     image_id: ImageId | None = None
     only_plan: Plan | None = None
     snapshot: str = ""
-    keeps_former: bool = False
+    keeps_previous: bool = False
     changes_plan: bool = False
     approved: ApprovedList | None = None
 
-    def fits(self, spare: Spare) -> bool:
-        """Whether a machine that was ordered is of the place, size and image that this asks for."""
-        ordered = (spare.cell, spare.plan, spare.server_type, spare.image_id)
+    def fits(self, row: UnassignedMachine) -> bool:
+        """Whether an ordered machine has the cell, size and image of this intent."""
+        ordered = (row.cell, row.plan, row.server_type, row.image_id)
         return ordered == (self.cell, self.plan, self.server_type, self.image_id)
 
     def asks_the_same(self, other: "RelocateIntent", *fields: str) -> bool:
-        """Whether another one asks for the same, as far as an operator says what: region, plan, whether to restore.
+        """Whether another intent equals this one in what the operator chose: region, plan, whether to restore.
 
         Args:
-            fields: What else was said, by name. The rest is chosen, and may be chosen otherwise the next time.
+            fields: Further choices of the operator, by name. hermesops chooses the rest.
         """
         said = ("region", "plan", *fields)
         return bool(self.snapshot) == bool(other.snapshot) and all(
@@ -317,10 +317,10 @@ class BackupIntent(InstanceIntent):
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreIntent(InstanceIntent):
-    """Put a backup in the place of an agent's state, on the machine that it is on.
+    """Replace an agent's state by a backup, on the machine that it is on.
 
     Attributes:
-        keeps: Whether what is there is copied first.
+        keeps: Whether the present state is backed up first.
     """
 
     kind = OperationKind.RESTORE
@@ -350,7 +350,7 @@ class SnapshotIntent(InstanceIntent):
 
 @dataclass(frozen=True, kw_only=True)
 class DrillIntent(Intent):
-    """Restore an instance's backup onto a machine of its own, compare, and destroy the machine."""
+    """Restore an instance's backup on a separate machine, compare the states, and destroy the machine."""
 
     kind = OperationKind.DRILL
     title = "restore drill"
@@ -370,8 +370,8 @@ class StackUpIntent(Intent):
     """Bring a cell's machines to its rows.
 
     Attributes:
-        only: The machines it is about; none means all.
-        named: Machines that were named as ones that may be changed beyond the limits.
+        only: The machines to change; empty means all.
+        named: Machines that may be changed beyond the limits.
         share: The share of a cell's machines that may be destroyed, where one was named.
         saved: The file of a signed preview, which is to happen and nothing else; empty for none.
         approval: The file with which another operator approved that preview; empty for none.
@@ -395,7 +395,7 @@ class StackUpIntent(Intent):
 
 @dataclass(frozen=True, kw_only=True)
 class PoolFillIntent(Intent):
-    """Fill a cell's warm pool, or without ``grow`` only rid the cell of machines that were given up."""
+    """Fill a cell's warm pool; without ``grow`` only delete machines that are marked for deletion."""
 
     kind = OperationKind.POOL_FILL
     title = "pool fill"

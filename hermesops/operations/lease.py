@@ -1,7 +1,7 @@
-"""Holds leases while work runs: takes them, renews those of this process together, and gives them back.
+"""Holds leases while work runs: acquires them, renews those of this process together, and releases them.
 
-A lease that could not be renewed in time stops the work: somebody else may hold it by now. One whose holder is seen
-to be gone is taken over without waiting until it runs out. Renewal is one write every few seconds, however much is
+A lease that was not renewed in time stops the work: another process may hold it. The lease of a dead local process is
+taken over at once. Renewal is one write every few seconds, however much is
 worked on, and runs in the event loop on purpose: a process whose loop hangs shall lose its leases.
 """
 
@@ -31,7 +31,7 @@ POLL_S = 0.5
 """Seconds between two attempts to take a held lease: each is a write."""
 
 SETTLE_S = 2.0
-"""Seconds that what a dead process had asked of others has to come to its end."""
+"""Seconds for requests of a dead process to end."""
 
 RENEW_S = 5.0
 """Seconds between renewals: two may fail before a lease is lost."""
@@ -50,8 +50,8 @@ class RenewedLease:
     """A lease that is renewed.
 
     Attributes:
-        until: Until when nobody may take it over, by this process's clock.
-        lost: Set once somebody else may hold it.
+        until: No other process may acquire it before, by this process's clock.
+        lost: Set once another process may hold it.
     """
 
     lease: Lease
@@ -99,7 +99,7 @@ class Renewals:
         try:
             gone = await in_db_thread(leases.leases.renew, [one.lease for one in held])
         except UnavailableError:
-            # No answer says nothing about a lease: it is ours for as long as nobody may take it over.
+            # No answer proves nothing about a lease: it is ours until others may acquire it.
             self._lose(one for one in held if time.monotonic() + RETRY_S >= one.until)
             return RETRY_S
         except HermesError:
@@ -122,7 +122,7 @@ def renewals_in(leases: Registry) -> Renewals:
 
 
 class LeaseKeeper:
-    """Holds one lease from entering to leaving the context.
+    """Holds one lease within a context.
 
     Args:
         wait_s: Seconds to wait while another process holds it; 0 refuses at once.
@@ -153,7 +153,7 @@ class LeaseKeeper:
         """Run ``work``, and stop it when the lease is lost.
 
         Raises:
-            UnavailableError: The lease was lost; what was done so far is found by the next run.
+            UnavailableError: The lease was lost; the next run observes what was done.
         """
         doing = asyncio.ensure_future(work)
         losing = asyncio.ensure_future(self._held.lost.wait())

@@ -1,6 +1,6 @@
 """The queue of tasks, kept by DBOS: the only module that knows DBOS.
 
-Nothing that counts is in it. Its tables may be lost at any moment: they are made again and filled from the rows.
+It holds nothing that matters. Its tables may be lost at any moment: they are made again and filled from the rows.
 
 Source: dbos 3.4.0. What DBOS leaves to its users, and what is done about it: work of a dead process stays its own
 (``dispatch`` gives it to another one); two processes of one executor id run the same work (ids are a worker's own, with
@@ -31,7 +31,7 @@ _VERSION = "1"
 _TASK = "turn"
 _POLL_S = 0.2
 _KEPT = timedelta(hours=1)
-"""How long tasks that have ended are kept; long enough to look at what happened."""
+"""How long ended tasks are kept, for inspection."""
 
 _FIRST_DELAY_S = 2.0
 _LONGEST_DELAY_S = 300.0
@@ -137,7 +137,7 @@ class DbosQueue:
         await self._asked(lambda: DBOS.enqueue_workflow_with_options_async(options))
 
     async def revive(self, task_ids: Sequence[str]) -> None:
-        """Put tasks of dead workers back into the queue; what such a worker still does with them is not recorded."""
+        """Return tasks of dead workers to the queue; results of such a worker are not recorded any more."""
         await self._asked(lambda: DBOS.resume_workflows_async(list(task_ids), queue_name=self._name))
 
     async def prune(self) -> None:
@@ -188,7 +188,7 @@ def _operation_of(task_id: str) -> OperationId:
 
 
 def _prepare(url: str) -> None:
-    """Let SQLite write ahead, which is twice as fast; the file keeps that."""
+    """Set SQLite's write-ahead log, which is twice as fast; the file keeps the setting."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         with closing(sqlite3.connect(parsed.database, isolation_level=None)) as connection:
@@ -220,7 +220,7 @@ class _ToStructlog(logging.Handler):
 
 
 def _redirect_log() -> None:
-    """Let DBOS's own log go where ours goes; it adds a handler of its own only where there is none."""
+    """Send DBOS's log to ours; DBOS adds a handler only if there is none."""
     logger = logging.getLogger("dbos")
     logger.handlers[:] = [_ToStructlog()]
     logger.propagate = False

@@ -1,6 +1,6 @@
-"""The loop that brings an operation to its end: observe, decide, do, record, again.
+"""The loop that completes an operation: observe, decide, do, record, repeat.
 
-It may die at any moment: the next run observes again and goes on from what is there, never from what it remembers.
+It may die at any moment: the next run observes again and continues from that, not from memory.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class Reconciler(Protocol[SeenT, StepT]):
 
 
 class StoppedError(UnavailableError):
-    """Whoever runs the operation was told to stop, and did so between two steps."""
+    """The runner was stopped, between two steps."""
 
 
 def never() -> bool:
@@ -50,7 +50,7 @@ async def drive(
     make: Callable[[Operation, Lease], Reconciler[SeenT, StepT]],
     registry: Registry,
     leases: Registry,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     is_stopping: Callable[[], bool] = never,
 ) -> str:
     """Bring one operation to its end, holding its subject's lease all the while.
@@ -71,7 +71,7 @@ async def drive(
     async with LeaseKeeper(leases, operation.subject) as keeper:
         try:
             outcome = await keeper.guard(
-                _steps(operation, make(operation, keeper.lease), registry, keeper.lease, tell, is_stopping)
+                _steps(operation, make(operation, keeper.lease), registry, keeper.lease, report, is_stopping)
             )
         except StoppedError:
             raise
@@ -96,7 +96,7 @@ async def _steps(
     work: Reconciler[SeenT, StepT],
     registry: Registry,
     lease: Lease,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     is_stopping: Callable[[], bool],
 ) -> str:
     repeats, last = 0, None
@@ -118,6 +118,6 @@ async def _steps(
                         f"{words}: done {MOST_REPEATS} times, and nothing has changed by it",
                         hint=Hint(("operation", "continue", operation.id), "once you know why"),
                     )
-                tell(words)
+                report(words)
                 await in_db_thread(registry.operations.record_step, operation.id, words, lease=lease)
                 await work.do(step, seen)

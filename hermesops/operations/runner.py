@@ -14,7 +14,7 @@ from hermesops.operations.reconcile import Reconciler, drive, never
 from hermesops.registry import Registry
 
 QUEUED = "left to the workers"
-"""The step that says of a row that nobody's command is going to do it."""
+"""The step of a row that was left to the workers."""
 
 Handler = Callable[[Operation, Lease], Reconciler[Any, Any]]
 """Makes the work of an operation, done under a lease."""
@@ -26,7 +26,7 @@ class Operations:
 
     registry: Registry
     handlers: Mapping[OperationKind, Handler]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     async def run(self, operation: Operation, *, is_stopping: Callable[[], bool] = never) -> str:
         """Bring one operation to its end and return its outcome.
@@ -42,7 +42,7 @@ class Operations:
         make = self.handlers.get(operation.kind)
         if make is None:
             raise BrokenInvariantError(f"operation {operation.id} is of kind {operation.kind}, which nothing here does")
-        return await drive(operation, make, self.registry, self.registry, self.tell, is_stopping)
+        return await drive(operation, make, self.registry, self.registry, self.report, is_stopping)
 
     def leave(self, operation: Operation) -> None:
         """Leave an operation to the workers: from here on any of them may take it."""
@@ -75,7 +75,7 @@ class Operations:
                 hint=Hint(("operation", "list", "--all")),
             )
         what = f"operation {operation.id}"
-        return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, tell=self.tell)
+        return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, report=self.report)
 
 
 def _outcome(ended: Operation) -> str:
@@ -88,13 +88,13 @@ def _outcome(ended: Operation) -> str:
 
 
 async def abandon(operation: Operation, registry: Registry, *, reason: str) -> AbandonNote:
-    """Close an operation's row, so that nobody continues it; nothing else is touched.
+    """Close an operation's row, so that it is not continued; nothing else is changed.
 
     Args:
         reason: Why; goes into the outcome and the audit.
 
     Returns:
-        What stays behind.
+        What it leaves behind.
 
     Raises:
         UsageError: No reason was given.

@@ -26,10 +26,10 @@ _TICK_S = 0.5
 _PRUNE_EVERY = 120
 """Ticks from one removal of old tasks to the next."""
 
-_PATIENCE = 6
-"""Looks at a task after which it counts as given up, its operation leased by nobody; longer than ``SETTLE_S``."""
+_STRANDED = 6
+"""Checks after which a task without a lease of its operation counts as stranded; longer than ``SETTLE_S``."""
 
-_PATIENCE_AFTER_LEASE = 2
+_AFTER_LEASE = 2
 """The same once the operation was leased: the task may be about to end, but is no longer about to begin."""
 
 _log = structlog.get_logger(__name__)
@@ -74,8 +74,8 @@ class Worker:
     """Works until ``stop``.
 
     Args:
-        name: Unlike that of any other process, ever.
-        grace_s: Seconds that steps under way have to end after it was told to stop; then they are cut short.
+        name: Unique for all time.
+        grace_s: Seconds for running steps to end after a stop was requested; then they are cancelled.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._is_draining = False
         self._turns: set[asyncio.Task[str]] = set()
-        self._looks: dict[Task, int] = {}
+        self._checks: dict[Task, int] = {}
 
     def stop(self) -> None:
         """End the step under way, begin no other, and return from ``run``; called again, cut the step short."""
@@ -106,13 +106,13 @@ class Worker:
         self._stopping.set()
 
     async def run(self, *, once: bool = False) -> Tally:
-        """Take turns until told to stop.
+        """Work until a stop is requested.
 
         Args:
-            once: Stop by itself when every operation has ended or been tried.
+            once: Stop when every operation has ended or been tried.
 
         Raises:
-            UnavailableError: The queue does not open; later it is waited for.
+            UnavailableError: The queue does not open at the start; later failures are waited out.
         """
         self._is_draining = once
         await self._queue.open()
@@ -142,7 +142,7 @@ class Worker:
                 await asyncio.wait_for(self._stopping.wait(), _TICK_S)
 
     async def _tick(self) -> bool:
-        """Fill the queue once; whether there is nothing to do, as far as this run goes."""
+        """Fill the queue once; returns whether this run has nothing left to do."""
         tasks = await self._queue.tasks()
         # After the tasks: a turn that ends in between is seen as ended, and its row with it.
         left = self.tally.left if self._is_draining else {}
@@ -159,19 +159,19 @@ class Worker:
         return not rows and not self._turns
 
     def _given_up(self, tasks: Sequence[Task], leased: Collection[OperationId]) -> set[Task]:
-        """The tasks under way that their workers will not end, as nobody leases their operations.
+        """Running tasks that their workers will not end, as no process leases their operations.
 
-        Such a worker died, or its database went away at the end of a turn: DBOS then calls the task running for ever.
+        Such a worker died, or its database failed at the end of a turn: DBOS then lists the task as running for ever.
         """
-        self._looks = {
-            task: _PATIENCE - _PATIENCE_AFTER_LEASE if task.operation_id in leased else self._looks.get(task, 0) + 1
+        self._checks = {
+            task: _STRANDED - _AFTER_LEASE if task.operation_id in leased else self._checks.get(task, 0) + 1
             for task in tasks
             if task.worker
         }
-        return {task for task, looks in self._looks.items() if looks > _PATIENCE or is_gone(task.worker)}
+        return {task for task, checks in self._checks.items() if checks > _STRANDED or is_gone(task.worker)}
 
     async def _turn(self, operation_id: OperationId) -> bool:
-        """Work on an operation until it ends or cannot go on; whether to come back to it after a while."""
+        """Work on an operation until it ends or cannot continue; returns whether to retry it later."""
         turn = asyncio.ensure_future(self._drive(operation_id))
         self._turns.add(turn)
         try:

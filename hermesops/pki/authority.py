@@ -158,7 +158,7 @@ def read_key(text: str, *, source: str) -> ec.EllipticCurvePrivateKey:
     Raises:
         RefusedError: It is none.
     """
-    hint = f"put a copy of it back in {source}"
+    hint = f"restore {source} from a copy"
     try:
         key = load_pem_private_key(text.encode(), None)
     except (ValueError, TypeError):  # the cause would carry the key

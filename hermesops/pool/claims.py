@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from hermesops.model.instance import Instance
 from hermesops.model.operation import LeaseHeldError
-from hermesops.model.spare import Purpose, Spare, spare_subject
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, machine_subject
 from hermesops.model.user import User
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.pool.decide import Target, ready_for
@@ -13,27 +13,27 @@ from hermesops.registry import Registry
 
 async def claim(
     registry: Registry,
-    is_up: Callable[[Spare], Awaitable[bool]],
+    is_up: Callable[[UnassignedMachine], Awaitable[bool]],
     user: Callable[[], User],
     target: Target,
     *,
     region: str,
 ) -> Instance | None:
-    """Make a ready machine the user's, or ``None`` when there is none.
+    """Assign a ready machine to the user; ``None`` when there is none.
 
-    Shrinking a pool takes the same lease. A machine that is leased, not up, or claimed meanwhile is passed over.
+    Shrinking a pool takes the same lease. It skips a machine that is leased, not up, or claimed meanwhile.
 
     Args:
-        user: Makes the user's row; called when there is a machine.
-        target: What the machine has to be; its size does not matter.
+        user: Makes the user's row; called only if there is a machine.
+        target: The machine's plan, server type and image; its size is not used.
     """
-    for spare in ready_for(registry.spares.list(purpose=Purpose.POOL), target, region=region):
+    for row in ready_for(registry.unassigned.list(role=MachineRole.WARM), target, region=region):
         try:
-            async with LeaseKeeper(registry, spare_subject(spare.name)) as turn:
-                if not await is_up(spare):
+            async with LeaseKeeper(registry, machine_subject(row.name)) as turn:
+                if not await is_up(row):
                     continue
                 instance = registry.assignments.claim(
-                    user(), spare.name, plan=target.plan, lease=turn.lease, why="provision"
+                    user(), row.name, plan=target.plan, lease=turn.lease, why="provision"
                 )
         except LeaseHeldError:
             continue

@@ -1,7 +1,7 @@
 """The warm pool of one cell: whether it is short, and the next step to fill it. Pure.
 
-Machines are booted, checked and warmed up before a user needs one; a claim takes one whole. None is given back: what
-leaves the pool otherwise than by a claim is deleted.
+Machines are booted, checked and warmed up before a user needs one. A machine leaves the pool by a claim, or is deleted;
+none returns.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Done, Operation, Refused
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, pool_subject
 
 MOST_LOST = 3
 """After so many machines that did not become ready, another one is not tried."""
@@ -41,7 +41,7 @@ class PoolMachine:
         belongs_to: The instance that it reports; ``None`` for none, or when it was not asked.
     """
 
-    spare: Spare
+    row: UnassignedMachine
     machine_id: MachineId | None = None
     status: MachineStatus | None = None
     in_stack: bool = False
@@ -51,11 +51,11 @@ class PoolMachine:
 
 @dataclass(frozen=True)
 class PoolObservation:
-    """Everything known about a cell's pool at one moment.
+    """The observed state of a cell's pool.
 
     Attributes:
         held: The pool's machines, oldest first, and others of the cell that are marked for deletion.
-        lost: Why machines that this run made did not become ready.
+        lost: Why machines of this run did not become ready.
     """
 
     cell: CellName
@@ -110,11 +110,11 @@ Step = Retire | Forget | OrderMachines | ApplyCell | Record | MakeReady
 
 
 def decide(seen: PoolObservation) -> Step | Done | Refused:
-    """The next step towards the pool that settings want, of healthy machines."""
+    """The next step towards a pool of the configured size, of healthy machines."""
     if retiring := _to_retire(seen):
         return Retire(tuple(retiring))
-    leaving = [held for held in seen.held if not held.spare.wanted]
-    if gone := [held.spare.name for held in leaving if held.machine_id is None and not held.in_stack]:
+    leaving = [held for held in seen.held if not held.row.wanted]
+    if gone := [held.row.name for held in leaving if held.machine_id is None and not held.in_stack]:
         return Forget(tuple(gone))
     if len(seen.lost) >= MOST_LOST:
         if leaving:
@@ -127,13 +127,13 @@ def decide(seen: PoolObservation) -> Step | Done | Refused:
         )
     if (order := _missing(seen)) is not None:
         return order
-    wanted = [held for held in seen.held if held.spare.wanted]
+    wanted = [held for held in seen.held if held.row.wanted]
     if leaving or any(held.machine_id is None or not held.in_stack for held in wanted):
         return ApplyCell()
-    if unknown := [held for held in wanted if held.machine_id and held.spare.machine_id != held.machine_id]:
-        return Record(tuple((held.spare.name, held.machine_id) for held in unknown if held.machine_id))
-    if growing := [held for held in wanted if held.spare.status is SpareStatus.GROWING or held.is_silent]:
-        return MakeReady(tuple(held.spare.name for held in growing))
+    if unknown := [held for held in wanted if held.machine_id and held.row.machine_id != held.machine_id]:
+        return Record(tuple((held.row.name, held.machine_id) for held in unknown if held.machine_id))
+    if growing := [held for held in wanted if held.row.status is UnassignedStatus.PREPARING or held.is_silent]:
+        return MakeReady(tuple(held.row.name for held in growing))
     return Done(_outcome(seen))
 
 
@@ -141,44 +141,44 @@ def _to_retire(seen: PoolObservation) -> list[tuple[MachineName, str]]:
     kept: list[PoolMachine] = []
     retiring = []
     targets = {target.plan: target for target in seen.targets}
-    for held in (held for held in seen.held if held.spare.wanted):
-        why = _unfit(held, targets.get(held.spare.plan))
+    for held in (held for held in seen.held if held.row.wanted):
+        why = _unfit(held, targets.get(held.row.plan))
         if why:
-            retiring.append((held.spare.name, why))
+            retiring.append((held.row.name, why))
         else:
             kept.append(held)
     for plan in Plan:
-        of_plan = [held for held in kept if held.spare.plan is plan]
+        of_plan = [held for held in kept if held.row.plan is plan]
         size = targets[plan].size if plan in targets else 0
-        # What is not ready goes first, then the oldest: the newest was checked last.
-        of_plan.sort(key=lambda held: held.spare.status is SpareStatus.READY)
+        # Delete unready machines first, then the oldest: the newest was checked last.
+        of_plan.sort(key=lambda held: held.row.status is UnassignedStatus.READY)
         retiring += [
-            (held.spare.name, f"the pool of {plan} is {size}") for held in of_plan[: max(0, len(of_plan) - size)]
+            (held.row.name, f"the pool of {plan} is {size}") for held in of_plan[: max(0, len(of_plan) - size)]
         ]
     return retiring
 
 
 def _unfit(held: PoolMachine, target: Target | None) -> str:
     """Why a machine cannot be in the pool; empty when it can."""
-    spare = held.spare
+    row = held.row
     if held.belongs_to is not None:
         return f"it says that it is instance {held.belongs_to}'s"
     if held.status is MachineStatus.ERROR:
         return "JustAVPS says that it is in error"
-    if held.machine_id is None and (spare.machine_id is not None or held.in_stack):
+    if held.machine_id is None and (row.machine_id is not None or held.in_stack):
         return "JustAVPS lists it no more"
-    if spare.machine_id is not None and held.machine_id != spare.machine_id:
+    if row.machine_id is not None and held.machine_id != row.machine_id:
         return f"another machine has its name: {held.machine_id}"
-    if target is not None and spare.image_id != target.image_id:
-        return f"its image {spare.image_id} is not the one that machines boot from now"
-    if target is not None and spare.server_type != target.server_type:
-        return f"plan {spare.plan} is a {target.server_type} now"
+    if target is not None and row.image_id != target.image_id:
+        return f"its image {row.image_id} is not the one that machines boot from now"
+    if target is not None and row.server_type != target.server_type:
+        return f"plan {row.plan} is a {target.server_type} now"
     return ""
 
 
 def _missing(seen: PoolObservation) -> OrderMachines | None:
     for target in seen.targets:
-        there = sum(held.spare.wanted and held.spare.plan is target.plan for held in seen.held)
+        there = sum(held.row.wanted and held.row.plan is target.plan for held in seen.held)
         if (count := min(target.size - there, seen.room)) > 0:
             return OrderMachines(target, count)
     return None
@@ -189,7 +189,7 @@ def _outcome(seen: PoolObservation) -> str:
         return f"no pool is wanted in {seen.cell}"
     parts = []
     for target in seen.targets:
-        there = sum(held.spare.plan is target.plan and held.spare.wanted for held in seen.held)
+        there = sum(held.row.plan is target.plan and held.row.wanted for held in seen.held)
         lacking = f" of {target.size}, and {seen.cell} is full" if there < target.size else ""
         parts.append(f"{there} {target.plan}{lacking}")
     return f"the pool of {seen.cell} is ready: {', '.join(parts)}"
@@ -214,34 +214,34 @@ def describe(step: Step, seen: PoolObservation) -> str:
             assert_never(never)
 
 
-def ready_for(spares: Sequence[Spare], target: Target, *, region: str) -> list[Spare]:
+def ready_for(unassigned: Sequence[UnassignedMachine], target: Target, *, region: str) -> list[UnassignedMachine]:
     """The machines of pools that a new instance may get, the oldest first."""
     return [
-        spare
-        for spare in sorted(spares, key=lambda one: (one.created_at, one.name))
-        if spare.wanted
-        and spare.status is SpareStatus.READY
-        and (spare.plan, spare.region, spare.image_id) == (target.plan, region, target.image_id)
-        and spare.server_type == target.server_type
+        row
+        for row in sorted(unassigned, key=lambda one: (one.created_at, one.name))
+        if row.wanted
+        and row.status is UnassignedStatus.READY
+        and (row.plan, row.region, row.image_id) == (target.plan, region, target.image_id)
+        and row.server_type == target.server_type
     ]
 
 
 _REST = timedelta(minutes=10)
-"""How long a pool is left alone after it was filled, or that was tried: what was refused will be refused again."""
+"""How long a pool rests after a filling or an attempt: a refused one would be refused again."""
 
 
-def is_short(targets: Sequence[Target], spares: Sequence[Spare], *, room: int) -> bool:
-    """Whether the rows alone say that a pool has to be filled, shrunk or renewed.
+def is_short(targets: Sequence[Target], unassigned: Sequence[UnassignedMachine], *, room: int) -> bool:
+    """Whether rows alone show that a pool must be filled, shrunk or renewed.
 
     Args:
-        spares: The cell's machines beside those of instances.
+        unassigned: The cell's machines beside those of instances.
     """
-    pool = [spare for spare in spares if spare.purpose is Purpose.POOL]
-    if any(not spare.wanted or spare.status is not SpareStatus.READY for spare in pool):
+    pool = [row for row in unassigned if row.role is MachineRole.WARM]
+    if any(not row.wanted or row.status is not UnassignedStatus.READY for row in pool):
         return True
     wanted = {target.plan: target for target in targets}
     for plan in Plan:
-        held = [spare for spare in pool if spare.plan is plan]
+        held = [row for row in pool if row.plan is plan]
         target = wanted.get(plan)
         if target is None or target.image_id is None:
             if target is None and held:
@@ -280,10 +280,14 @@ class PoolSizes:
         ]
 
     def short_cells(
-        self, cells: Collection[Cell], spares: Sequence[Spare], fills: Sequence[Operation], now: datetime
+        self,
+        cells: Collection[Cell],
+        unassigned: Sequence[UnassignedMachine],
+        fills: Sequence[Operation],
+        now: datetime,
     ) -> list[CellName]:
         """Cells whose pools are not what they should be, as far as rows tell, and that nobody fills."""
-        if not any(self.of_plan.values()) and not any(one.purpose is Purpose.POOL for one in spares):
+        if not any(self.of_plan.values()) and not any(one.role is MachineRole.WARM for one in unassigned):
             return []
         return [
             cell.name
@@ -291,7 +295,7 @@ class PoolSizes:
             if is_at_rest([one for one in fills if one.subject == pool_subject(cell.name)], now)
             and is_short(
                 self.targets(cell),
-                [one for one in spares if one.cell == cell.name],
+                [one for one in unassigned if one.cell == cell.name],
                 room=max(0, self.cell_size - cell.machines),
             )
         ]

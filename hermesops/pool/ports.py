@@ -8,7 +8,7 @@ from hermesops.justavps.wire import Machine
 from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Lease
-from hermesops.model.spare import Spare
+from hermesops.model.unassigned_machine import UnassignedMachine
 
 
 class Machines(Protocol):
@@ -20,7 +20,7 @@ class Machines(Protocol):
     async def node(self, machine_id: MachineId) -> NodeState | None:
         """What hermes-node says; ``None`` while it does not answer."""
 
-    async def await_machine(self, spare: Spare) -> None:
+    async def await_machine(self, row: UnassignedMachine) -> None:
         """Return once it is ready and hermes-node answers."""
 
     async def faults(self, machine_id: MachineId) -> Sequence[str]:

@@ -11,7 +11,7 @@ from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Done, LeaseHeldError, LeaseLostError, Refused
-from hermesops.model.spare import Purpose, Spare, SpareStatus, spare_subject
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, machine_subject
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.pool.decide import (
     ApplyCell,
@@ -57,20 +57,20 @@ class PoolFill:
     async def observe(self) -> PoolObservation:
         """Observe rows, state, vendor and machines.
 
-        Rows last: a machine that was claimed meanwhile has none any more.
+        Rows are read last: a machine that was claimed meanwhile has no row any more.
         """
         listed, in_stack = await asyncio.gather(self.machines.listed(), self.cells.held(self.cell))
-        spares = [
+        unassigned = [
             one
-            for one in self.registry.spares.list(cell=self.cell)
-            if one.purpose is Purpose.POOL or not one.wanted  # the same run deletes what others marked
+            for one in self.registry.unassigned.list(cell=self.cell)
+            if one.role is MachineRole.WARM or not one.wanted  # the same run deletes what others marked
         ]
-        held = [_held(one, listed.get(one.name), is_in_stack=one.name in in_stack) for one in spares]
-        ready = [one for one in held if one.spare.wanted and one.spare.status is SpareStatus.READY]
+        held = [_held(one, listed.get(one.name), is_in_stack=one.name in in_stack) for one in unassigned]
+        ready = [one for one in held if one.row.wanted and one.row.status is UnassignedStatus.READY]
         asked = [one for one in ready if one.status is MachineStatus.READY]
-        told = {one.spare.name: one for one in await self._told(asked)}
+        told = {one.row.name: one for one in await self._told(asked)}
         room = self.size - self.registry.cells.get(self.cell).machines
-        seen = tuple(told.get(one.spare.name, one) for one in held)
+        seen = tuple(told.get(one.row.name, one) for one in held)
         return PoolObservation(self.cell, tuple(self.targets), seen, max(0, room), self._lost)
 
     async def _told(self, asked: Sequence[PoolMachine]) -> list[PoolMachine]:
@@ -106,32 +106,32 @@ class PoolFill:
                     await self._retire(name, why)
             case Forget(names=names):
                 for name in names:
-                    self.registry.spares.forget(name)
+                    self.registry.unassigned.forget(name)
             case OrderMachines(target=target, count=count):
                 self._order(target, count)
             case ApplyCell():
                 await self.cells.apply(self.cell, still_wanted=self._is_wanted)
             case Record(machines=recorded):
                 for name, machine_id in recorded:
-                    self.registry.spares.set_machine(name, machine_id)
+                    self.registry.unassigned.set_machine(name, machine_id)
             case MakeReady(names=names):
-                await self._make_all_ready([held.spare for held in seen.held if held.spare.name in names])
+                await self._make_all_ready([held.row for held in seen.held if held.row.name in names])
             case _ as never:
                 assert_never(never)
 
     async def _retire(self, name: MachineName, why: str) -> None:
         """Mark a machine for deletion, unless it is being claimed: then it is a user's."""
         try:
-            async with self.hold_lease(spare_subject(name)):
-                self.registry.spares.retire(name, why=why)
+            async with self.hold_lease(machine_subject(name)):
+                self.registry.unassigned.retire(name, why=why)
         except LeaseHeldError:
             return
 
     def _order(self, target: Target, count: int) -> None:
         for _ in range(count):
             try:
-                self.registry.spares.place(
-                    Purpose.POOL,
+                self.registry.unassigned.place(
+                    MachineRole.WARM,
                     plan=target.plan,
                     server_type=target.server_type,
                     image_id=target.image_id,
@@ -151,50 +151,50 @@ class PoolFill:
     async def _is_wanted(self) -> bool:
         """Whether rows and state still differ about a pool machine."""
         in_stack = await self.cells.held(self.cell)
-        return any((one.name in in_stack) != one.wanted for one in self.registry.spares.list(cell=self.cell))
+        return any((one.name in in_stack) != one.wanted for one in self.registry.unassigned.list(cell=self.cell))
 
-    async def _make_all_ready(self, spares: Sequence[Spare]) -> None:
-        for spare, end in zip(spares, await fan_out(spares, self._make_ready, _MAKING), strict=True):
+    async def _make_all_ready(self, unassigned: Sequence[UnassignedMachine]) -> None:
+        for row, end in zip(unassigned, await fan_out(unassigned, self._make_ready, _MAKING), strict=True):
             if isinstance(end, HermesError) and not isinstance(end, LeaseLostError):
-                await self._lose(spare.name, end.message)
+                await self._lose(row.name, end.message)
 
-    async def _make_ready(self, spare: Spare) -> None:
-        if spare.machine_id is None:
+    async def _make_ready(self, row: UnassignedMachine) -> None:
+        if row.machine_id is None:
             return
         try:
-            async with self.hold_lease(spare_subject(spare.name)) as turn:
-                why = await self._unwell(spare, spare.machine_id)
+            async with self.hold_lease(machine_subject(row.name)) as turn:
+                why = await self._unwell(row, row.machine_id)
                 if not why:
-                    key = await self.machines.warm(spare.machine_id, turn.lease)
-                    self.registry.spares.mark_ready(spare.name, api_server_key=key)
+                    key = await self.machines.warm(row.machine_id, turn.lease)
+                    self.registry.unassigned.mark_ready(row.name, api_server_key=key)
         except LeaseHeldError:
             return
         if why:
-            await self._lose(spare.name, why)
+            await self._lose(row.name, why)
 
     async def _lose(self, name: MachineName, why: str) -> None:
         """Mark a machine that did not become ready for deletion; the others go on."""
         self._lost = (*self._lost, f"{name}: {why}")
         await self._retire(name, why)
 
-    async def _unwell(self, spare: Spare, machine_id: MachineId) -> str:
+    async def _unwell(self, row: UnassignedMachine, machine_id: MachineId) -> str:
         """Why a machine cannot be used, in one line; empty when it can."""
-        if spare.name in self._made:  # or it could keep this run busy for ever
+        if row.name in self._made:  # or it could keep this run busy for ever
             return "it fell silent again right after it was made ready"
-        self._made.add(spare.name)
+        self._made.add(row.name)
         try:
-            await self.machines.await_machine(spare)
+            await self.machines.await_machine(row)
             return "; ".join(await self.machines.faults(machine_id))[:300]
         except HermesError as error:
             return error.message
 
 
-def _held(spare: Spare, machine: Machine | None, *, is_in_stack: bool) -> PoolMachine:
+def _held(row: UnassignedMachine, machine: Machine | None, *, is_in_stack: bool) -> PoolMachine:
     """What is known of a pool machine without asking it."""
     if machine is None:
-        return PoolMachine(spare, in_stack=is_in_stack)
-    return PoolMachine(spare, MachineId(machine.id), machine.status, in_stack=is_in_stack)
+        return PoolMachine(row, in_stack=is_in_stack)
+    return PoolMachine(row, MachineId(machine.id), machine.status, in_stack=is_in_stack)
 
 
 class _FullError(RefusedError):
-    """The cell was filled by others meanwhile."""
+    """The cell is full: other processes took the room."""

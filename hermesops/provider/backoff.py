@@ -1,6 +1,6 @@
-"""What actions on machines and on images share: the vendor, its polls, often at first and seldom later, and deletion.
+"""Shared by actions on machines and on images: the vendor, polling with growing intervals, and deletion.
 
-Whatever waits stops once the engine wants an end.
+Every wait ends once the engine cancels.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Tell = Callable[[str], Awaitable[None]]
+Reporter = Callable[[str], Awaitable[None]]
 """Passes a line of progress to the engine."""
 
 _PACE_S = ((0.25, 3.0), (1.0, 30.0))
@@ -29,7 +29,7 @@ _SLOWLY_S = 3.0
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long is waited before something counts as failed, in seconds.
+    """Timeouts in seconds.
 
     Attributes:
         ready: For a machine to become ready, when the program sets no timeout of its own.
@@ -84,20 +84,20 @@ async def poll(check: Callable[[], Awaitable[T | Pending[T]]], *, what: str, tim
 
 
 def refuse_if_stopping(stopping: asyncio.Event, otherwise: str) -> None:
-    """Begin nothing new once the engine wants an end.
+    """Start nothing new once the engine cancels.
 
     Raises:
-        InterruptedWorkError: It wants one; says ``otherwise``.
+        InterruptedWorkError: The engine cancelled; ``otherwise`` is the message.
     """
     if stopping.is_set():
         raise InterruptedWorkError(f"interrupted; {otherwise}")
 
 
 async def unless_stopped(work: Coroutine[Any, Any, T], stopping: asyncio.Event, otherwise: str) -> T:
-    """Do what only reads, and give it up at once when the engine wants an end.
+    """Run a call that only reads; stop it at once when the engine cancels.
 
     Raises:
-        InterruptedWorkError: It was given up; says ``otherwise``.
+        InterruptedWorkError: It was stopped; ``otherwise`` is the message.
     """
     reading = asyncio.ensure_future(work)
     stop = asyncio.ensure_future(stopping.wait())
@@ -119,7 +119,7 @@ async def delete_and_wait(
     timeout_s: float,
     stopping: asyncio.Event,
 ) -> None:
-    """Delete it for good and wait until the vendor knows none of that id; what is gone already is success.
+    """Delete it for good and wait until the vendor lists none of that id; one that is gone already is success.
 
     ``what`` is ``machine`` or ``image``; ``read`` answers None when it is gone.
 
@@ -152,7 +152,7 @@ async def delete_and_wait(
 
 
 def refuse_other_name(what: str, observed: Observed, name: str) -> None:
-    """Refuse to change something whose name is not the one in the state.
+    """Refuse to change a thing with another name than in the state.
 
     Raises:
         RefusedError: It has another name.

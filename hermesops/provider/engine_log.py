@@ -46,4 +46,4 @@ class EngineLog:
         try:
             await self._engine.Log(line, timeout=_TIMEOUT_S)
         except grpc.RpcError:
-            self._address, self._engine = "", None  # it is gone or deaf; the work goes on
+            self._address, self._engine = "", None  # the engine is gone or does not read; the work continues

@@ -10,7 +10,7 @@ from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, 
 from hermesops.provider import values
 from hermesops.provider.backoff import (
     Actions,
-    Tell,
+    Reporter,
     delete_and_wait,
     poll,
     refuse_if_stopping,
@@ -32,12 +32,12 @@ class Images(Actions):
 
     type = IMAGE
 
-    async def order(self, inputs: Mapping[str, object], *, timeout_s: float, tell: Tell) -> ObservedImage:
+    async def order(self, inputs: Mapping[str, object], *, timeout_s: float, report: Reporter) -> ObservedImage:
         """``create`` by a resource's inputs."""
         spec = ImageSpec(name=values.text(inputs, "name"), machine_id=values.text(inputs, "machine_id"))
-        return await self.create(spec, timeout_s=timeout_s, tell=tell)
+        return await self.create(spec, timeout_s=timeout_s, report=report)
 
-    async def create(self, spec: ImageSpec, *, timeout_s: float, tell: Tell) -> ObservedImage:
+    async def create(self, spec: ImageSpec, *, timeout_s: float, report: Reporter) -> ObservedImage:
         """Save a machine's disk, or adopt the image of that name and machine, and wait until it boots.
 
         Raises:
@@ -47,8 +47,8 @@ class Images(Actions):
         """
         refuse_if_stopping(self.stopping, f"image {spec.name} was not begun")
         image = await self._existing(spec) or await self._saved(spec)
-        await tell(f"{spec.name} is image {image.id}")
-        return await self._settled(image, timeout_s=timeout_s, tell=tell)
+        await report(f"{spec.name} is image {image.id}")
+        return await self._settled(image, timeout_s=timeout_s, report=report)
 
     async def update(
         self,
@@ -57,9 +57,9 @@ class Images(Actions):
         news: Mapping[str, object],  # noqa: ARG002 - as of a machine
         *,
         timeout_s: float,
-        tell: Tell,
+        report: Reporter,
     ) -> ObservedImage:
-        """Wait for one that was left half made; nothing else about an image can change.
+        """Wait for a half-made image; nothing else about an image can change.
 
         Raises:
             HalfMadeError: It is not finished.
@@ -72,7 +72,7 @@ class Images(Actions):
                 f"image {name} ({image_id}) is gone", hint=Hint(("stack", "preview"), "shows what is left")
             )
         refuse_other_name("image", image, name)
-        return await self._settled(image, timeout_s=timeout_s, tell=tell)
+        return await self._settled(image, timeout_s=timeout_s, report=report)
 
     async def read(self, image_id: str, name: str = "") -> ObservedImage | None:
         """The image, or ``None`` when it is gone; without an id the one of that name that is or becomes usable."""
@@ -111,7 +111,7 @@ class Images(Actions):
         return None
 
     async def _saved(self, spec: ImageSpec) -> ObservedImage:
-        """Begin to save it; where the answer is lost, search for what was begun."""
+        """Start saving it; if the answer is lost, search for the started image."""
 
         async def find() -> ObservedImage | Pending[ObservedImage]:
             try:
@@ -127,7 +127,7 @@ class Images(Actions):
             except WaitExpiredError:
                 raise lost from None
 
-    async def _settled(self, image: ObservedImage, *, timeout_s: float, tell: Tell) -> ObservedImage:
+    async def _settled(self, image: ObservedImage, *, timeout_s: float, report: Reporter) -> ObservedImage:
         last, told = image, ""
         what = f"image {image.name} ({image.id})"
 
@@ -148,7 +148,7 @@ class Images(Actions):
                 return seen
             if seen.status != told:
                 told = seen.status
-                await tell(f"waiting for image {image.name} to be saved: {told}")
+                await report(f"waiting for image {image.name} to be saved: {told}")
             return Pending(seen.status)
 
         try:

@@ -12,7 +12,7 @@ from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError
 from hermesops.provider import values
 from hermesops.provider.backoff import (
     Actions,
-    Tell,
+    Reporter,
     delete_and_wait,
     poll,
     refuse_if_stopping,
@@ -29,16 +29,16 @@ class Machines(Actions):
 
     type = MACHINE
 
-    async def order(self, inputs: Mapping[str, object], *, timeout_s: float, tell: Tell) -> ObservedMachine:
+    async def order(self, inputs: Mapping[str, object], *, timeout_s: float, report: Reporter) -> ObservedMachine:
         """``create`` by a resource's inputs."""
         names = ("name", "server_type", "region", "image_id", "data_gb")
         spec = MachineSpec(**{name: values.text(inputs, name) for name in names})
-        return await self.create(spec, timeout_s=timeout_s, tell=tell)
+        return await self.create(spec, timeout_s=timeout_s, report=report)
 
-    async def create(self, spec: MachineSpec, *, timeout_s: float, tell: Tell) -> ObservedMachine:
+    async def create(self, spec: MachineSpec, *, timeout_s: float, report: Reporter) -> ObservedMachine:
         """Rent a machine, or adopt the one of that name, and wait until it is ready.
 
-        The timeout is for the order and for it to become ready. An order on its way is never given up: its answer has
+        The timeout is for the order and for it to become ready. An order in flight is never cancelled: its answer has
         the id.
 
         Raises:
@@ -50,14 +50,14 @@ class Machines(Actions):
         began = time.monotonic()
         machine = await self.vendor.create_machine(spec)
         _refuse_other_machine(spec, machine)
-        await tell(f"{spec.name} is machine {machine.id}")
+        await report(f"{spec.name} is machine {machine.id}")
         left_s = (timeout_s or self.timeouts.ready) - (time.monotonic() - began)
-        return await self._settled(machine, timeout_s=max(left_s, 0), tell=tell, newborn=True)
+        return await self._settled(machine, timeout_s=max(left_s, 0), report=report, newborn=True)
 
     async def update(
-        self, machine_id: str, name: str, news: Mapping[str, object], *, timeout_s: float, tell: Tell
+        self, machine_id: str, name: str, news: Mapping[str, object], *, timeout_s: float, report: Reporter
     ) -> ObservedMachine:
-        """Bring a machine to its wanted size, or finish one that was left half made.
+        """Resize a machine, or finish a half-made one.
 
         Raises:
             HalfMadeError: The vendor accepted and it is not done.
@@ -72,10 +72,10 @@ class Machines(Actions):
         refuse_other_name("machine", machine, name)
         server_type = values.text(news, "server_type")
         if machine.server_type != server_type:
-            await tell(f"resizing {name} from {machine.server_type} to {server_type}; it reboots")
+            await report(f"resizing {name} from {machine.server_type} to {server_type}; it reboots")
             await self.vendor.resize_machine(machine_id, server_type)
         timeout_s = timeout_s or self.timeouts.ready
-        return await self._settled(machine, timeout_s=timeout_s, tell=tell, server_type=server_type)
+        return await self._settled(machine, timeout_s=timeout_s, report=report, server_type=server_type)
 
     async def read(self, machine_id: str, name: str) -> ObservedMachine | None:
         """The machine, or ``None`` when it is gone.
@@ -102,11 +102,17 @@ class Machines(Actions):
         )
 
     async def _settled(
-        self, machine: ObservedMachine, *, timeout_s: float, tell: Tell, server_type: str = "", newborn: bool = False
+        self,
+        machine: ObservedMachine,
+        *,
+        timeout_s: float,
+        report: Reporter,
+        server_type: str = "",
+        newborn: bool = False,
     ) -> ObservedMachine:
         """Wait until a machine is ready (or stopped, if that is how it was found) and of the size asked for."""
         wanted = {"ready", "stopped"} if machine.status == "stopped" else {"ready"}
-        watch = _Watch(self, machine, wanted, server_type, tell, newborn=newborn)
+        watch = _Watch(self, machine, wanted, server_type, report, newborn=newborn)
         what = f"machine {machine.name}"
         try:
             return await unless_stopped(poll(watch.observe, what=what, timeout_s=timeout_s), self.stopping, what)
@@ -128,7 +134,7 @@ class _Watch:
     last: ObservedMachine
     wanted: set[str]
     server_type: str
-    tell: Tell
+    report: Reporter
     newborn: bool
     told: str = ""
     broken_since: float | None = None
@@ -175,7 +181,7 @@ class _Watch:
     async def _pending(self, seen: str) -> Pending[ObservedMachine]:
         if seen != self.told:
             self.told = seen
-            await self.tell(f"waiting for {self.last.name} to be ready: {seen}")
+            await self.report(f"waiting for {self.last.name} to be ready: {seen}")
         return Pending(seen)
 
 

@@ -24,7 +24,7 @@ class MachineSpec:
 
 @dataclass(frozen=True)
 class ObservedMachine:
-    """A machine as the vendor described it just now; what it did not say is empty.
+    """A machine as the vendor described it; missing fields are empty.
 
     Attributes:
         status: ``provisioning``, ``ready``, ``stopped``, ``error`` or ``deleted``.

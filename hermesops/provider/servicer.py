@@ -16,7 +16,7 @@ from pulumi.runtime.proto import provider_pb2 as proto
 
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.provider import grpc_errors, values
-from hermesops.provider.backoff import Tell, unless_stopped
+from hermesops.provider.backoff import Reporter, unless_stopped
 from hermesops.provider.engine_log import EngineLog
 from hermesops.provider.grpc_errors import Context
 from hermesops.provider.images import Images
@@ -73,7 +73,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         raise NotImplementedError
 
     async def GetMapping(self, request: proto.GetMappingRequest, context: Context) -> proto.GetMappingResponse:
-        """Answer that nothing is mapped: this package stands for no other tool's, of whatever key."""
+        """Answer that nothing is mapped: this package replaces no package of another tool."""
         return proto.GetMappingResponse()
 
     async def GetMappings(self, request: proto.GetMappingsRequest, context: Context) -> proto.GetMappingsResponse:
@@ -122,7 +122,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         if request.preview:
             return proto.CreateResponse(properties=values.write(resource.type.outputs(inputs, None)))
         try:
-            made = await resource.order(inputs, timeout_s=request.timeout, tell=self._teller(request.urn))
+            made = await resource.order(inputs, timeout_s=request.timeout, report=self._reporter(request.urn))
         except HalfMadeError as error:
             await grpc_errors.abort_half_made(context, error, resource.type, inputs)
             raise
@@ -136,7 +136,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         name = values.text(olds, "name") or values.text(news, "name")
         try:
             seen = await resource.update(
-                request.id, name, news, timeout_s=request.timeout, tell=self._teller(request.urn)
+                request.id, name, news, timeout_s=request.timeout, report=self._reporter(request.urn)
             )
         except HalfMadeError as error:
             await grpc_errors.abort_half_made(context, error, resource.type, news)
@@ -178,11 +178,11 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return Empty()
 
     async def Cancel(self, request: Empty, context: Context) -> Empty:
-        """Begin nothing new and give up waits; an order on its way to the vendor is still answered for."""
+        """Start nothing new and end waits; an order in flight to the vendor still gets its answer."""
         self.stopping.set()
         return Empty()
 
-    def _teller(self, urn: str) -> Tell:
+    def _reporter(self, urn: str) -> Reporter:
         return functools.partial(self.log.progress, urn)
 
     def _resource(self, urn: str) -> Resource:

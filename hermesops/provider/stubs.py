@@ -18,7 +18,7 @@ def load_only_stubs() -> None:
         return
     spec = importlib.util.find_spec("pulumi")
     if spec is None or not spec.submodule_search_locations:
-        return  # the import that follows says what is missing
+        return  # the import that follows reports what is missing
     path = next(iter(spec.submodule_search_locations))
     for name in ("pulumi", "pulumi.runtime", "pulumi.runtime.proto"):
         package = types.ModuleType(name)

@@ -14,7 +14,6 @@ from hermesops.fan_out import Limits, problems
 from hermesops.justavps.client import Client
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.spare import Purpose, Spare
 from hermesops.model.token import (
     LONGEST_TOKEN_LIFE,
     PLATFORM,
@@ -24,6 +23,7 @@ from hermesops.model.token import (
     next_of,
     purpose_of,
 )
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine
 from hermesops.proxy_tokens.issue import RENEW_BEFORE, issue
 from hermesops.registry import Registry
 
@@ -67,7 +67,7 @@ def due_of(
 
 
 def machines_in_use(
-    instances: Iterable[Instance], spares: Iterable[Spare]
+    instances: Iterable[Instance], unassigned: Iterable[UnassignedMachine]
 ) -> tuple[list[MachineId], frozenset[MachineId]]:
     """Machines of agents that run, and all that something is done with: instances' own and those kept for them. Pure.
 
@@ -75,7 +75,7 @@ def machines_in_use(
     """
     living = [(one.machine_id, one.status) for one in instances if one.machine_id]
     running = [machine for machine, status in living if status is InstanceStatus.RUNNING]
-    beside = (one.machine_id for one in spares if one.wanted and one.purpose is not Purpose.FORMER)
+    beside = (one.machine_id for one in unassigned if one.wanted and one.role is not MachineRole.PREVIOUS)
     return running, frozenset(machine for machine in (*(each for each, _ in living), *beside) if machine)
 
 
@@ -94,7 +94,7 @@ class TokenRenewal:
         opens: Whether a token opens a machine's ports through the proxy.
         address: URL of a machine's ports, kept with the token so that its users need no API key.
         now: The time; by default this computer's clock.
-        patience_s: Seconds for a new token to reach the vendor's edge.
+        edge_timeout_s: Seconds for a new token to reach the vendor's edge.
     """
 
     def __init__(
@@ -105,14 +105,14 @@ class TokenRenewal:
         address: Callable[[MachineId], Awaitable[str]],
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        patience_s: float = _EDGE_S,
+        edge_timeout_s: float = _EDGE_S,
     ) -> None:
         self._issuer = issuer
         self._registry = registry
         self._opens = opens
         self._address = address
         self._now = now
-        self._patience_s = patience_s
+        self._edge_timeout_s = edge_timeout_s
 
     async def renew(self, machine_id: MachineId, purpose: str = PLATFORM) -> ProxyToken:
         """Replace a purpose's token by a new one that works; of two renewals at once, from two computers, one wins.
@@ -161,7 +161,7 @@ class TokenRenewal:
         async def opens() -> bool | waiting.Pending[bool]:
             return True if await self._opens(machine_id, fresh.token) else waiting.Pending("refused by the proxy")
 
-        await waiting.until(opens, what="the new proxy token", timeout_s=self._patience_s, every_s=1.0)
+        await waiting.until(opens, what="the new proxy token", timeout_s=self._edge_timeout_s, every_s=1.0)
 
     async def _end_former(self, machine_id: MachineId, purpose: str) -> None:
         if former := self._registry.proxy_tokens.get(machine_id, former_of(purpose)):

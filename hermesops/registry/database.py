@@ -124,8 +124,8 @@ class Database:
             return self._clock()
         if self.is_sqlite:
             return datetime.now(UTC)
-        moment: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
-        return moment.astimezone(UTC)
+        timestamp: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
+        return timestamp.astimezone(UTC)
 
     def is_missing(self) -> bool:
         """Whether there is no SQLite file yet."""

@@ -29,7 +29,7 @@ from hermesops.registry.repositories.jobs import JobRepository
 from hermesops.registry.repositories.leases import EpochRepository, LeaseRepository
 from hermesops.registry.repositories.machines.data_keys import DataKeyRepository
 from hermesops.registry.repositories.machines.observations import HealthSampleRepository, MachineObservationRepository
-from hermesops.registry.repositories.machines.spares import SpareRepository
+from hermesops.registry.repositories.machines.unassigned_machines import UnassignedMachineRepository
 from hermesops.registry.repositories.operations import OperationRepository
 from hermesops.registry.repositories.rollouts.freezes import FreezeRepository
 from hermesops.registry.repositories.rollouts.releases import ReleaseRepository
@@ -63,7 +63,7 @@ class Registry:
         self.policies = InstancePolicyRepository(context)
         self.fleet = FleetRepository(context)
         self.cells = CellRepository(context)
-        self.spares = SpareRepository(context)
+        self.unassigned = UnassignedMachineRepository(context)
         self.observations = MachineObservationRepository(context)
         self.health_samples = HealthSampleRepository(context)
         self.data_keys = DataKeyRepository(context)

@@ -1,4 +1,4 @@
-"""The documents of a store of releases: locks with their signatures, who built them, and the revocations."""
+"""The documents of a store of releases: locks with their signatures, records of builds, and the revocations."""
 
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -23,7 +23,7 @@ _AGAIN = Hint("put it back from a copy of the store, or", ("release", "build", "
 
 @dataclass(frozen=True)
 class About:
-    """Who built a release; not signed.
+    """The record of a release's build; not signed.
 
     Attributes:
         created_at: When it was first built; ``None`` where that is not recorded.

@@ -15,7 +15,7 @@ class Store(Protocol):
         """What is kept under a name, or so many bytes of it; ``None`` for nothing."""
 
     def write(self, name: str, content: bytes) -> None:
-        """Keep something, whole or not at all; what was there is replaced."""
+        """Store an object atomically; replaces an existing one."""
 
     def list(self, folder: str) -> list[str]:
         """Names of the files directly in a folder."""

@@ -125,10 +125,10 @@ class Releases:
         _refuse_revoked(lock, self.revocations())
 
     def handout(self, release: str, python: str) -> Handout:
-        """What a machine with this Python is handed of a release.
+        """The handout of a release for a machine with this Python.
 
         Raises:
-            RefusedError: There is none, it does not hold, was revoked, or is for no such Python.
+            RefusedError: There is none, its signature is not valid, it was revoked, or it is not for that Python.
         """
         documents = self._documents
         lock, signed = documents.lock(release)
@@ -217,7 +217,7 @@ class Releases:
         return () if sign_again else tuple(lock.id for lock in left)
 
     def restore(self) -> tuple[str, ...]:
-        """Write into the store what this computer remembers and the store lost, rolled back or damaged.
+        """Write to the store the documents that this computer remembers and that the store lost or damaged.
 
         Returns:
             What was written; nothing where the store has all of it.

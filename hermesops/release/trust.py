@@ -71,7 +71,7 @@ class Chain:
 
 
 class StoreMemory:
-    """What this computer knows of a store from before, in a folder of keys."""
+    """What this computer remembers of a store, in a folder of keys."""
 
     _FILES: ClassVar = {NAME: "release-signers", REVOCATIONS: "release-revocations"}
 
@@ -79,7 +79,7 @@ class StoreMemory:
         self._folder = folder
 
     def read(self, name: str) -> bytes | None:
-        """What it knows of a file of the store; ``None`` for nothing."""
+        """The remembered text of a file of the store; ``None`` if there is none."""
         try:
             return (self._folder / self._FILES[name]).read_bytes()
         except FileNotFoundError:
@@ -119,7 +119,7 @@ class Trust:
         return self._followed().lines
 
     def remembered(self) -> Chain:
-        """The chain that this computer knows; empty where it knows none.
+        """The chain that this computer remembers; empty if there is none.
 
         Raises:
             RefusedError: Its own file is damaged.

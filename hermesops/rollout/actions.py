@@ -53,7 +53,7 @@ class Drill:
 
 @dataclass(frozen=True)
 class AskHook:
-    """Ask a hook whether a stage may begin; the number of stages stands for the end of the rollout."""
+    """Ask a hook whether a stage may begin; the number of stages means the end of the rollout."""
 
     hook: HookGate
     stage: int
@@ -61,7 +61,7 @@ class AskHook:
 
 @dataclass(frozen=True)
 class Wait:
-    """Do nothing for some seconds, or until an operator gives a command."""
+    """Wait some seconds, or until an operator gives a command."""
 
     seconds: float
 

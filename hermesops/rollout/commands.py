@@ -1,7 +1,7 @@
 """Operators' commands to a rollout: pause, resume, promote, approve, abort, retry, roll back. Pure.
 
-Each gives the row as it shall be and the event of it, for a compare-and-swap; the runner sees it within a second. A
-command that the state does not allow is refused with one that it does.
+Each returns the new row and its event, for a compare-and-swap; the runner reads it within a second. A command that the
+state does not allow is refused, and the error names one that it allows.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _PAUSED, _HALTED = RolloutState.PAUSED, RolloutState.HALTED
 
 @dataclass(frozen=True)
 class OperatorCommand:
-    """Who gives a command, why (one line), and when."""
+    """The author, reason (one line) and time of a command."""
 
     who: str
     why: str
@@ -70,12 +70,12 @@ def promote(
 
 
 def approve(rollout: Rollout, stage: int, command: OperatorCommand, approval: str) -> Transition:
-    """Keep a second operator's approval of stages up to a number. A halted rollout stays halted until it is promoted.
+    """Store a second operator's approval of stages up to a number. A halted rollout stays halted until it is promoted.
 
     Args:
         stage: Number of the last approved stage, from 1.
-        command: Not by who started the rollout.
-        approval: What was signed, with the signature.
+        command: By another operator than the one who started the rollout.
+        approval: The signed content and its signature.
     """
     _refuse_unless(rollout, "approved", _PENDING, _RUNNING, _PAUSED, _HALTED)
     decisions = replace(rollout.decisions, approved=stage, approval=approval)

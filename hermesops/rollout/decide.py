@@ -1,4 +1,4 @@
-"""The next step of a rollout. Pure: one observation gives one decision, with the reason and the figures behind it.
+"""The next step of a rollout. Pure: one observation leads to one decision, with its reason and figures.
 
 Gates are judged first, in every state in which targets run the new release, also while the rollout is paused.
 """
@@ -65,7 +65,7 @@ def _notify(observation: RolloutObservation) -> Decision | None:
 
 
 def _guarded(observation: RolloutObservation) -> Decision:
-    """What comes before more targets: failed ones, a gate that fails, those in flight."""
+    """What precedes further targets: failed ones, a failing gate, those in flight."""
     updates = changed_by_health(observation)
     if updates:
         details = {"targets": {one.id: one.detail for one in updates if one.detail}}
@@ -199,7 +199,7 @@ def _can_go_back(target: RolloutTarget) -> bool:
 
 
 def _down(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
-    """Changed targets of which it is unknown whether they serve their users."""
+    """Changed targets not known to serve their users."""
     unknown = observation.in_state(TargetState.SILENT, TargetState.TIMED_OUT)
     return tuple(one for one in unknown if one.touched_at and not observation.rollout.decisions.forgive(one))
 

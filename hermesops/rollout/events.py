@@ -37,9 +37,9 @@ class StateChanged:
     """The rollout changed its state, by its own decision or by an operator's command.
 
     Attributes:
-        who: The operator; empty where the rollout decided by itself.
+        who: The operator; empty if the rollout decided.
         verb: The operator's command, as ``promote``; empty likewise.
-        promoted: How many stages are promoted since; 0 where the command was another one.
+        promoted: How many stages are promoted since; 0 for other commands.
         approved: How many stages are approved since; likewise.
         targets: Targets that the command gave another try.
     """
@@ -138,7 +138,7 @@ class WaitBegun:
 
 @dataclass(frozen=True)
 class Notified:
-    """The webhook was told of a change of state.
+    """The webhook was called for a change of state.
 
     Attributes:
         of: Id of the ``StateChanged``.
@@ -247,7 +247,7 @@ def from_row(row: RolloutEvent) -> Recorded[Event]:
     """The event of a row.
 
     Raises:
-        BrokenInvariantError: No hermesops writes such a row.
+        BrokenInvariantError: The row is malformed.
     """
     try:
         kind: Any = _TYPES[row.kind.partition(":")[0]]

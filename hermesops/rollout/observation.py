@@ -17,7 +17,7 @@ class PreflightAnswers:
     """What untouched targets answered before their turn.
 
     Attributes:
-        unwell: Those that gave no proper answer for ``patience_s``, with the problem.
+        unwell: Those that gave no proper answer for ``unreachable_after_s``, with the problem.
     """
 
     unanswered: frozenset[InstanceId] = frozenset()
@@ -60,7 +60,7 @@ class RolloutObservation:
         return tuple(target for target in self.targets if target.state in states)
 
     def in_flight(self) -> tuple[RolloutTarget, ...]:
-        """Targets whose machines are changing, as far as we know."""
+        """Targets whose machines are changing, as far as is known."""
         return tuple(target for target in self.targets if target.state.is_in_flight)
 
     def entered(self) -> int:
@@ -68,7 +68,7 @@ class RolloutObservation:
         return entered_stage(self.targets)
 
     def pending(self) -> tuple[RolloutTarget, ...]:
-        """Targets that wait for their turn, and deferred ones whose turn has come again; by position."""
+        """Waiting targets, and deferred ones that are due again; by position."""
         return tuple(target for target in self.targets if target.state is TargetState.WAITING or self._is_due(target))
 
     def is_quiet(self, target: RolloutTarget) -> bool:
@@ -89,7 +89,7 @@ class RolloutObservation:
             for target in self.targets
             if target.touched_at is not None or target.state.has_failed
         ]
-        known = [moment for moment in times if moment is not None]
+        known = [timestamp for timestamp in times if timestamp is not None]
         return max(known) + timedelta(seconds=self.spec.settle_s) if known else None
 
     def marked(self, target: RolloutTarget, state: TargetState, detail: str = "") -> RolloutTarget:

@@ -92,7 +92,7 @@ Notify = Callable[[Rollout, Recorded[StateChanged]], Awaitable[None]]
 
 
 class Rows(Protocol):
-    """The rows of one rollout. Writes of a runner whose lease is lost raise ``LeaseLostError``."""
+    """The rows of one rollout. Writes after a lost lease raise ``LeaseLostError``."""
 
     async def read(self) -> Records:
         """All of it."""
@@ -107,7 +107,7 @@ class Rows(Protocol):
         """Write state, reason, who and operators' decisions together with the event, in one transaction.
 
         Returns:
-            Whether it was written; not where the row is no longer ``was``, as an operator gave a command meanwhile.
+            Whether it was written; not if the row differs from ``was``, as an operator gave a command meanwhile.
         """
 
     async def add_event(self, event: Recorded[Event]) -> None:
@@ -158,10 +158,10 @@ class Machines(Protocol):
         """
 
     async def cancel(self, target: Target) -> None:
-        """Have an ``activate`` under way end early where nothing has been switched yet. Safe to repeat.
+        """End a running ``activate`` early if nothing was switched yet. Safe to repeat.
 
         Raises:
-            HermesError: The machine could not be told.
+            HermesError: The machine did not take the command.
         """
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
@@ -197,7 +197,7 @@ class HealthWatch(Protocol):
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> HealthObservation:
-        """Observe changed and untouched instances; one that did not answer yet is absent.
+        """Observe changed and untouched instances; those without an answer yet are absent.
 
         Args:
             untouched: Those next to be changed come first.

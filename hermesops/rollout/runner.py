@@ -35,7 +35,7 @@ from hermesops.rollout.target.executor import POLL_S, BatchExecutor
 from hermesops.rollout.target.preflight import Preflight
 
 WHO = "hermesops"
-"""Who decided, where no operator did."""
+"""The author of decisions without an operator."""
 
 _SLOW_S, _ROLLBACK_S = 30.0, 300.0
 """Seconds after which a machine that rolls back no longer holds up others, and after which it has failed to."""
@@ -116,7 +116,7 @@ class Runner:
         if rollout.state is not RolloutState.RUNNING or rollout.spec.emergency:
             await self._preflight.stop()
             return PreflightAnswers()
-        # While targets change, a gate may have failed: it is judged before anything else takes time.
+        # A gate may have failed while targets changed: judge it first.
         if not self._executor.is_busy:
             waiting = [target for target in records.targets if target.state is TargetState.WAITING]
             self._answers = await self._preflight.ask(rollout, waiting)
@@ -140,7 +140,7 @@ class Runner:
             return HealthObservation()
 
     async def _wait(self, decision: Decision, observation: RolloutObservation, seconds: float) -> None:
-        """Let time pass, but only until an operator gives a command."""
+        """Wait, at most until an operator gives a command."""
         waited = observation.records.newest(WaitBegun)
         if waited is None or waited.event.why != decision.why:
             await self._record(WaitBegun(decision.why), decision.evidence)
@@ -173,7 +173,7 @@ class Runner:
                 raise outcome
 
     async def _rolled_back(self, observation: RolloutObservation, target: RolloutTarget) -> RolloutTarget:
-        """Roll one target's machine back; the target as it is then."""
+        """Roll one target's machine back; returns the target after it."""
         well, decisions = target.state.is_well, observation.rollout.decisions
         try:
             async with asyncio.timeout(_ROLLBACK_S) as limit:

@@ -1,7 +1,7 @@
 """What must hold before a stage begins, and before the rollout ends. Pure.
 
-The failure gate need not pass here: it is sequential, and more targets are how it learns. All others must. With
-``promote`` an operator answers for those that need more data or a person; nothing lets a stage pass a gate that fails.
+The failure gate need not pass here: it is sequential and needs more targets to decide. All others must. ``promote``
+overrides those that need more data or a person; nothing overrides a failing gate.
 """
 
 from collections.abc import Iterator
@@ -22,11 +22,11 @@ _DRILLED_STAGE = 1
 """The rollback is rehearsed before the second stage."""
 
 Obstacles = Iterator[tuple[Step, str]]
-"""Steps that come first, each with its reason."""
+"""Steps that must come first, each with its reason."""
 
 
 def refuse_stage_entry(observation: RolloutObservation, judgement: Judgement, stage: int) -> Decision | None:
-    """What comes before a stage, counted from 0; ``None`` when it may begin."""
+    """What must come before a stage, counted from 0; ``None`` when it may begin."""
     return _first(_before_stage(observation, judgement, stage), judgement)
 
 
@@ -36,7 +36,7 @@ def refuse_end(observation: RolloutObservation, judgement: Judgement) -> Decisio
 
 
 def refuse_altered_approval(observation: RolloutObservation, judgement: Judgement, stage: int) -> Decision | None:
-    """What stops a stage after its begin: its approval is not what was signed any more; ``None`` for nothing."""
+    """Why a begun stage must stop: its approval no longer matches what was signed; ``None`` for no reason."""
     return _first(_second_operator(observation, stage), judgement) if observation.approval.objection else None
 
 
@@ -127,7 +127,7 @@ def _hooks(observation: RolloutObservation, stage: int, what: str) -> Obstacles:
 
 
 def _is_old(observation: RolloutObservation, answer: Recorded[Event]) -> bool:
-    """Whether the state changed since: an operator who resumes a rollout wants the gate asked again."""
+    """Whether the state changed since: after a resume the gate is asked again."""
     changed = observation.records.newest(StateChanged)
     return changed is not None and answer.at < changed.at
 

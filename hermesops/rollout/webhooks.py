@@ -1,6 +1,6 @@
 """Sends changes of a rollout's state to the webhook, and asks web services that are gates.
 
-A receiver that does not answer holds no rollout up: that is logged, and a gate without an answer is inconclusive.
+A receiver that does not answer does not delay a rollout: it is logged, and a gate without an answer is inconclusive.
 """
 
 from collections.abc import Callable, Mapping

@@ -121,7 +121,7 @@ def commands_of(promises: Iterable[Promise], expected: Expected) -> tuple[str, .
     for promise in promises:
         # Whatever a look makes of an invented answer: only its commands are needed.
         with contextlib.suppress(Exception):
-            promise.look(host, expected)
+            promise.observe(host, expected)
     return tuple(dict.fromkeys(rehearsal.direct))
 
 

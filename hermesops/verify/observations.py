@@ -68,18 +68,18 @@ class Observations:
         return self.home == self.promised_home and self.filesystem not in _FORGETFUL
 
     @classmethod
-    def parse(cls, looked: Mapping[str, Any], chat: Mapping[str, Any] | None = None) -> "Observations":
+    def parse(cls, answer: Mapping[str, Any], chat: Mapping[str, Any] | None = None) -> "Observations":
         """Read the probe's answers; ``chat`` is the answer to its second question, where it was asked."""
-        alive, detailed = looked.get("alive") or {}, looked.get("detailed") or {}
-        model, home = looked.get("model") or {}, looked.get("home") or {}
+        alive, detailed = answer.get("alive") or {}, answer.get("detailed") or {}
+        model, home = answer.get("model") or {}, answer.get("home") or {}
         return cls(
-            unit=looked.get("unit") or {},
-            identity=looked.get("identity"),
-            release=looked.get("release") or {},
+            unit=answer.get("unit") or {},
+            identity=answer.get("identity"),
+            release=answer.get("release") or {},
             alive_status=int(alive.get("status") or 0),
             alive_reason=str(alive.get("reason") or ""),
             version=str(alive.get("version") or ""),
-            key_digest=str(looked.get("key_digest") or ""),
+            key_digest=str(answer.get("key_digest") or ""),
             detailed_status=int(detailed.get("status") or 0),
             verdict=str(detailed.get("verdict") or ""),
             gateway_state=str(detailed.get("state") or ""),
@@ -99,14 +99,14 @@ class Observations:
         )
 
 
-def look_command(words: str = "look") -> str:
-    """The command that runs the probe: ``look``, or ``chat SESSION``."""
+def probe_command(words: str = "observe") -> str:
+    """The command that runs the probe: ``observe``, or ``chat SESSION``."""
     return shlex.join([*PYTHON, PROBE, *words.split()])
 
 
-def observed(host: Host, words: str = "look") -> Observations:
+def observed(host: Host, words: str = "observe") -> Observations:
     """Ask a machine's probe."""
-    return observations_in(output_of(host, look_command(words)), is_chat=words.startswith("chat"))
+    return observations_in(output_of(host, probe_command(words)), is_chat=words.startswith("chat"))
 
 
 def observations_in(text: str, *, is_chat: bool = False) -> Observations:

@@ -14,7 +14,7 @@ from hermesops.verify.checks.agent import AGENT_PROMISES
 from hermesops.verify.checks.machine import MACHINE_PROMISES
 from hermesops.verify.checks.promise import BrokenPromiseError, Expected, Promise, UnseenError
 from hermesops.verify.failure_catalog import Finding, diagnose
-from hermesops.verify.observations import look_command, observed
+from hermesops.verify.observations import observed, probe_command
 
 WITHOUT_USER = MACHINE_PROMISES
 """Checks of a machine without an instance, as one from a new image."""
@@ -60,7 +60,7 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
     nothing.
     """
     # The probe runs in any case: known failures are recognised by it.
-    commands = tuple(dict.fromkeys((*commands_of(promises, expected), look_command())))
+    commands = tuple(dict.fromkeys((*commands_of(promises, expected), probe_command())))
     limit_s = _SLOW_S if any(promise.slow for promise in promises) else _QUICK_S
     try:
         completed = await channel.run(command_of(commands, limit_s=limit_s), timeout_s=limit_s + 10)
@@ -100,7 +100,7 @@ def _judge(
 
 def _check(promise: Promise, host: Host, expected: Expected) -> Check:
     try:
-        return Check(promise.name, Verdict.OK, promise.look(host, expected))
+        return Check(promise.name, Verdict.OK, promise.observe(host, expected))
     except BrokenPromiseError as broken:
         return Check(promise.name, Verdict.FAILED, str(broken), promise.hint)
     except HermesError as error:

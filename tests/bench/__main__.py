@@ -34,7 +34,7 @@ from tests.bench import (
     bench_verify,
     bench_workers,
 )
-from tests.bench.figures import Board, tell
+from tests.bench.figures import Board, report
 from tests.support.real.command import Command, local_world
 from tests.support.worlds.traces import traces
 
@@ -62,7 +62,7 @@ async def in_a_world(board: Board, folder: Path) -> None:
         await bench_ansible.measure(board, app, folder)
         await bench_rollout.measure(board, app, folder)
     finally:
-        tell("==> hermesops local down --purge")
+        report("==> hermesops local down --purge")
         await command.ok("local", "down", "--purge", "--yes")
     left = traces(home / "local" / "world")
     assert not left, left
@@ -110,9 +110,9 @@ def main(kinds: tuple[str, ...]) -> None:
     try:
         for kind in (KINDS[name] for name in KINDS if name in kinds):
             if kind.needs_root and os.geteuid() != 0:
-                tell(f"==> {kind.title} are left out: only root can boot machines and act as their users")
+                report(f"==> {kind.title} are left out: only root can boot machines and act as their users")
                 continue
-            tell(f"==> {kind.title}")
+            report(f"==> {kind.title}")
             with tempfile.TemporaryDirectory(prefix="hermesops-bench-") as name:
                 kind.measure(board, Path(name))
     finally:

@@ -14,7 +14,7 @@ from hermesops.image import agent_bundle
 from hermesops.image.download import Pip
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
-from tests.bench.figures import Board, tell
+from tests.bench.figures import Board, report
 
 _IMAGE = "hermes-base"
 _TASKS = 10
@@ -40,7 +40,7 @@ async def measure(board: Board, app: Container, folder: Path) -> None:
 
 
 async def _second_run(board: Board, converger: Converger, machine: Host, variables: dict[str, object]) -> None:
-    tell("==> every role, on a machine that has them from the image")
+    report("==> every role, on a machine that has them from the image")
     first = await converger.run("instance", [machine], variables=variables)
     first.require_ok()
     second = await converger.run("instance", [machine], variables=variables)
@@ -57,7 +57,7 @@ async def _second_run(board: Board, converger: Converger, machine: Host, variabl
 
 
 async def _one_task(board: Board, converger: Converger, machine: Host, session: Runtime, folder: Path) -> None:
-    tell(f"==> {_TASKS} tasks over a local connection, and over the toolbox, {_TURNS} times in turns")
+    report(f"==> {_TASKS} tasks over a local connection, and over the toolbox, {_TURNS} times in turns")
     playbook = _playbook(folder)
     here = Host("here", "", {"ansible_connection": "local", "ansible_python_interpreter": sys.executable})
     took: dict[str, list[float]] = {"here": [], "machine": []}
@@ -87,7 +87,7 @@ async def _one_task(board: Board, converger: Converger, machine: Host, session: 
 async def _task_seconds(converger: Converger, playbook: Path, host: Host) -> list[float]:
     """Seconds from each task's start to the next one's."""
     starts: list[float] = []
-    done = await converger.run(str(playbook), [host], tell=lambda _: starts.append(time.perf_counter()))
+    done = await converger.run(str(playbook), [host], report=lambda _: starts.append(time.perf_counter()))
     done.require_ok()
     assert len(starts) == _TASKS + 1
     # The first is left out: it opens the connection.
@@ -107,6 +107,6 @@ def _variables(app: Container, session: Runtime) -> dict[str, object]:
     """What the roles were told when the image was built."""
     recipe = session.recipe(_IMAGE)
     bundle = agent_bundle.bundle(
-        recipe.definition, _PYTHON, cache=app.env.cache, downloads=Pip(app.env.variables), tell=lambda _: None
+        recipe.definition, _PYTHON, cache=app.env.cache, downloads=Pip(app.env.variables), report=lambda _: None
     )
     return {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}

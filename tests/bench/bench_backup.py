@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
 from hermesops.node.state import backup
-from tests.bench.figures import Board, seconds_of, tell
+from tests.bench.figures import Board, report, seconds_of
 from tests.support.fakes.node_home import PASSWORD, NodeHome, make
 from tests.support.real.counted_link import Link, counted_link
 from tests.support.real.object_store import served_store
@@ -34,7 +34,7 @@ _MB = 1e6
 def measure(board: Board, folder: Path) -> None:
     """Add the figures."""
     machine = make(folder / "machine")
-    tell("==> making a state")
+    report("==> making a state")
     size = fill(machine.home)
     with ExitStack() as ending:
         store = ending.enter_context(served_store(folder / "world"))
@@ -61,7 +61,7 @@ def measure(board: Board, folder: Path) -> None:
             change()
             took, beside = _run(link, size, ours), _run(link, size, tar.run)
             board.add(label, took, target=target, against=f"tar | restic: {beside}")
-        tell("==> restoring")
+        report("==> restoring")
         beside = _run(link, size, lambda: tar.restore(folder / "restored"))
         shutil.rmtree(folder / "restored")
         took = _run(

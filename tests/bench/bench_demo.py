@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 
 from hermesops import assets
-from tests.bench.figures import Board, tell
+from tests.bench.figures import Board, report
 from tests.support.real.command import Command
 
 USERS = ("ada", "grace")
@@ -61,7 +61,7 @@ async def measure(board: Board, command: Command) -> None:
 
 async def demo(command: Command, user: str) -> Demo:
     """Run it as a person would, but in the command's home."""
-    tell(f"==> make demo for {user}")
+    report(f"==> make demo for {user}")
     # What an outer make says to its children is not for this one.
     environ = {key: value for key, value in command.environ.items() if key not in {"MAKEFLAGS", "MFLAGS", "MAKELEVEL"}}
     started = time.perf_counter()

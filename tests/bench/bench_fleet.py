@@ -15,7 +15,7 @@ from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
-from tests.bench.figures import Board, tell
+from tests.bench.figures import Board, report
 from tests.support.real.command import Command
 
 AT_ONCE = 100
@@ -46,16 +46,16 @@ async def measure(board: Board, folder: Path, cache: str) -> None:
     """Add the figures, in worlds of their own; nothing of them is left."""
     command = Command(folder / "home", {"HERMESOPS_CACHE": cache, "HERMESOPS_LOCAL_DRIVER": "sim"})
     try:
-        tell(f"==> {AT_ONCE} provisions at once, machines simulated")
+        report(f"==> {AT_ONCE} provisions at once, machines simulated")
         await command.ok("local", "up")
         await command.ok("image", "build")
         app = Container(Environment.load("local", command.environ), lambda _: None)
         await provisions_at_once(board, app)
         for count in FLEETS:
-            tell(f"==> an up in a fleet of {count}")
+            report(f"==> an up in a fleet of {count}")
             await up_in_a_fleet(board, command, app, count)
         for count in WORLDS:
-            tell(f"==> a world of {count} simulated machines")
+            report(f"==> a world of {count} simulated machines")
             await memory(board, command, count)
     finally:
         await command.ok("local", "down", "--purge", "--yes")

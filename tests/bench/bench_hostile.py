@@ -19,7 +19,7 @@ from rich.table import Table
 
 from hermesops.model.token import LONGEST_TOKEN_LIFE
 from hermesops.waiting import Pending, until
-from tests.bench.figures import Board, tell
+from tests.bench.figures import Board, report
 from tests.support.hostile.fleet import QUICK, HostileFleet, hostile_fleet
 from tests.support.real.command import Ran
 from tests.support.releases.simulated import built
@@ -272,7 +272,7 @@ async def _measure(board: Board, folder: Path, moods: Sequence[str], cases: Sequ
                     over.append(f"{name} x {mood}: {ratio:.2f}")
                 row = (name, mood, f"{usual.others_s:.1f} s", f"{hostile.others_s:.1f} s", f"{ratio:.2f}")
                 table.add_row(*row, f"{hostile.total_s:.1f} s", str(hostile.exit_code), ascii(hostile.told)[1:-1])
-                tell(f"    {' | '.join(row)} | {hostile.total_s:.1f} s | {hostile.exit_code} | {hostile.told!a}")
+                report(f"    {' | '.join(row)} | {hostile.total_s:.1f} s | {hostile.exit_code} | {hostile.told!a}")
     Console(width=220).print(table)
     pairs = len(moods) * len(cases)
     board.add(

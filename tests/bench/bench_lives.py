@@ -20,7 +20,7 @@ from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import Instance
 from hermesops.settings import Environment
 from tests.bench import bench_backup
-from tests.bench.figures import Board, spread, tell
+from tests.bench.figures import Board, report, spread
 from tests.support.real.command import Command
 
 USER = "elder"
@@ -75,7 +75,7 @@ async def measure(board: Board, command: Command) -> None:
     """Add the figures, in a world that is up and has an image."""
     lives = command.with_variables(HERMESOPS_LAST_BACKUP="required")
     await lives.ok("provision", USER, "--plan", "light")
-    tell("==> a long life")
+    report("==> a long life")
     size = await _grow_old(lives)
     await lives.ok("backup", "create", USER)
     gaps, whole = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
@@ -83,7 +83,7 @@ async def measure(board: Board, command: Command) -> None:
     async with app.session() as session:
         for turn in range(TURNS):
             for name, words in _ACTS.items():
-                tell(f"==> {name} ({turn + 1} of {TURNS})")
+                report(f"==> {name} ({turn + 1} of {TURNS})")
                 async with _watched(session) as watch:
                     whole[name].append((await lives.ok(*words)).seconds)
                     await waiting.pause(4 * _EVERY_S)

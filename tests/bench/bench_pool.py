@@ -3,14 +3,14 @@
 import statistics
 
 from tests.bench.bench_provision import provision
-from tests.bench.figures import Board, spread, tell
+from tests.bench.figures import Board, report, spread
 from tests.support.real.command import Command
 
 
 async def measure(board: Board, command: Command, users: int) -> None:
     """Add the figures; leaves that many agents more, and an empty pool."""
     pooled = command.with_variables(HERMESOPS_POOL_SIZE=f"light={users}")
-    tell(f"==> hermesops pool refill: {users} machines")
+    report(f"==> hermesops pool refill: {users} machines")
     filled = await pooled.ok("pool", "refill")
     ready = [one for one in (await pooled.ok("pool", "list", "--json")).json["machines"] if one["status"] == "ready"]
     board.add(f"hermesops pool refill, {len(ready)} machines, from the image", f"{filled.seconds:.1f} s")

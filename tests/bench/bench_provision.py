@@ -6,7 +6,7 @@ import statistics
 import time
 from collections import defaultdict
 
-from tests.bench.figures import Board, spread, tell
+from tests.bench.figures import Board, report, spread
 from tests.support.real.command import Command
 
 _REFUSED = 3
@@ -18,10 +18,10 @@ async def measure(board: Board, command: Command, users: int) -> None:
     whole: list[float] = []
     steps: defaultdict[str, list[float]] = defaultdict(list)
     for number in range(users):
-        tell(f"==> hermesops provision user{number}")
+        report(f"==> hermesops provision user{number}")
         ran = await provision(command, f"user{number}")
         if ran is None:
-            tell(f"    this computer has no room for more than {number}")
+            report(f"    this computer has no room for more than {number}")
             break
         whole.append(ran[0])
         for step, seconds in ran[1].items():
@@ -69,7 +69,7 @@ async def _watched(process: asyncio.subprocess.Process, started: float) -> tuple
     await result
     ended = time.perf_counter()
     if exit_code == _REFUSED:
-        tell("\n".join(said))
+        report("\n".join(said))
         return None
     assert exit_code == 0, "\n".join(said)
     steps[step] = steps.get(step, 0.0) + ended - since

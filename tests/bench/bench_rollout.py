@@ -21,7 +21,7 @@ from hermesops.localcloud.server.process import ServerProcess
 from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.instance import InstanceStatus
 from hermesops.node.protocol import PROGRAM
-from tests.bench.figures import Board, tell
+from tests.bench.figures import Board, report
 
 TARGET = 600
 """Hosts a minute and core."""
@@ -78,7 +78,7 @@ async def measure(board: Board, app: Container, folder: Path) -> None:
     cpu = Cpu(app.env.world)
     async with app.session() as session:
         channels = [session.instance_client.channel(machine) for machine in machines]
-        tell(f"==> ten looks at {len(channels)} machines, {_TURNS} times by hermes-node")
+        report(f"==> ten looks at {len(channels)} machines, {_TURNS} times by hermes-node")
         await _pass(channels, 1)  # the first look warms the machines' page caches
         node = await _timed(cpu, len(channels) * _TURNS, lambda: _pass(channels, _TURNS))
         start = await _timed(cpu, len(channels) * _TURNS, lambda: _pass(channels, _TURNS, f"{PROGRAM} --help"))
@@ -113,7 +113,7 @@ async def _pass(channels: Sequence[Channel], turns: int, command: str = f"{PROGR
 
 
 async def _ansible(app: Container, hosts: Sequence[Host], folder: Path) -> None:
-    tell(f"==> the same as ten tasks of Ansible on {len(hosts)} machines")
+    report(f"==> the same as ten tasks of Ansible on {len(hosts)} machines")
     playbook = folder / "ten-looks.yml"
     playbook.write_text(_PLAYBOOK, encoding="utf-8")
     endpoint = app.endpoint

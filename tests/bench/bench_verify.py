@@ -12,7 +12,7 @@ from hermesops.model.check import Verdict
 from hermesops.model.instance import InstanceStatus
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.verification import Verification, verify
-from tests.bench.figures import Board, tell
+from tests.bench.figures import Board, report
 from tests.support.real.one_by_one import QUICK, verify_one_by_one
 
 CHECKS = 20
@@ -37,7 +37,7 @@ async def measure(board: Board, app: Container) -> None:
             )
             for instance in living
         ]
-        tell(f"==> {CHECKS} checks on {len(machines)} machines")
+        report(f"==> {CHECKS} checks on {len(machines)} machines")
         await timed(machines, verify)  # the first look warms the machines' page caches
         batched = [await timed(machines, verify) for _ in range(RUNS)]
         single = await timed(machines, verify_one_by_one)

@@ -11,7 +11,7 @@ from typing import Any
 
 from hermesops.registry import Registry
 from hermesops.waiting import pause, pause_blocking
-from tests.bench.figures import Board, tell
+from tests.bench.figures import Board, report
 from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, start, worker_over
 from tests.support.real import postgresql
 from tests.support.real.registries import registry_at
@@ -32,7 +32,7 @@ def measure(board: Board) -> None:
         seen = _takeover_s(server)
         unseen = _takeover_s(server, is_elsewhere=True)
         never = _takeover_s(server, revives=False)
-        filling, look, turn = _cost_of_many(server)
+        filling, observe, turn = _cost_of_many(server)
     least = OPERATIONS * len(EFFECTS) * EFFECT_S / CONCURRENCY
     board.add(
         f"{OPERATIONS} operations of {len(EFFECTS)} steps of {EFFECT_S} s on 4 workers, PostgreSQL",
@@ -48,7 +48,7 @@ def measure(board: Board) -> None:
     board.add(
         f"{MANY} operations put into the empty queue by one worker",
         f"{filling:.1f} s",
-        against=f"then each look at all of them costs {look * 1000:.0f} ms of CPU, twice a second; "
+        against=f"then each look at all of them costs {observe * 1000:.0f} ms of CPU, twice a second; "
         f"a turn of {len(EFFECTS)} empty steps {turn * 1000:.0f} ms",
     )
 
@@ -70,7 +70,7 @@ def _plan(server: postgresql.PostgreSql, **how: Any) -> Iterator[tuple[Plan, Reg
 @contextmanager
 def _workers(plan: Plan, count: int) -> Iterator[list[Any]]:
     """Processes that take operations."""
-    tell(f"==> {count} of hermesops worker")
+    report(f"==> {count} of hermesops worker")
     processes = [start(plan) for _ in range(count)]
     while plan.workers_up() < count:
         pause_blocking(0.05)
@@ -116,13 +116,13 @@ def _cost_of_many(server: postgresql.PostgreSql) -> tuple[float, float, float]:
     with _plan(server, effect_s=3600.0) as (plan, registry):
         for number in range(MANY):
             leave(registry, f"stack/bench/{number}")
-        filling, look = asyncio.run(_looks(plan, registry))
+        filling, observe = asyncio.run(_looks(plan, registry))
     with _plan(server) as (plan, registry):
         for number in range(OPERATIONS):
             leave(registry, f"stack/bench/{number}")
         before = time.process_time()
         asyncio.run(worker_over(registry, plan).run(once=True))
-        return filling, look, (time.process_time() - before) / OPERATIONS
+        return filling, observe, (time.process_time() - before) / OPERATIONS
 
 
 async def _looks(plan: Plan, registry: Registry) -> tuple[float, float]:

@@ -43,7 +43,7 @@ class Board:
     def add(self, what: str, took: str, *, target: str = "", against: str = "") -> None:
         figure = Figure(what, took, target, against, os.getloadavg()[0])
         self.figures.append(figure)
-        tell(f"    {what.strip()}: {took}" + (f" (target {target})" if target else ""))
+        report(f"    {what.strip()}: {took}" + (f" (target {target})" if target else ""))
 
     def show(self) -> None:
         """Print the table."""
@@ -55,7 +55,7 @@ class Board:
         Console(width=_WIDTH).print(table)
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     """Narrate."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

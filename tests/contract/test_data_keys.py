@@ -8,7 +8,7 @@ from hermesops.model.cell import Placement
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose
+from hermesops.model.unassigned_machine import MachineRole
 from hermesops.pki.service import DataKeys
 from hermesops.registry import Registry
 from hermesops.registry.schema import tables
@@ -84,8 +84,8 @@ def test_the_end_of_an_instance_destroys_what_opens_its_data(keys: DataKeys, reg
 
 
 def test_a_machine_that_is_given_up_takes_its_key_with_it(keys: DataKeys, registry: Registry, ada: Instance) -> None:
-    spare = registry.spares.place(
-        Purpose.NEXT,
+    row = registry.unassigned.place(
+        MachineRole.REPLACEMENT,
         plan=Plan.LIGHT,
         server_type="starter",
         image_id=None,
@@ -93,9 +93,9 @@ def test_a_machine_that_is_given_up_takes_its_key_with_it(keys: DataKeys, regist
         instance_id=ada.id,
         why="test",
     )
-    registry.spares.set_machine(spare.name, THERE)
+    registry.unassigned.set_machine(row.name, THERE)
     keys.release(OTHER, THERE, None)
-    registry.spares.retire(spare.name)
+    registry.unassigned.retire(row.name)
     with pytest.raises(RefusedError, match="destroyed"):
         keys.release(OTHER, THERE, None)
     keys.release(VOLUME, HERE, ada.id)

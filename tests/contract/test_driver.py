@@ -80,11 +80,11 @@ async def machine(driver: Driver) -> AsyncIterator[TestMachine]:
 
 
 async def becomes(driver: Driver, machine_id: MachineId, wanted: MachinePower) -> None:
-    async def look() -> bool | Pending[bool]:
+    async def observe() -> bool | Pending[bool]:
         power = await driver.power(machine_id)
         return True if power is wanted else Pending(power)
 
-    await until(look, what=f"power {wanted}", timeout_s=20, every_s=0.05)
+    await until(observe, what=f"power {wanted}", timeout_s=20, every_s=0.05)
 
 
 async def test_a_machine_is_who_the_plan_says(machine: TestMachine) -> None:

@@ -73,16 +73,16 @@ def processes_of(stack: FakeStack) -> list[str]:
 
 
 async def called(stack: FakeStack, rpc: str, name: str) -> None:
-    async def look() -> bool | Pending[bool]:
+    async def observe() -> bool | Pending[bool]:
         return bool(stack.calls(rpc, name)) or Pending("not yet")
 
-    await until(look, what=f"{rpc} of {name}", timeout_s=20, every_s=0.02)
+    await until(observe, what=f"{rpc} of {name}", timeout_s=20, every_s=0.02)
 
 
 async def test_what_is_made_is_exported_and_kept(stack: FakeStack) -> None:
     engine = stack.engine()
     told: list[Progress] = []
-    done = await engine.up(STACK, machines(["a", "b"]), tell=told.append)
+    done = await engine.up(STACK, machines(["a", "b"]), report=told.append)
     assert {(change.kind, change.name) for change in done.changes} == {
         (ChangeKind.CREATE, "rec-dev"),
         (ChangeKind.CREATE, "a"),
@@ -150,9 +150,9 @@ async def test_destroy_asks_for_every_machine(stack: FakeStack) -> None:
     assert "resources" not in stack.state()
 
 
-@pytest.mark.parametrize("moment", ["Create", "Create-after"])
-async def test_a_killed_create_is_finished_by_the_same_command(stack: FakeStack, moment: str) -> None:
-    stack.faults({"rpc": moment, "name": "b", "action": "slow", "seconds": 1.5})
+@pytest.mark.parametrize("timestamp", ["Create", "Create-after"])
+async def test_a_killed_create_is_finished_by_the_same_command(stack: FakeStack, timestamp: str) -> None:
+    stack.faults({"rpc": timestamp, "name": "b", "action": "slow", "seconds": 1.5})
     process = start(stack, "a,b,c")
     await called(stack, "Create", "b")
     process.kill()

@@ -139,7 +139,7 @@ class StandIn:
     def write_lock(self, **theirs: object) -> Path:
         """Write a lock as the embedded engine does, of a process that is not there; returns its file."""
         folder = FileBackend(self.backend).lock_folder(STACK)
-        with held(folder, stack="dev", tell=pytest.fail):
+        with held(folder, stack="dev", report=pytest.fail):
             (name,) = folder.files(".json")
             document = json.loads(folder.storage.read(name) or b"")
         document.update(pid=2**22 - 7)
@@ -179,7 +179,7 @@ async def test_a_dead_lock_of_the_embedded_engine_does_not_stop_the_cli(cli: Sta
     engine = cli.engine()
     for change in (partial(engine.up, program=machines([])), engine.refresh, engine.destroy):
         dead = cli.write_lock()
-        await change(stack=STACK, tell=told.append)
+        await change(stack=STACK, report=told.append)
         assert not dead.exists()
         assert "which has ended" in told.pop().message
 
@@ -207,7 +207,7 @@ async def test_a_cli_that_is_killed_leaves_no_lock_and_is_told_by_its_signal(cli
     cli.answer(dying="up")
     told: list[Progress] = []
     with pytest.raises(UnknownOutcomeError, match="up of stack dev: the pulumi CLI was killed by SIGKILL"):
-        await cli.engine().up(STACK, machines([]), tell=told.append)
+        await cli.engine().up(STACK, machines([]), report=told.append)
     assert FileBackend(cli.backend).lock_folder(STACK).files(".json") == []
     assert [line.message.partition(" of process")[0] for line in told] == ["removed the lock"]
 

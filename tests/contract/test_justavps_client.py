@@ -40,7 +40,7 @@ async def client(cloud: LocalCloud) -> AsyncIterator[Client]:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(ordering, "_ATTEMPT_EVERY_S", 0.05)
 
 
 def _order() -> MachineOrder:
@@ -129,11 +129,11 @@ async def test_the_wait_for_ready_sees_past_a_bad_start(client: Client, cloud: L
 
 async def test_a_stopped_machine_starts_again(client: Client, machine: Machine) -> None:
     async def becomes(status: MachineStatus) -> None:
-        async def look() -> bool | Pending[bool]:
+        async def observe() -> bool | Pending[bool]:
             seen = (await client.get_machine(machine.id)).status
             return True if seen is status else Pending(seen.value)
 
-        await until(look, what=status.value, timeout_s=60, every_s=0.05)
+        await until(observe, what=status.value, timeout_s=60, every_s=0.05)
 
     await client.stop_machine(machine.id)
     await becomes(MachineStatus.STOPPED)
@@ -146,11 +146,11 @@ async def test_a_stopped_machine_starts_again(client: Client, machine: Machine) 
 async def test_an_image_is_saved_listed_and_deleted(client: Client, machine: Machine) -> None:
     saved = await client.save_image(machine.id, name="base")
 
-    async def look() -> bool | Pending[bool]:
+    async def observe() -> bool | Pending[bool]:
         image = await client.get_image(saved.id)
         return True if image.bootable else Pending(image.status.value)
 
-    await until(look, what="the image", timeout_s=60, every_s=0.05)
+    await until(observe, what="the image", timeout_s=60, every_s=0.05)
     assert [(one.name, one.status) for one in await client.list_images()] == [("base", ImageStatus.READY)]
     await client.delete_image(saved.id)
     await client.delete_image(saved.id)

@@ -50,11 +50,11 @@ class Receiver:
                 await writer.drain()
 
     async def until_told(self, **what: object) -> Json:
-        async def look() -> Json | Pending[Json]:
+        async def observe() -> Json | Pending[Json]:
             found = [data for data in self.told if data.items() >= what.items()]
             return found[0] if found else Pending(str(self.told))
 
-        return await until(look, what=f"an event {what}", timeout_s=15, every_s=0.02)
+        return await until(observe, what=f"an event {what}", timeout_s=15, every_s=0.02)
 
 
 @contextlib.asynccontextmanager

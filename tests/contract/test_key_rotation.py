@@ -92,7 +92,7 @@ def rotation(
         source=str(file),
         now=lambda: LATER,
         needed_since=lambda: needed_since,
-        tell=lambda _line: None,
+        report=lambda _line: None,
     )
 
 

@@ -187,10 +187,10 @@ def test_one_that_somebody_made_a_moment_ago_is_there(store: ServedStore, monkey
     first, second = (ObjectStore(bucket, store.key_file, is_local=True) for _ in range(2))
     with pytest.raises(ClientError) as absent:
         second._s3.head_bucket(Bucket=bucket.name)
-    looked = second._s3.head_bucket
+    answer = second._s3.head_bucket
 
     def before(**words: str) -> object:
-        monkeypatch.setattr(second._s3, "head_bucket", looked)
+        monkeypatch.setattr(second._s3, "head_bucket", answer)
         first.prepare()
         assert words == {"Bucket": "wanted-by-two"}
         raise absent.value

@@ -177,10 +177,10 @@ async def test_another_machines_volume_stays_shut(served: Served) -> None:
 async def first(logs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The service's first line of log; it may come after the other side has seen the end of the connection."""
 
-    async def look() -> Mapping[str, Any] | Pending[Mapping[str, Any]]:
+    async def observe() -> Mapping[str, Any] | Pending[Mapping[str, Any]]:
         return logs[0] if logs else Pending("none")
 
-    return await until(look, what="a line of log", timeout_s=10, every_s=0.01)
+    return await until(observe, what="a line of log", timeout_s=10, every_s=0.01)
 
 
 async def test_nobody_without_a_certificate_of_ours_gets_an_answer(served: Served, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def work(folder: Path, recorder: RecordingOs) -> list[int]:
     for number in range(1, STEPS + 1):
         backend.copy_before(REF)
         backend.write(REF, state_of(REF, number))
-        done.append(len(recorder.moments) - 1)
+        done.append(len(recorder.timestamps) - 1)
         backend.record(REF, {"kind": "update", "result": "succeeded"})
     return done
 
@@ -34,17 +34,17 @@ def survivors(folder: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch, forg
     done = work(folder, recorder)
     monkeypatch.undo()
     read = []
-    for moment in range(len(recorder.moments)):
-        for left in recorder.aftermaths(moment, scratch):
+    for timestamp in range(len(recorder.timestamps)):
+        for left in recorder.aftermaths(timestamp, scratch):
             backend = FileBackend(left)
             state = backend.read(REF)
             present = len(state["resources"]) if state else 0
-            finished = sum(moment >= at for at in done)
+            finished = sum(timestamp >= at for at in done)
             read.append((finished, present))
             for name in backend.backups(REF).files(".json"):
                 assert backend.parsed(REF, name, backend.storage.read(name) or b"")["resources"]
     if not forgetful:
-        left = next(recorder.aftermaths(len(recorder.moments) - 1, scratch / "end"))
+        left = next(recorder.aftermaths(len(recorder.timestamps) - 1, scratch / "end"))
         assert len(FileBackend(left).backups(REF).files(".json")) == STEPS
     return read
 

@@ -22,14 +22,18 @@ ADA, BOB, NOBODY = InstanceId("ada-1"), InstanceId("bob.2"), InstanceId("nobody"
 
 
 def _counter(metric: str, whose: str, per_hour: float) -> Series:
-    moments = [BEGIN.timestamp() + number * EVERY_S for number in range(241)]
-    return Series(metric, "counter", {LABEL: whose}, [(at, per_hour * (at - moments[0]) / 3600) for at in moments])
+    timestamps = [BEGIN.timestamp() + number * EVERY_S for number in range(241)]
+    return Series(
+        metric, "counter", {LABEL: whose}, [(at, per_hour * (at - timestamps[0]) / 3600) for at in timestamps]
+    )
 
 
 def _gauge(metric: str, whose: str, before: float, after: float) -> Series:
     """One value in the first hour, another in the second."""
-    moments = [BEGIN.timestamp() + number * EVERY_S for number in range(241)]
-    return Series(metric, "gauge", {LABEL: whose}, [(at, before if at < moments[121] else after) for at in moments])
+    timestamps = [BEGIN.timestamp() + number * EVERY_S for number in range(241)]
+    return Series(
+        metric, "gauge", {LABEL: whose}, [(at, before if at < timestamps[121] else after) for at in timestamps]
+    )
 
 
 PAST = (

@@ -28,7 +28,7 @@ class World:
     images: Images
 
     async def create(self) -> ObservedMachine:
-        return await self.machines.create(ORDER, timeout_s=30, tell=_nobody)
+        return await self.machines.create(ORDER, timeout_s=30, report=_nobody)
 
     async def names(self) -> list[str]:
         answer = await self.cloud.http.get("/api/v1/machines")
@@ -100,11 +100,11 @@ async def test_a_refusal_leaves_nothing(world: World, kind: str, reason: str) ->
 
 async def test_a_machine_is_resized_and_stays_the_same_machine(world: World) -> None:
     made = await world.create()
-    grown = await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, tell=_nobody)
+    grown = await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
     assert (grown.id, grown.status, grown.server_type) == (made.id, "ready", "pro")
-    assert await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, tell=_nobody) == grown
+    assert await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody) == grown
     with pytest.raises(RefusedError, match="unknown server type 'no-such-size'"):
-        await world.machines.update(made.id, NAME, {"server_type": "no-such-size"}, timeout_s=5, tell=_nobody)
+        await world.machines.update(made.id, NAME, {"server_type": "no-such-size"}, timeout_s=5, report=_nobody)
     assert await world.machines.read(made.id, NAME) == grown
 
 
@@ -112,18 +112,18 @@ async def test_a_machine_not_found_for_a_moment_is_no_api_that_cannot_resize(wor
     made = await world.create()
     await world.cloud.fault("not-found-for-a-while", method="POST")
     with pytest.raises(UnavailableError, match="seen just before"):
-        await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, tell=_nobody)
+        await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
     assert (
-        await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, tell=_nobody)
+        await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
     ).server_type == "pro"
 
 
 async def test_an_image_comes_is_found_again_and_goes(world: World) -> None:
     made = await world.create()
     order = ImageSpec("hermes-base-1", made.id)
-    image = await world.images.create(order, timeout_s=30, tell=_nobody)
+    image = await world.images.create(order, timeout_s=30, report=_nobody)
     assert (image.status, image.bootable, image.machine_id) == ("ready", True, made.id)
-    assert await world.images.create(order, timeout_s=30, tell=_nobody) == image
+    assert await world.images.create(order, timeout_s=30, report=_nobody) == image
     assert await world.images.read(image.id) == image
     await world.machines.delete(made.id, NAME)
     assert await world.images.read(image.id) == image
@@ -133,7 +133,7 @@ async def test_an_image_comes_is_found_again_and_goes(world: World) -> None:
 
 
 async def test_the_size_of_the_data_volume_is_told_with_the_order(world: World) -> None:
-    seen = await world.machines.create(replace(ORDER, data_gb="40"), timeout_s=30, tell=_nobody)
+    seen = await world.machines.create(replace(ORDER, data_gb="40"), timeout_s=30, report=_nobody)
     answer = await world.cloud.http.get(
         f"/api/v1/machines/{seen.id}/toolbox/files/download", params={"path": VARIABLES}
     )

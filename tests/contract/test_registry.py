@@ -26,8 +26,8 @@ from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import LEASE_S, LeaseHeldError, LeaseLostError, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.route import PresentToken
-from hermesops.model.spare import Purpose
 from hermesops.model.token import PLATFORM, ProxyToken
+from hermesops.model.unassigned_machine import MachineRole
 from hermesops.model.user import User
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.database import Database
@@ -422,8 +422,8 @@ def test_revoking_model_tokens_raises_the_generation(registry: Registry) -> None
 
 def next_machine(registry: Registry, instance: Instance) -> MachineName:
     """A machine that the instance may be put on."""
-    made = registry.spares.place(
-        Purpose.NEXT,
+    made = registry.unassigned.place(
+        MachineRole.REPLACEMENT,
         plan=instance.plan,
         server_type="basic",
         image_id=ImageId("i-2"),
@@ -431,8 +431,8 @@ def next_machine(registry: Registry, instance: Instance) -> MachineName:
         instance_id=instance.id,
         why="test",
     )
-    registry.spares.set_machine(made.name, MachineId("m-2"))
-    return registry.spares.mark_ready(made.name).name
+    registry.unassigned.set_machine(made.name, MachineId("m-2"))
+    return registry.unassigned.mark_ready(made.name).name
 
 
 @pytest.mark.parametrize("event", ["suspended", "grace", "cut_over", "restored", "terminated", "revoked"])
@@ -622,7 +622,7 @@ def test_a_cell_is_made_once(registry: Registry) -> None:
     for alias in ("ada", "bob"):
         placed(registry, alias)
     (made,) = registry.cells.list()
-    assert (made.name, made.region, made.only_plan, made.machines, made.brought_at) == (CELL, "hel1", None, 2, None)
+    assert (made.name, made.region, made.only_plan, made.machines, made.applied_at) == (CELL, "hel1", None, 2, None)
     assert registry.cells.get(CELL) == made
     with pytest.raises(UsageError, match=f"no cell 'cell9'; nearest: {CELL}"):
         registry.cells.get(CellName("cell9"))

@@ -148,8 +148,8 @@ def test_entries_are_chosen_by_author_subject_and_moment(registry_url: str) -> N
         ({"subject": "instance/1"}, 1),
         ({"who": "tester"}, 2),
         ({"who": "test"}, 0),
-        ({"since": clock.moment}, 1),
-        ({"since": clock.moment + timedelta(seconds=1)}, 0),
+        ({"since": clock.timestamp}, 1),
+        ({"since": clock.timestamp + timedelta(seconds=1)}, 0),
         ({"limit": 1}, 1),
     ]
     for words, count in chosen:

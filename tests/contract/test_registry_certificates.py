@@ -13,7 +13,7 @@ from hermesops.model.certificate import Certificate, KeyTakenError
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, Spare
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine
 from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR, OF_MACHINES
 from hermesops.registry.schema.tables import certificates
@@ -22,7 +22,7 @@ from tests.support.real.registries import CELL, TurnedClock, placed
 MACHINE = MachineId("m-1")
 CLOCK = TurnedClock()
 MADE = Certificate(
-    "a1", "k" * 64, MACHINE, None, None, issued_at=CLOCK.moment, not_after=CLOCK.moment + timedelta(days=7)
+    "a1", "k" * 64, MACHINE, None, None, issued_at=CLOCK.timestamp, not_after=CLOCK.timestamp + timedelta(days=7)
 )
 
 
@@ -34,7 +34,7 @@ def test_a_certificate_counts_until_it_runs_out(registry: Registry, clock: Turne
     assert registry.certificates.find_valid("a1") is None
     assert registry.certificates.find("a1") == MADE
     clock.turn(30 * 86400 + 1)
-    registry.certificates.add(replace(MADE, serial="b2", not_after=clock.moment + timedelta(days=7)))
+    registry.certificates.add(replace(MADE, serial="b2", not_after=clock.timestamp + timedelta(days=7)))
     assert registry.certificates.find("a1") is None
 
 
@@ -53,7 +53,7 @@ def test_what_is_renewed_while_it_is_revoked_counts_no_more(registry: Registry) 
     registry.certificates.add(MADE)
     with ThreadPoolExecutor(1) as others:
         with registry._database.writing() as renewing:
-            OF_MACHINES.refuse_uncounted(renewing, "a1", CLOCK.moment)
+            OF_MACHINES.refuse_uncounted(renewing, "a1", CLOCK.timestamp)
             revoked = others.submit(registry.certificates.revoke, MACHINE, why="lost")
             assert not wait([revoked], timeout=1).done, "nothing kept it waiting"
             renewing.execute(certificates.insert().values(vars(replace(MADE, serial="b2"))))
@@ -98,18 +98,18 @@ def on_a_machine(registry: Registry) -> Instance:
     return registry.instances.get(instance.id)
 
 
-def next_of(registry: Registry, instance: Instance) -> Spare:
-    spare = registry.spares.place(
-        Purpose.NEXT,
+def next_of(registry: Registry, instance: Instance) -> UnassignedMachine:
+    row = registry.unassigned.place(
+        MachineRole.REPLACEMENT,
         plan=Plan.LIGHT,
         server_type="basic",
         image_id=ImageId("i-2"),
         choose=lambda _cells: Placement(CELL, "hel1", only_plan=None),
         instance_id=instance.id,
     )
-    registry.spares.set_machine(spare.name, MachineId("m-2"))
+    registry.unassigned.set_machine(row.name, MachineId("m-2"))
     registry.certificates.add(replace(MADE, serial="b2", key="n" * 64, machine_id=MachineId("m-2")))
-    return spare
+    return row
 
 
 def _moved(registry: Registry, instance: Instance) -> None:
@@ -128,8 +128,8 @@ def _left(registry: Registry, instance: Instance) -> None:
 
 
 def _given_up(registry: Registry, instance: Instance) -> None:
-    spare = next_of(registry, instance)
-    registry.spares.retire(spare.name)
+    row = next_of(registry, instance)
+    registry.unassigned.retire(row.name)
     assert not registry.certificates.find_valid("b2")
     registry.instances.mark_for_deletion(instance.id)
 

@@ -11,8 +11,8 @@ from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseLostError, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.rollout import Rollout, RolloutState
-from hermesops.model.spare import Purpose
 from hermesops.model.state import State
+from hermesops.model.unassigned_machine import MachineRole
 from hermesops.registry import Registry
 from hermesops.registry.transactions.purge import Fleet
 from tests.support.real.registries import CELL, placed
@@ -40,14 +40,14 @@ def known(registry: Registry) -> Known:
     registry.backups.record(Backup("b1", ada.id, registry.now(), "daily", 1, 1, State({})))
     registry.terminations.terminate(bob.id)
     registry.images.record(ImageId("i1"), name="hermes-base", digest="d")
-    spare = registry.spares.place(
-        Purpose.POOL,
+    row = registry.unassigned.place(
+        MachineRole.WARM,
         plan=Plan.LIGHT,
         server_type="starter",
         image_id=None,
         choose=lambda _cells: Placement(CELL, "hel1", only_plan=None),
     )
-    registry.spares.set_machine(spare.name, MachineId("m-spare"))
+    registry.unassigned.set_machine(row.name, MachineId("m-warm"))
     registry.cells.record_applied(CELL)
     subject = instance_subject(ada.id)
     operation = registry.operations.open(OperationKind.BACKUP, subject, intent={}, instance_id=ada.id)
@@ -55,14 +55,14 @@ def known(registry: Registry) -> Known:
 
 
 def test_all_of_it_ends_and_the_audit_says_so(registry: Registry, known: Known) -> None:
-    assert registry.world.known_machines() == {"m-ada", "m-spare"}
+    assert registry.world.known_machines() == {"m-ada", "m-warm"}
     ended = registry.world.purge(with_backups=True, why=WHY)
-    assert ended == Fleet(instances=1, spares=1, images=1, backups=1, operations=2, rollouts=1)
+    assert ended == Fleet(instances=1, unassigned=1, images=1, backups=1, operations=2, rollouts=1)
     assert registry.world.count() == NOTHING
     assert registry.world.known_machines() == frozenset()
-    assert (registry.instances.list(), registry.spares.list(), registry.images.list()) == ((), (), ())
+    assert (registry.instances.list(), registry.unassigned.list(), registry.images.list()) == ((), (), ())
     assert registry.cells.spec(CELL).machines == ()
-    assert registry.cells.get(CELL).brought_at is None
+    assert registry.cells.get(CELL).applied_at is None
     assert registry.images.latest("hermes-base") is None
     assert registry.backups.repository_keys(known.ada.id) is None
     assert registry.operations.get(known.operation.id).status is OperationStatus.ABANDONED

@@ -83,13 +83,13 @@ def test_another_opening_sees_the_same(place: Storage, where: str) -> None:
 
 def test_a_second_writer_is_refused_and_named(where: str) -> None:
     one, two = FileBackend(where), FileBackend(where)
-    with held(one.lock_folder(REF), stack="cell1", tell=pytest.fail):
+    with held(one.lock_folder(REF), stack="cell1", report=pytest.fail):
         with (
             pytest.raises(RefusedError, match=rf"locked by 1 other.*pid {os.getpid()}"),
-            held(two.lock_folder(REF), stack="cell1", tell=pytest.fail),
+            held(two.lock_folder(REF), stack="cell1", report=pytest.fail),
         ):
             pytest.fail("two hold it")
-        with held(two.lock_folder(StackRef("fleet", "cell2")), stack="cell2", tell=pytest.fail):
+        with held(two.lock_folder(StackRef("fleet", "cell2")), stack="cell2", report=pytest.fail):
             pass
     assert one.lock_folder(REF).files("") == []
 
@@ -108,7 +108,7 @@ def test_two_who_come_at_once_do_not_both_get_in(where: str, monkeypatch: pytest
     monkeypatch.setattr(backend.storage, "write", late)
     with (
         pytest.raises(RefusedError, match="created by u@elsewhere"),
-        held(folder, stack="cell1", tell=pytest.fail),
+        held(folder, stack="cell1", report=pytest.fail),
     ):
         pytest.fail("both got in")
     assert folder.files("") == [f"{folder.name}/other.json"]
@@ -123,7 +123,7 @@ def test_many_who_come_at_once_never_get_in_together(where: str) -> None:
         nonlocal inside, most
         for _ in range(3):
             together.wait(60)
-            with suppress(RefusedError), held(folder, stack="cell1", tell=pytest.fail):
+            with suppress(RefusedError), held(folder, stack="cell1", report=pytest.fail):
                 with counting:
                     inside += 1
                     most = max(most, inside)
@@ -136,19 +136,19 @@ def test_many_who_come_at_once_never_get_in_together(where: str) -> None:
             done.result()
     assert most <= 1
     assert folder.files("") == []
-    with held(folder, stack="cell1", tell=pytest.fail):
+    with held(folder, stack="cell1", report=pytest.fail):
         pass
 
 
 def test_the_lock_of_a_dead_process_of_this_computer_is_removed(where: str) -> None:
     backend, told = FileBackend(where), list[str]()
     folder = backend.lock_folder(REF)
-    with held(folder, stack="cell1", tell=pytest.fail):
+    with held(folder, stack="cell1", report=pytest.fail):
         (file,) = folder.files(".json")
         mine = json.loads(backend.storage.read(file) or b"")
     mine["pid"], mine["hermesops"]["started"] = 2**22 - 7, "1"
     backend.storage.write(f"{folder.name}/dead.json", json.dumps(mine).encode())
-    with held(folder, stack="cell1", tell=told.append):
+    with held(folder, stack="cell1", report=told.append):
         assert len(folder.files(".json")) == 1
     assert "which has ended" in told[0]
 
@@ -160,20 +160,20 @@ async def test_the_lock_of_another_computer_that_lost_the_lease_is_removed_and_i
     monkeypatch.setattr(lock, "GRACE_S", 0)
     backend, told = FileBackend(where), list[str]()
     folder = backend.lock_folder(REF)
-    with held(folder, stack="cell1", tell=pytest.fail, token=(1, 5)) as theirs:
+    with held(folder, stack="cell1", report=pytest.fail, token=(1, 5)) as theirs:
         document = json.loads(backend.storage.read(theirs.name) or b"")
         document["hermesops"]["host"] = "another"
         backend.storage.write(theirs.name, json.dumps(document).encode())
         for token in (None, (1, 4), (1, 5)):  # no later holder of the lease
-            await outwait(folder, token, tell=pytest.fail)
+            await outwait(folder, token, report=pytest.fail)
             with (
                 pytest.raises(RefusedError, match=r"stack cell1 is locked by 1 other"),
-                held(folder, stack="cell1", tell=pytest.fail, token=token),
+                held(folder, stack="cell1", report=pytest.fail, token=token),
             ):
                 pytest.fail("two hold it")
         theirs.check()
-        await outwait(folder, (2, 1), tell=told.append)
-        with held(folder, stack="cell1", tell=pytest.fail, token=(2, 1)) as mine:
+        await outwait(folder, (2, 1), report=told.append)
+        with held(folder, stack="cell1", report=pytest.fail, token=(2, 1)) as mine:
             with pytest.raises(UnavailableError, match="taken stack cell1 over"):
                 theirs.check()
             mine.check()

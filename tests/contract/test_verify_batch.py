@@ -10,7 +10,7 @@ from hermesops.channel import Channel, Completed
 from hermesops.model.check import Verdict
 from hermesops.verify.backend import Expired, answers_of, command_of
 from hermesops.verify.checks.promise import Expected
-from hermesops.verify.observations import Observations, look_command
+from hermesops.verify.observations import Observations, probe_command
 from hermesops.verify.verification import PROMISES, verify
 from tests.support.real.one_by_one import verify_one_by_one
 
@@ -53,8 +53,8 @@ def test_commands_of_a_batch_run_side_by_side() -> None:
 
 
 def test_the_probe_says_nothing_of_a_machine_that_is_not_ours() -> None:
-    looked = json.loads(shell(look_command()).stdout)
-    seen = Observations.parse(looked)
+    answer = json.loads(shell(probe_command()).stdout)
+    seen = Observations.parse(answer)
     assert (seen.identity, seen.key_digest, seen.has_model_key) == (None, "", False)
 
 

@@ -78,7 +78,7 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
     """A world whose settings are those of a new user; machines of it cost next to nothing."""
     async with local_world(tmp_path_factory.mktemp("everyday"), driver="sim") as command:
         yield command.with_variables(
-            HERMESOPS_GRACE_DAYS="7", HERMESOPS_LAST_BACKUP="required", HERMESOPS_FORMER_DAYS="1"
+            HERMESOPS_GRACE_DAYS="7", HERMESOPS_LAST_BACKUP="required", HERMESOPS_PREVIOUS_DAYS="1"
         )
 
 

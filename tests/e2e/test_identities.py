@@ -128,9 +128,9 @@ async def test_a_real_machine_makes_its_key_and_renews_its_certificate_by_itself
     assert len({given["serial"], json.loads(short)["serial"], json.loads(renewed)["serial"]}) == len("gsr")
 
     async def is_back() -> bool | Pending[bool]:
-        look = "cat /proc/sys/kernel/random/boot_id; systemctl is-active hermes-certificate.timer"
+        observe = "cat /proc/sys/kernel/random/boot_id; systemctl is-active hermes-certificate.timer"
         ran = await world.run(
-            "instance", "exec", user, f"{look}; hermes-node certificate show; sha256sum {files}", *ASKED
+            "instance", "exec", user, f"{observe}; hermes-node certificate show; sha256sum {files}", *ASKED
         )
         seen.append(ran.stdout.splitlines())
         return True if ran.exit_code == 0 and boot not in ran.stdout else Pending(ran.stderr)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.real.command import Command, local_world
 from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 
-KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_FORMER_DAYS": "1"}
+KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_PREVIOUS_DAYS": "1"}
 """As environments are set up in which agents know something."""
 
 ASKING = {"terminate", "restore"}

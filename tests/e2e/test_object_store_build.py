@@ -62,17 +62,17 @@ async def test_a_build_under_way_keeps_no_server_from_ending(tmp_path: Path, mon
     monkeypatch.setattr(local_world_server, "_build_beside", lambda *_: asyncio.Event().wait())
     env = Environment.load("local", {"HERMESOPS_HOME": str(tmp_path), "PATH": os.defpath})
     async with asyncio.timeout(30):
-        await local_world_server.serve_world(env, "sim", tell=print, upstream=None, platform=())
+        await local_world_server.serve_world(env, "sim", report=print, upstream=None, platform=())
 
 
 async def written(file: Path) -> None:
     def is_written() -> bool:
         return file.exists() and file.read_text().endswith("\n")
 
-    async def look() -> bool | Pending[bool]:
+    async def observe() -> bool | Pending[bool]:
         return is_written() or Pending("not yet")
 
-    await until(look, what=f"{file.name} to be written", timeout_s=30, every_s=0.05)
+    await until(observe, what=f"{file.name} to be written", timeout_s=30, every_s=0.05)
 
 
 def is_running(place: Path) -> bool:

@@ -18,7 +18,7 @@ async def test_a_newcomer_takes_a_machine_of_the_pool_and_an_empty_one_is_said(w
     assert (await world.ok("pool", "list", "--json")).json["machines"] == []
     await pooled.ok("pool", "refill")
     [ready] = (await pooled.ok("pool", "list", "--json")).json["machines"]
-    assert (ready["status"], ready["purpose"], ready["instance_id"]) == ("ready", "pool", None)
+    assert (ready["status"], ready["role"], ready["instance_id"]) == ("ready", "warm", None)
     assert (await world.ok("fleet", "drift", "--json")).json["findings"] == []
     # With a pool of none: nobody is asked to make another one meanwhile.
     ada = await world.ok("provision", "ada", "--plan", "light", "--json")

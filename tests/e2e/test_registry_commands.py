@@ -35,7 +35,7 @@ async def test_the_audit_is_read_and_whole(ops: Command) -> None:
     told = (await ops.ok("audit", "verify", "--json")).json
     assert (told["entries"], told["epoch"], told["anchored_to"]) == (2, 2, 2)
     wrong = await ops.run("audit", "log", "--since", "yesterday")
-    assert (wrong.exit_code, "'yesterday' is no moment" in wrong.stderr) == (2, True)
+    assert (wrong.exit_code, "'yesterday' is not a time" in wrong.stderr) == (2, True)
 
 
 async def test_one_edited_byte_ends_with_its_row(ops: Command) -> None:

@@ -84,7 +84,7 @@ async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_
     pooled = fleet.with_variables(HERMESOPS_POOL_SIZE="light=1")
     [cell] = (await fleet.ok("cell", "list", "--json")).json["cells"]
     await pooled.ok("pool", "refill", cell["cell"])
-    [spare] = (await pooled.ok("pool", "list", "--json")).json["machines"]
+    [row] = (await pooled.ok("pool", "list", "--json")).json["machines"]
     next_one = await built(fleet, "drilled")
     await pooled.ok("rollout", "start", next_one, "--all", *QUICK, "--drill", "required")
     events = (await fleet.ok("rollout", "explain", "--json")).json["events"]
@@ -92,7 +92,7 @@ async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_
     assert drilled["decision"]["result"] == "pass", drilled
     assert (await status(fleet))["rollout"]["state"] == "done"
     await fleet.ok("pool", "refill", cell["cell"])
-    assert spare["machine_name"] not in {machine["name"] for machine in await fleet.machines()}
+    assert row["machine_name"] not in {machine["name"] for machine in await fleet.machines()}
 
 
 @pytest.mark.turns(3)

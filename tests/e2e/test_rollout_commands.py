@@ -56,7 +56,7 @@ async def status(command: Command, rollout_id: str = "") -> dict[str, Any]:
 async def comes_to(command: Command, release: str, state: str, *, reached: int) -> dict[str, Any]:
     """Wait until the rollout of a release is in a state, that many run it, and no machine is changing."""
 
-    async def look() -> dict[str, Any] | Pending[dict[str, Any]]:
+    async def observe() -> dict[str, Any] | Pending[dict[str, Any]]:
         ran = await command.run("rollout", "status", "--json")
         if ran.exit_code or ran.json["rollout"]["release"] != release:
             return Pending("not begun")
@@ -65,7 +65,7 @@ async def comes_to(command: Command, release: str, state: str, *, reached: int) 
         is_there = told["rollout"]["state"] == state and told["progress"]["reached"] >= reached and not changing
         return told if is_there else Pending(str(told["rollout"]))
 
-    return await until(look, what=f"the rollout is {state}", timeout_s=180, every_s=0.3)
+    return await until(observe, what=f"the rollout is {state}", timeout_s=180, every_s=0.3)
 
 
 async def changes(command: Command, rollout_id: str) -> list[dict[str, Any]]:

@@ -75,7 +75,7 @@ async def test_a_machine_whose_order_was_not_answered_goes(world: World, monkeyp
     monkeypatch.setattr("hermesops.waiting._LAST_CHECK_S", LIMIT_S)
     async with asyncio.timeout(10):
         with pytest.raises((UnavailableError, UnknownOutcomeError), match=r"the order of|no answer"):
-            async with borrowed(world, world.channel_to, ORDER, tell=silence):
+            async with borrowed(world, world.channel_to, ORDER, report=silence):
                 pytest.fail("it must not be used")
     assert world.done == [f"order {ORDER.name}", "delete machine"]
 
@@ -84,7 +84,7 @@ async def test_a_machine_goes_when_its_order_is_cancelled() -> None:
     world = UnansweredWorld()
 
     async def use() -> None:
-        async with borrowed(world, world.channel_to, ORDER, tell=silence):
+        async with borrowed(world, world.channel_to, ORDER, report=silence):
             pytest.fail("it must not be used")
 
     using = asyncio.create_task(use())
@@ -101,7 +101,7 @@ async def test_what_never_ends_on_a_machine_is_cancelled_and_the_machine_goes(mo
     world = World()
     async with asyncio.timeout(10):
         with pytest.raises(UnavailableError, match=f"{ORDER.name} was given up after 0.5 s"):
-            async with borrowed(world, world.channel_to, ORDER, tell=silence):
+            async with borrowed(world, world.channel_to, ORDER, report=silence):
                 await never()
     assert world.machines == {}
 
@@ -151,7 +151,7 @@ async def test_a_script_that_is_never_answered_ends_and_so_does_the_machine(
             async def run() -> Completed:
                 if "converge test.yml" in self.done:
                     await never()
-                return self.look(machine_id)
+                return self.observe(machine_id)
 
             return cast("Channel", Shell(run))
 

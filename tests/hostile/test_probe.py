@@ -55,7 +55,7 @@ def test_no_shape_of_an_answer_ends_a_look_or_a_turn(body: object, monkeypatch: 
     answer = probe.parsed(json.dumps(body))
     monkeypatch.setattr(probe, "ask", lambda *_words, **_options: (200, answer))
     monkeypatch.setattr(probe, "unit", dict)
-    for seen in (probe.look(), probe.chat("s")):
+    for seen in (probe.observe(), probe.chat("s")):
         assert json.loads(json.dumps(seen, allow_nan=False)) == seen
 
 
@@ -72,16 +72,16 @@ def test_skills_are_counted_in_no_folder_that_a_link_leads_to(tmp_path: Path) ->
 
 
 def test_folders_without_end_are_not_all_looked_into(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    looked: list[int] = []
+    answer: list[int] = []
 
     def walk(_: str) -> Iterator[tuple[str, list[str], list[str]]]:
         while True:
-            looked.append(1)
+            answer.append(1)
             yield "", [], ["SKILL.md"]
 
     monkeypatch.setattr(probe, "os", SimpleNamespace(walk=walk, path=os.path))
     assert probe.skills(str(tmp_path)) <= probe.MOST_FOLDERS
-    assert len(looked) == probe.MOST_FOLDERS + 1
+    assert len(answer) == probe.MOST_FOLDERS + 1
 
 
 def test_a_file_is_read_as_far_as_it_may_go(tmp_path: Path) -> None:

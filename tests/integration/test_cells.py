@@ -106,7 +106,7 @@ async def test_wishes_on_two_computers_are_a_few_runs_and_one_machine_each(
     ups = [run for run in await app.engine.history(stack_of(CELL1)) if run.changes.get("create")]
     assert len(ups) <= 4, "at most the first of each computer, and one for all who waited there"
     assert (await app.cell_stacks.preview(CELL1)).destructive == ()
-    assert app.registry.cells.get(CELL1).brought_at is not None
+    assert app.registry.cells.get(CELL1).applied_at is not None
 
 
 @pytest.mark.turns(6, at=5)
@@ -149,7 +149,7 @@ async def test_only_the_machine_that_is_meant_is_made_and_refreshed(vendor: Regi
     cells = app.choose_cells(names=("cell1",), where="", everything=False)
     assert failure_of(await cells.up((first.machine_name,), named=NOTHING)) is None
     assert list(names(vendor)) == [first.machine_name]
-    assert app.registry.cells.get(CELL1).brought_at is None
+    assert app.registry.cells.get(CELL1).applied_at is None
     shown = await app.cell_stacks.preview(CELL1)
     assert [c.name for c in shown.changes if c.kind is ChangeKind.CREATE] == [second.machine_name]
     assert isinstance(failure_of(await cells.up(("nobodys",), named=NOTHING)), UsageError)

@@ -67,7 +67,7 @@ async def test_tasks_run_and_are_told_and_nothing_is_left(converger: Converger, 
         "{name: same, assert: {that: said.stdout == word}}",
         '{name: calm, command: "true", changed_when: false}',
     )
-    result = await converger.run(playbook, [Host("edge", MACHINE)], variables={"word": "a b"}, tell=told.append)
+    result = await converger.run(playbook, [Host("edge", MACHINE)], variables={"word": "a b"}, report=told.append)
     edge = result.hosts["edge"]
     assert (result.ok, edge.ok, edge.changed, told) == (True, 3, ("say",), ["say", "same", "calm"])
     assert _left(tmp_path) == []

@@ -141,11 +141,11 @@ async def shown(guest: Guest) -> dict[str, Any]:
 async def comes_to_be(guest: Guest, kind: str, why: str = "") -> dict[str, Any]:
     """Wait until the volume is in that state, for that reason."""
 
-    async def look() -> dict[str, Any] | Pending[dict[str, Any]]:
+    async def observe() -> dict[str, Any] | Pending[dict[str, Any]]:
         told = await shown(guest)
         return told if told["kind"] == kind and why in told["why"] else Pending(str(told))
 
-    return await until(look, what=f"a volume that is {kind}", timeout_s=SLOW_S, every_s=0.5)
+    return await until(observe, what=f"a volume that is {kind}", timeout_s=SLOW_S, every_s=0.5)
 
 
 def is_on(disk: Path, words: str) -> bool:

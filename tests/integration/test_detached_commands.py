@@ -56,10 +56,10 @@ async def _no_faults_stay(bench: Bench) -> AsyncIterator[None]:
 
 
 async def _runs(bench: Bench, mark: str) -> None:
-    async def look() -> bool | Pending[bool]:
+    async def observe() -> bool | Pending[bool]:
         return bool(await bench.seen(f"ls -d {mark}")) or Pending("not begun")
 
-    await until(look, what="the command to begin", timeout_s=20, every_s=0.05)
+    await until(observe, what="the command to begin", timeout_s=20, every_s=0.05)
 
 
 async def test_a_command_outlives_an_edge_that_cuts_silence(bench: Bench) -> None:
@@ -115,7 +115,7 @@ async def test_a_start_that_never_came_there_may_be_repeated(bench: Bench) -> No
 
 async def test_a_start_that_comes_there_late_is_refused(bench: Bench) -> None:
     folder = f"{scripts.FOLDER}/hermesops-run-late"
-    for first in (scripts.look(folder, "1", "9"), scripts.stop(f"{folder}r")):
+    for first in (scripts.observe(folder, "1", "9"), scripts.stop(f"{folder}r")):
         assert (await bench.seen(first)).startswith("never")
     for late in (folder, f"{folder}r"):
         assert await bench.seen(scripts.start(late, "touch /run/late", "9", "1", "9")) == "refused"

@@ -61,7 +61,7 @@ async def test_what_was_on_the_builder_is_not_in_the_image(made: Made, machine_i
 
 
 async def test_the_agents_home_is_begun_and_holds_nothing_of_anybody(made: Made, machine_id: MachineId) -> None:
-    look = """
+    observe = """
 import json, os, sqlite3
 database = sqlite3.connect("file:/var/lib/hermes/state.db?mode=ro", uri=True)
 print(json.dumps({
@@ -71,7 +71,7 @@ print(json.dumps({
     "home": sorted(os.listdir("/var/lib/hermes")),
 }))
 """
-    done = await made.world.channel(machine_id).run("runuser -u hermes python3 -", stdin=look.encode())
+    done = await made.world.channel(machine_id).run("runuser -u hermes python3 -", stdin=observe.encode())
     seen = json.loads(done.stdout)
     assert (seen["skills"], seen["sessions"], seen["messages"]) == (True, 0, 0)
     assert not {".env", "config.yaml", "auth.json"} & set(seen["home"])

@@ -246,12 +246,12 @@ async def test_a_backup_brings_the_disk_back_and_a_resize_makes_it_larger(api: h
         return row["status"] == "available" or Pending(row["status"])
 
     async def shows(command: str, wanted: str) -> None:
-        async def look() -> bool | Pending[bool]:
+        async def observe() -> bool | Pending[bool]:
             answer = await api.post(f"{path}/exec", json={"command": command})
             said = answer.json().get("stdout", answer.text)
             return said == wanted or Pending(str(said))
 
-        await until(look, what=f"{command} to say {wanted!r}", timeout_s=60, every_s=0.1)
+        await until(observe, what=f"{command} to say {wanted!r}", timeout_s=60, every_s=0.1)
 
     async def resized() -> int | Pending[int]:  # refused until the restore has ended, which may answer before that
         answer = await api.post(f"{path}/resize", json={"server_type": "basic"})

@@ -85,7 +85,7 @@ async def test_verification_says_that_it_is_counted(guest: Guest) -> None:
     backend = ChannelBackend(
         guest.machine_id, lambda command: asyncio.run_coroutine_threadsafe(guest.run(command), loop).result(), {}
     )
-    seen = await asyncio.to_thread(memory.look, backend.host(), Expected("nobody"))
+    seen = await asyncio.to_thread(memory.observe, backend.host(), Expected("nobody"))
     assert re.fullmatch(r"2048 MiB \(\d+ MiB used\), 512 tasks", seen)
 
 
@@ -95,11 +95,11 @@ async def test_a_command_that_takes_too_much_is_killed_and_the_machine_lives_on(
     await guest.put("/var/lib/hermes/take.py", _TAKE.format(mib=3072))
     await run_in_terminal(guest, "python3 /var/lib/hermes/take.py")
 
-    async def look() -> str | Pending[str]:
+    async def observe() -> str | Pending[str]:
         journal = await guest.output(f"journalctl --unit {GATEWAY} --output cat --no-pager")
         return journal if "Failed with result" in journal else Pending(journal[-200:])
 
-    journal = await until(look, what="the kernel's cap", timeout_s=300, every_s=0.5)
+    journal = await until(observe, what="the kernel's cap", timeout_s=300, every_s=0.5)
     assert "Failed with result 'oom-kill'" in journal
     assert "had it all" not in journal
     (last,) = await oom_kills(guest, GATEWAY)

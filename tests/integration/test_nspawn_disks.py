@@ -56,13 +56,13 @@ def folder() -> Iterator[Path]:
 
 
 async def up_again(machine: TestMachine) -> None:
-    async def look() -> bool | Pending[bool]:
+    async def observe() -> bool | Pending[bool]:
         try:
             return bool((await machine.healthz())["booted"]) or Pending("booting")
         except httpx.HTTPError as error:
             return Pending(str(error))
 
-    await until(look, what="the machine", timeout_s=20, every_s=0.05)
+    await until(observe, what="the machine", timeout_s=20, every_s=0.05)
 
 
 async def test_a_restore_brings_the_disk_back_and_keeps_the_machine(driver: NspawnDriver) -> None:

@@ -446,11 +446,11 @@ def _processes_of(machine: str) -> set[int]:
 
 
 async def becomes_running(driver: NspawnDriver, machine: str) -> None:
-    async def look() -> bool | Pending[bool]:
+    async def observe() -> bool | Pending[bool]:
         power = await driver.power(plan(1, id=machine).id)
         return True if power == MachinePower.RUNNING else Pending(power)
 
-    await until(look, what="running", timeout_s=15, every_s=0.05)
+    await until(observe, what="running", timeout_s=15, every_s=0.05)
 
 
 async def test_machines_outlive_their_server_and_are_found_again(state: Path) -> None:

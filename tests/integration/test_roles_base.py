@@ -164,11 +164,11 @@ async def test_a_firewall_for_nobody_is_refused_before_anything_changes(applied:
 
 
 async def _rebooted(applied: Applied, before: str) -> None:
-    async def look() -> bool | Pending[bool]:
+    async def observe() -> bool | Pending[bool]:
         try:
             now = await applied.run("cat /proc/sys/kernel/random/boot_id; systemctl is-system-running --wait")
         except (HermesError, AssertionError) as error:
             return Pending(str(error))
         return Pending("the same boot") if before in now else True
 
-    await until(look, what="the reboot", timeout_s=60)
+    await until(observe, what="the reboot", timeout_s=60)

@@ -42,11 +42,11 @@ def broken(verification: Verification) -> dict[str, str]:
 async def recognised(agent: Agent, failure: Failure) -> Finding:
     """Wait until that failure, and no other, is what a verification finds."""
 
-    async def look() -> Finding | Pending[Finding]:
+    async def observe() -> Finding | Pending[Finding]:
         findings = (await found(agent)).findings
         return findings[0] if [f.failure for f in findings] == [failure] else Pending(str(findings))
 
-    return await until(look, what=f"finding {failure}", timeout_s=45, every_s=0.5)
+    return await until(observe, what=f"finding {failure}", timeout_s=45, every_s=0.5)
 
 
 async def repaired(agent: Agent) -> None:

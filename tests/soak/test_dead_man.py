@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.node.protocol import PROGRAM
-from tests.support.crash.unconfirmed_release import BLOWS, Survived, moments, suffer
+from tests.support.crash.unconfirmed_release import BLOWS, Survived, suffer, timestamps
 from tests.support.images.builds import Workshop, make
 from tests.support.real.agents import Agent, agents_world, living_agent, role_variables
 from tests.support.real.machines import base_python
@@ -44,7 +44,7 @@ async def test_the_machine_comes_back_a_hundred_times_of_a_hundred(world: Conver
     async with living_agent(world, made.image_id) as agent:
         other = await _brought(world, agent, tmp_path)
         await agent.run(f"{PROGRAM} release activate {other} && {PROGRAM} release rollback", timeout_s=300)
-        survived = [await suffer(agent.channel, other, blow, moment) for blow, moment in moments(TIMES, SEED)]
+        survived = [await suffer(agent.channel, other, blow, timestamp) for blow, timestamp in timestamps(TIMES, SEED)]
         _show(survived)
         assert [each for each in survived if not each.ok] == []
 

@@ -89,8 +89,8 @@ def _ends(undisturbed: Ran, chance: random.Random, count: int) -> list[End]:
     lines = dict.fromkeys(" ".join(line.split()[:2]) for line in undisturbed.stderr.splitlines())
     assert lines, f"nothing was told: {undisturbed}"
     ends = [End(by, at=line) for line in lines for by in (signal.SIGKILL, signal.SIGINT)]
-    moments = (chance.uniform(0, undisturbed.seconds) for _ in range(count))
-    return ends + [End(signal.SIGKILL, after_s=moment) for moment in moments]
+    timestamps = (chance.uniform(0, undisturbed.seconds) for _ in range(count))
+    return ends + [End(signal.SIGKILL, after_s=timestamp) for timestamp in timestamps]
 
 
 async def _life(

@@ -60,7 +60,7 @@ async def test_killed_at_random_on_simulated_machines_the_same_command_finishes_
 async def _kill_at_random(world: Command, checks: Command, memory: AgentMemory, size: Size, folder: Path) -> None:
     seed = int(chosen(SEED_VARIABLE, random.SystemRandom().randrange(2**32)))
     print(f"{SEED_VARIABLE}={seed}")  # noqa: T201 - whoever repeats the run needs it, also of a run that was killed
-    driver = RandomKills(world, memory, size, seed, checks=checks, tell=print)
+    driver = RandomKills(world, memory, size, seed, checks=checks, report=print)
     try:
         await driver.run()
     finally:

@@ -174,11 +174,11 @@ async def _backups(world: Command, user: str) -> list[dict[str, int]]:
 async def _answers(world: Command, user: str) -> None:
     """Return once backups are taken again."""
 
-    async def look() -> bool | waiting.Pending[bool]:
+    async def observe() -> bool | waiting.Pending[bool]:
         ran = await world.run("backup", "create", user)
         return True if ran.exit_code == 0 else waiting.Pending(_error(ran.stderr))
 
-    await waiting.until(look, what="a backup", timeout_s=60, every_s=1)
+    await waiting.until(observe, what="a backup", timeout_s=60, every_s=1)
 
 
 def _error(said: str) -> str:

@@ -62,7 +62,7 @@ def test_nothing_is_known_of_a_process_elsewhere(
     write_lock(backend, theirs)
     with (
         pytest.raises(RefusedError, match="stack cell1 is locked by 1 other"),
-        held(backend.lock_folder(REF), stack="cell1", tell=pytest.fail),
+        held(backend.lock_folder(REF), stack="cell1", report=pytest.fail),
     ):
         pytest.fail("two hold the lock")
     assert not is_gone(holder_at(theirs))
@@ -76,7 +76,7 @@ async def test_a_later_lease_ends_the_lock_of_a_process_elsewhere(
     monkeypatch.setattr(lock, "GRACE_S", 0)
     backend, told = FileBackend(tmp_path), list[str]()
     write_lock(backend, theirs, token=[1, 5])
-    await outwait(backend.lock_folder(REF), (1, 6), tell=told.append)
+    await outwait(backend.lock_folder(REF), (1, 6), report=told.append)
     assert backend.lock_folder(REF).files(".json") == []
     assert "lost the lease" in told[0]
 
@@ -85,7 +85,7 @@ def test_a_process_that_ended_here_holds_nothing(tmp_path: Path, monkeypatch: py
     live_at(HERE, monkeypatch)
     backend, told = FileBackend(tmp_path), list[str]()
     write_lock(backend, HERE)
-    with held(backend.lock_folder(REF), stack="cell1", tell=told.append):
+    with held(backend.lock_folder(REF), stack="cell1", report=told.append):
         assert len(backend.lock_folder(REF).files(".json")) == 1
     assert told == [f"removed the lock of process {NOBODY}, which has ended without giving it back"]
     assert is_gone(holder_at(HERE))
@@ -100,7 +100,7 @@ def test_a_process_whose_start_is_unknown_holds_its_lock(
     write_lock(backend, HERE, pid=os.getpid(), started=start)
     with (
         pytest.raises(RefusedError, match="cell1"),
-        held(backend.lock_folder(REF), stack="cell1", tell=pytest.fail),
+        held(backend.lock_folder(REF), stack="cell1", report=pytest.fail),
     ):
         pytest.fail("two hold the lock")
 
@@ -111,6 +111,6 @@ def test_a_lock_without_a_number_is_held(tmp_path: Path, monkeypatch: pytest.Mon
     write_lock(backend, HERE, pid="none")
     with (
         pytest.raises(RefusedError, match="cell1"),
-        held(backend.lock_folder(REF), stack="cell1", tell=pytest.fail),
+        held(backend.lock_folder(REF), stack="cell1", report=pytest.fail),
     ):
         pytest.fail("two hold the lock")

@@ -28,7 +28,7 @@ class ReleaseTransfer:
         """The release that an agent runs, if the store has it; one that came with an image is not in the store.
 
         Args:
-            told: What its machine reports; empty for nothing, and then the registry's row counts.
+            told: What its machine reports; if empty, the registry's row is used.
         """
         noted = ReleaseId(told) or (await in_db_thread(self.registry.rollout_targets.instance_releases)).get(
             instance_id

@@ -36,7 +36,7 @@ class RolloutHealth:
         self._watcher = CanaryWatch(self._sampler, StoredHealthSamples(registry), now, self._prometheus)
 
     async def require(self, vitals: Sequence[str]) -> None:
-        """Refuse vitals whose metric Prometheus does not have; nodes have all of theirs.
+        """Refuse vitals whose metric Prometheus lacks; nodes always have their own vitals.
 
         Raises:
             RefusedError: A gate on it would never pass.
@@ -82,8 +82,8 @@ class StoredHealthSamples:
             await in_db_thread(self.registry.health_samples.add, rows)
 
     async def since(
-        self, instances: Collection[InstanceId], moment: datetime
+        self, instances: Collection[InstanceId], timestamp: datetime
     ) -> dict[InstanceId, Sequence[HealthSample]]:
         """The samples of each since then, oldest first."""
-        rows = await in_db_thread(self.registry.health_samples.list, instances, since=moment)
+        rows = await in_db_thread(self.registry.health_samples.list, instances, since=timestamp)
         return {each: [HealthSample.from_json(text) for text in texts] for each, texts in rows.items()}

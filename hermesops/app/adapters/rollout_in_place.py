@@ -18,7 +18,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, ReleaseStatus, Target
 from hermesops.model.rollout_spec import Spec
 from hermesops.model.slot import SlotsState
-from hermesops.model.spare import Spare, spare_subject
+from hermesops.model.unassigned_machine import UnassignedMachine, machine_subject
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
@@ -87,7 +87,7 @@ class SlotMachines:
             raise RefusedError(f"{done.stage or 'activate'}: {words}")
 
     async def cancel(self, target: Target) -> None:
-        """Leave a machine as it is unless it is switching already; its agent takes turns again."""
+        """End the drain, so that the agent takes turns again; a machine that is already switching is not touched."""
         self._cancelled.add(target.instance_id)
         instance = await in_db_thread(self.registry.instances.get, target.instance_id)
         await self._client().cancel(machine_of(instance))
@@ -116,19 +116,19 @@ class SlotMachines:
         Raises:
             HermesError: The machine could not be asked, so nothing is known.
         """
-        for spare in (one for plan in Plan for one in self.pools.ready(plan)):
+        for row in (one for plan in Plan for one in self.pools.ready(plan)):
             try:
-                async with self.hold_lease(spare_subject(spare.name)) as keeper:
-                    if await self.pools.is_up(spare) and await in_db_thread(
-                        self.registry.assignments.lend, spare.name, None, lease=keeper.lease, why=self.purpose
+                async with self.hold_lease(machine_subject(row.name)) as keeper:
+                    if await self.pools.is_up(row) and await in_db_thread(
+                        self.registry.assignments.lend, row.name, None, lease=keeper.lease, why=self.purpose
                     ):
-                        return await self._rehearse(spare, keeper, release, ReleaseId(before))
+                        return await self._rehearse(row, keeper, release, ReleaseId(before))
             except LeaseHeldError:
                 continue
         return GateResult.NOT_EXERCISED, f"no machine of a pool was free to go from {before} to {release} and back"
 
     async def _rehearse(
-        self, spare: Spare, keeper: LeaseKeeper, release: ReleaseId, before: ReleaseId
+        self, row: UnassignedMachine, keeper: LeaseKeeper, release: ReleaseId, before: ReleaseId
     ) -> tuple[GateResult, str]:
         client = self.instance_client
         slots, new, old = (
@@ -137,7 +137,7 @@ class SlotMachines:
             HandedOut(before, self.releases),
         )
         try:
-            seen = await keeper.guard(walk(slots, client, MachineId(spare.machine_id or ""), new, before=old))
+            seen = await keeper.guard(walk(slots, client, MachineId(row.machine_id or ""), new, before=old))
         except LeaseLostError:
             raise
         except NoRollbackError as failed:
@@ -145,8 +145,8 @@ class SlotMachines:
         except RefusedError as refused:  # as where the release before came with an image and is in no store
             return GateResult.NOT_EXERCISED, refused.message
         finally:
-            await in_db_thread(self.registry.spares.retire, spare.name, why=self.purpose)
-            self.leave(self.pools.open(spare.cell))
+            await in_db_thread(self.registry.unassigned.retire, row.name, why=self.purpose)
+            self.leave(self.pools.open(row.cell))
         return GateResult.PASS, seen
 
     def _client(self, lease: Lease | None = None) -> ReleaseClient:
@@ -209,10 +209,10 @@ async def unwell(registry: Registry, client: PowerControl, target: Target) -> st
 
 
 async def refuse_if_worked_on(registry: Registry, instance: Instance) -> None:
-    """Refuse to judge an instance by what an operation is doing to it.
+    """Refuse to judge an instance while an operation works on it.
 
     Raises:
-        LeaseHeldError: An operation works on it, or did meanwhile: it has to be observed again.
+        LeaseHeldError: An operation works on it, or did so meanwhile; observe it again.
     """
     subject = instance_subject(instance.id)
     holders = [lease.holder for lease in await in_db_thread(registry.leases.list) if lease.subject == subject]

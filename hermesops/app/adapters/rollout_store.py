@@ -76,7 +76,7 @@ def records(registry: Registry, text: str) -> Records:
 
 
 def fleet_of(registry: Registry) -> Fleet:
-    """All that rollouts have to know of instances."""
+    """What rollouts read of instances."""
     unfinished = registry.rollouts.list(unfinished=True)
     return Fleet(
         registry.fleet.list_ordered(),

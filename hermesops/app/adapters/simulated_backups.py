@@ -27,9 +27,9 @@ class SimulatedProof(Proof):
         keys: Keys,
         restic: Restic,
         count: Callable[[str], object | None],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
-        super().__init__(registry, keys, restic, tell)
+        super().__init__(registry, keys, restic, report)
         self._count = count
 
     async def check(self, backup: Backup) -> Backup:

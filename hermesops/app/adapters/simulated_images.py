@@ -20,9 +20,9 @@ class SimulatedBuilder(Builder):
     """Builds images of simulated machines."""
 
     async def _make(self, recipe: Recipe, image_name: str, clock: Stopwatch) -> tuple[justavps.Image, Survey | None]:
-        self.tell("a simulated world: the image is saved of a machine as it comes, without Ansible")
+        self.report("a simulated world: the image is saved of a machine as it comes, without Ansible")
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
-        async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
+        async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
             # As clean.sh of a real image does: every machine makes a key of its own.
             await self.channel_to(machine_id).run(f"rm -f {_OF_ONE_MACHINE}")
             clock.lap("machine")
@@ -35,7 +35,7 @@ class SimulatedBuilder(Builder):
         order = justavps.MachineOrder(
             name=recipe.names.proof, server_type=recipe.server_type, region=recipe.region, image_id=image.id
         )
-        async with borrowed(self.vendor, self.channel_to, order, tell=self.tell) as machine_id:
+        async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
             done = await self.channel_to(machine_id).run(f"{PROGRAM} status")
             found = (await self.channel_to(machine_id).run("cat /etc/machine-id")).text.strip()
             clock.lap("boot")

@@ -21,7 +21,7 @@ class SimulatedBuilder(Builder):
         del scratch
         if not order.agent:
             raise UsageError("a simulated machine runs no wheel", hint=Hint(("release", "build", "--agent", "VERSION")))
-        self.tell("a simulated world: the release has no wheels")
+        self.report("a simulated world: the release has no wheels")
         blob_store, agent = BlobStore(self.releases.store), Agent(order.agent, CONFIG_SCHEMA, notifies=True)
         return self._written(
             blob_store,

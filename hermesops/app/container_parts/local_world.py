@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hermesops import child_environment
-from hermesops.app.container_parts.narration import Tell
+from hermesops.app.container_parts.narration import Reporter
 from hermesops.errors import HermesError, RefusedError
 from hermesops.settings import Environment
 from hermesops.waiting import cancel
@@ -22,7 +22,7 @@ _OF_PLATFORM = frozenset({"HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRET_REGISTRY_K
 """Secrets that the service which machines prove themselves to cannot work without."""
 
 _OF_SERVER = _OF_PLATFORM | {"HERMESOPS_MODEL_API_KEY"}
-"""Those of the local world's server: it starts that service, and its router asks real models."""
+"""Secrets of the local world's server: for the service that it starts, and for its router, which asks real models."""
 
 _VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
 
@@ -31,7 +31,7 @@ def world_of(env: Environment, driver: str = "") -> "World":
     """The world that stands for the vendor.
 
     Args:
-        driver: What shall run its machines; empty for what the settings say.
+        driver: Runs its machines; empty takes the one in the settings.
 
     Raises:
         RefusedError: The environment's machines are rented.
@@ -53,21 +53,21 @@ def server_environment(env: Environment) -> dict[str, str]:
     return env.for_hermesops(*names, secrets=_OF_SERVER)
 
 
-async def object_store_of(env: Environment, tell: Tell) -> "Mapping[str, str]":
+async def object_store_of(env: Environment, report: Reporter) -> "Mapping[str, str]":
     """Where the world's object store is; it is built and started on first need.
 
     Raises:
         UnavailableError: The world is down, or the program could not be built.
     """
-    tools = _tools(env, tell)
+    tools = _tools(env, report)
     if not tools.place(_VERSITYGW).exists():
-        tell("backups of a local world go to its object store, whose program is built from source first")
+        report("backups of a local world go to its object store, whose program is built from source first")
     await tools.build(_VERSITYGW)
     return await world_of(env).object_store()
 
 
 async def serve_world(
-    env: Environment, driver: str, *, tell: Tell, upstream: "Upstream | None", platform: "Sequence[str]"
+    env: Environment, driver: str, *, report: Reporter, upstream: "Upstream | None", platform: "Sequence[str]"
 ) -> None:
     """Be the local world's server, as ``World.serve``; beside it build the object store's program unless it is there.
 
@@ -76,11 +76,11 @@ async def serve_world(
     from hermesops.localcloud.world.platform_socket import Service
 
     service = Service(tuple(platform), env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM))
-    building = asyncio.create_task(_build_beside(env, tell))
-    tools = _tools(env, tell)
+    building = asyncio.create_task(_build_beside(env, report))
+    tools = _tools(env, report)
     try:
         await world_of(env, driver).serve(
-            tell=tell,
+            report=report,
             upstream=upstream,
             platform=service,
             floors=partial(_floors, env),
@@ -98,20 +98,22 @@ def _floors(env: Environment) -> "Mapping[InstanceId, int]":
     return FloorReader(registry_url(env)).read()
 
 
-async def _build_beside(env: Environment, tell: Tell) -> None:
+async def _build_beside(env: Environment, report: Reporter) -> None:
     from hermesops.localcloud.server.process import NARRATION
 
-    tools = _tools(env, tell, is_polite=True)
+    tools = _tools(env, report, is_polite=True)
     if env.settings.backup.bucket or tools.place(_VERSITYGW).exists():
         return
-    tell(f"{NARRATION}building the object store's program in the background: minutes of a core, once on this computer")
+    report(
+        f"{NARRATION}building the object store's program in the background: minutes of a core, once on this computer"
+    )
     try:
         await tools.build(_VERSITYGW)
     except (HermesError, OSError) as failure:
-        tell(f"the object store's program was not built in the background: {failure}")
+        report(f"the object store's program was not built in the background: {failure}")
 
 
-def _tools(env: Environment, tell: Tell, *, is_polite: bool = False) -> "GoTools":
+def _tools(env: Environment, report: Reporter, *, is_polite: bool = False) -> "GoTools":
     from hermesops.assets import folder
     from hermesops.localcloud.world.go_tools import GoTools
 
@@ -119,6 +121,6 @@ def _tools(env: Environment, tell: Tell, *, is_polite: bool = False) -> "GoTools
         folder("images") / "tools",
         env.cache,
         env.for_child(child_environment.GO, child_environment.PACKAGES),
-        tell,
+        report,
         is_polite=is_polite,
     )

@@ -8,7 +8,7 @@ from hermesops.model.ids import CellName
 if TYPE_CHECKING:
     from hermesops.engine.options import Progress
 
-Tell = Callable[[str], None]
+Reporter = Callable[[str], None]
 """Takes a line of narration."""
 
 
@@ -20,22 +20,22 @@ class Warn(Protocol):
 
 
 def warn(event: str, **fields: object) -> None:
-    """Log it, by structlog: which takes as long to import as all the rest of a short command, so only now."""
+    """Log a warning. structlog is imported here: that takes as long as all the rest of a short command."""
     import structlog
 
     structlog.get_logger("hermesops").warning(event, **fields)
 
 
-def tell_progress(tell: Tell, cell: CellName, progress: "Progress") -> None:
-    """Tell which machine of a cell is changed, and what goes wrong."""
+def report_progress(report: Reporter, cell: CellName, progress: "Progress") -> None:
+    """Report which machine of a cell is changed, and problems."""
     from hermesops.cells.stack.state import MACHINE_TYPE
 
     if progress.kind == "begun" and progress.type == MACHINE_TYPE and progress.change != "same":
-        tell(f"{cell}: {progress.change} {progress.name}")
-    tell_problem(tell, cell, progress)
+        report(f"{cell}: {progress.change} {progress.name}")
+    report_problem(report, cell, progress)
 
 
-def tell_problem(tell: Tell, cell: CellName, progress: "Progress") -> None:
-    """Tell what goes wrong in a run of a cell's stack, and about which resource where it is about one."""
+def report_problem(report: Reporter, cell: CellName, progress: "Progress") -> None:
+    """Report problems in a run of a cell's stack, with the resource if there is one."""
     if progress.kind in {"warning", "error", "failed"}:
-        tell(": ".join(part for part in (cell, progress.name, progress.message or progress.change) if part))
+        report(": ".join(part for part in (cell, progress.name, progress.message or progress.change) if part))

@@ -55,12 +55,12 @@ class RegistryPlace:
         return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
 
     def open_anew(self, why: str, *, above: int = 0) -> Registry:
-        """Open one that was lost with all its copies: empty, under an epoch that outranks all that are known.
+        """Open an empty registry after a loss of all copies, with an epoch above all known ones.
 
-        What is left of an SQLite file must have been set aside before.
+        Move the remains of an SQLite file away first.
 
         Args:
-            above: An epoch that is outranked too, whatever the audit's anchor knows.
+            above: An epoch that the new one exceeds, beside those in the audit's anchor.
 
         Raises:
             RefusedError: There is a registry.
@@ -79,11 +79,11 @@ class RegistryPlace:
         return migrate_registry(self._url, anchor=self.anchor, copies=self._copies)
 
     def restore(self, copy: Path | None, *, over: str, why: str) -> "Restored":
-        """Put a copy, or the newest one, in its place.
+        """Restore a copy of the registry.
 
         Args:
             copy: ``None`` takes the newest.
-            over: The environment's name, where a healthy registry may be overwritten.
+            over: The environment's name, if a healthy registry may be overwritten.
         """
         from hermesops.registry.maintenance.restore import restore
 
@@ -147,7 +147,7 @@ def queue_url(env: Environment) -> str:
 
 
 _WHO = ("user", "password", "sslpassword")
-"""Of a URL's query, what says who asks and not which registry is meant."""
+"""Parameters of a URL's query that identify the client, not the registry."""
 
 
 def _anchor_name(given: str) -> str:
@@ -157,7 +157,7 @@ def _anchor_name(given: str) -> str:
     try:
         which = sa.make_url(given).set(username=None, password=None).difference_update_query(_WHO).render_as_string()
     except sa.exc.ArgumentError:
-        which = ""  # opening it will say what is wrong with it
+        which = ""  # opening it reports the problem
     return f"audit-{hashlib.sha256(which.encode()).hexdigest()[:8]}.anchor"
 
 

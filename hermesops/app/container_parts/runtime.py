@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets, child_environment
-from hermesops.app.container_parts.narration import Tell
+from hermesops.app.container_parts.narration import Reporter
 from hermesops.app.container_parts.registry import queue_url
 from hermesops.app.services.snapshots import Snapshots
 from hermesops.app.services.tokens import ModelTokens, ProxyTokens
@@ -99,7 +99,7 @@ class Runtime:
             agents=self.agents,
             router_url=endpoint.router_url,
             gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
-            tell=self.app.tell,
+            report=self.app.report,
             certifying=self._certifying,
         )
 
@@ -132,8 +132,8 @@ class Runtime:
             self.client,
             self.instance_client,
             app.cell_stacks,
-            app.adapters.machine_checks(partial(self.verify_nobodys, tell=lambda _: None)),
-            app.tell,
+            app.adapters.machine_checks(partial(self.verify_nobodys, report=lambda _: None)),
+            app.report,
         )
 
     @cached_property
@@ -146,12 +146,12 @@ class Runtime:
         return Backups(
             app.env,
             app.registry,
-            BackupStore(app.env, app.secrets, partial(object_store_of, app.env, app.tell)),
+            BackupStore(app.env, app.secrets, partial(object_store_of, app.env, app.report)),
             app.adapters,
             self.instance_client,
             self.opener,
             self._run_operation,
-            app.tell,
+            app.report,
         )
 
     @cached_property
@@ -170,7 +170,7 @@ class Runtime:
             app.guards,
             app.cell_stacks,
             app.hold_lease,
-            app.tell,
+            app.report,
         )
 
     @cached_property
@@ -184,7 +184,7 @@ class Runtime:
             self.instance_client,
             self.opener,
             app.hold_lease,
-            app.tell,
+            app.report,
         )
 
     @cached_property
@@ -200,7 +200,7 @@ class Runtime:
             self.instance_client,
             self._rollout_machines,
             lambda: self.operations,
-            app.tell,
+            app.report,
         )
 
     def _rollout_machines(self, action: Action, purpose: str) -> "Machines":
@@ -212,7 +212,7 @@ class Runtime:
             return SlotMachines(
                 app.registry, client, self.backups, pools, app.releases, app.hold_lease, self.operations.leave, purpose
             )
-        run = app.make_operations(self.handlers(), tell=lambda _: None).run  # a rollout runs many at once
+        run = app.make_operations(self.handlers(), report=lambda _: None).run  # a rollout runs many at once
         return RelocatedMachines(app.registry, client, pools, self.drills, self.instance_requests, run, purpose)
 
     @cached_property
@@ -242,7 +242,7 @@ class Runtime:
             recipe=self.recipe,
             verify=self.verify,
             hold_lease=app.hold_lease,
-            tell=app.tell,
+            report=app.report,
         )
 
     @cached_property
@@ -293,12 +293,12 @@ class Runtime:
         return self.app.adapters.image_builder(
             vendor=self.client,
             channel_to=self.instance_client.channel,
-            converge=partial(self.converger.apply, tell=self.app.tell),
-            verify=partial(self.verify_nobodys, tell=self.app.tell),
+            converge=partial(self.converger.apply, report=self.app.report),
+            verify=partial(self.verify_nobodys, report=self.app.report),
             downloads=Pip(env.for_child(child_environment.PACKAGES)),
             cache=env.cache,
             manifests=env.folder / "manifests",
-            tell=self.app.tell,
+            report=self.app.report,
         )
 
     @cached_property
@@ -356,7 +356,7 @@ class Runtime:
             settings.data_gb,
             timedelta(days=settings.grace_days),
             Keep(settings.suspended_machines),
-            keeps_former=settings.former_days > 0,
+            keeps_previous=settings.previous_days > 0,
         )
         return InstanceRequests(
             self.app.registry,
@@ -377,7 +377,7 @@ class Runtime:
 
     @cached_property
     def upkeep(self) -> Upkeep:
-        """Ends agents whose days of grace are over, and gives left machines back."""
+        """Terminates agents after their days of grace, and returns machines that instances left."""
         settings = self.app.env.settings
 
         async def end(instance: Instance) -> str:
@@ -386,7 +386,7 @@ class Runtime:
             request = self.instance_requests.terminate(instance.id, keeps_backup=keeps, reason=reason)
             return await self.operations.run(await request)
 
-        return Upkeep(self.app.registry, self.app.cell_stacks, end, timedelta(days=settings.former_days))
+        return Upkeep(self.app.registry, self.app.cell_stacks, end, timedelta(days=settings.previous_days))
 
     @cached_property
     def audited_access(self) -> AuditedAccess:
@@ -401,13 +401,13 @@ class Runtime:
         key = self.app.registry.instance_secrets.api_server_key(instance.id)
         return await verify(await self.instance_client.channel_to(instance), Expected.of(instance, api_server_key=key))
 
-    async def verify_nobodys(self, machine_id: MachineId, *, tell: Tell) -> tuple[str, ...]:
+    async def verify_nobodys(self, machine_id: MachineId, *, report: Reporter) -> tuple[str, ...]:
         """Run the checks of a machine without an instance; the failed ones."""
         from hermesops.verify.checks.promise import Expected
         from hermesops.verify.verification import WITHOUT_USER, verify
 
         verification = await verify(self.instance_client.channel(machine_id), Expected(""), WITHOUT_USER)
-        tell(f"made {len(verification.checks)} checks")
+        report(f"made {len(verification.checks)} checks")
         return tuple(f"{c.name}: {c.seen}" for c in verification.for_user("") if c.verdict is not Verdict.OK)
 
     @cached_property
@@ -432,7 +432,7 @@ class Runtime:
         """A worker of this environment.
 
         Args:
-            grace_s: Seconds that steps have to end once it was told to stop.
+            grace_s: Seconds for running steps to end after a stop was requested.
         """
         from hermesops.operations.queue import DbosQueue
         from hermesops.operations.worker import Worker

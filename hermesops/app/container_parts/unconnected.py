@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hermesops import child_environment
 from hermesops.app.container_parts.endpoint import endpoint_of
-from hermesops.app.container_parts.narration import Tell, Warn, tell_problem, tell_progress, warn
+from hermesops.app.container_parts.narration import Reporter, Warn, report_problem, report_progress, warn
 from hermesops.errors import Hint
 from hermesops.model.ids import CellName
 from hermesops.settings import Environment
@@ -51,9 +51,9 @@ _TURN_S = 900.0
 class Unconnected:
     """The parts of one environment that are made without a connection, each when it is first asked for."""
 
-    def __init__(self, env: Environment, tell: Tell, warn: Warn = warn) -> None:
+    def __init__(self, env: Environment, report: Reporter, warn: Warn = warn) -> None:
         self.env = env
-        self.tell = tell
+        self.report = report
         self._warn = warn
         self.approved_list: ApprovedList | None = None
         """The signed list with which an operator terminates or resizes many instances."""
@@ -223,8 +223,8 @@ class Unconnected:
             partial(LeaseKeeper, self.registry, wait_s=_TURN_S),
             self.guards.judge,
             parallel=self.env.settings.parallel_cells,
-            tell=partial(tell_progress, self.tell),
-            warn=partial(tell_problem, self.tell),
+            report=partial(report_progress, self.report),
+            warn=partial(report_problem, self.report),
         )
 
     @cached_property
@@ -239,13 +239,15 @@ class Unconnected:
         """``stack up`` as an operation."""
         from hermesops.app.services.cells import StackUps
 
-        return StackUps(self.env, self.registry, self.cell_stacks, self.guards, self.make_operations, self.tell)
+        return StackUps(self.env, self.registry, self.cell_stacks, self.guards, self.make_operations, self.report)
 
-    def make_operations(self, handlers: "Mapping[OperationKind, Handler]", *, tell: Tell | None = None) -> "Operations":
+    def make_operations(
+        self, handlers: "Mapping[OperationKind, Handler]", *, report: Reporter | None = None
+    ) -> "Operations":
         """Runs operations."""
         from hermesops.operations.runner import Operations
 
-        return Operations(self.registry, handlers, tell or self.tell)
+        return Operations(self.registry, handlers, report or self.report)
 
     @cached_property
     def rollout_requests(self) -> "RolloutRequests":

@@ -59,16 +59,16 @@ class WorldAdapters:
         """Which checks are made of a machine without a user, given all of them."""
         return checks
 
-    def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", tell: Callable[[str], None]) -> "Proof":
+    def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", report: Callable[[str], None]) -> "Proof":
         """Restores backups here, to compare."""
         from hermesops.backup.restore_check import Proof
 
-        return Proof(registry, keys, restic, tell)
+        return Proof(registry, keys, restic, report)
 
     def contents(
         self, registry: "Registry", keys: "Keys", restic: "Restic", store: "Callable[[], Awaitable[ObjectStore]]"
     ) -> "RepositoryContents":
-        """What lies in repositories."""
+        """Contents of repositories."""
         del registry
         from hermesops.backup.store.repository_contents import ResticContents
 
@@ -102,7 +102,7 @@ class SimulatedAdapters(WorldAdapters):
         return SimulatedBuilder
 
     def machine_checks(self, checks: Checks) -> Checks:
-        """None: such a machine has none of what the roles put on machines."""
+        """Nothing: roles install nothing on simulated machines."""
         del checks
 
         async def none(machine_id: MachineId) -> Sequence[str]:
@@ -111,12 +111,12 @@ class SimulatedAdapters(WorldAdapters):
 
         return none
 
-    def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", tell: Callable[[str], None]) -> "Proof":
-        """Counts anew what is in a copy."""
+    def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", report: Callable[[str], None]) -> "Proof":
+        """Counts the contents of a copy again."""
         from hermesops.app.adapters.simulated_backups import SimulatedProof
         from hermesops.localcloud.drivers.sim.node.state import digest_of_copy
 
-        return SimulatedProof(registry, keys, restic, partial(digest_of_copy, self._world), tell)
+        return SimulatedProof(registry, keys, restic, partial(digest_of_copy, self._world), report)
 
     def contents(
         self, registry: "Registry", keys: "Keys", restic: "Restic", store: "Callable[[], Awaitable[ObjectStore]]"

@@ -31,10 +31,10 @@ class Approvals:
         return self.env.settings.approvals == "required"
 
     def sign(self, asked: Asked) -> tuple[str, str]:
-        """Sign an approval with the operator's key; its file and the signer.
+        """Sign an approval with the operator's key; returns its file and the signer.
 
         Raises:
-            RefusedError: The key does not sign, counts for nobody here, or is that of who asked.
+            RefusedError: The key cannot sign, is no operator's here, or belongs to the person who asked for approval.
         """
         text = signers_of(self.env).sign_file(FILE, Approval(asked, datetime.now(UTC)))
         _, signer = self.read(text)

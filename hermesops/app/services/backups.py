@@ -44,7 +44,7 @@ class BackupStore:
     """Finds the object store once.
 
     Attributes:
-        local_store: Starts the local world's object store, which is built on first need; tells where it is.
+        local_store: Starts the local world's object store, built at first need, and returns its address.
     """
 
     env: Environment
@@ -110,7 +110,7 @@ class Backups:
     instance_client: PowerControl
     opener: OperationOpener
     run: Callable[[Operation], Awaitable[str]]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     def copies(self, nodes: Nodes) -> Copies:
         """Backups, made and restored by hermes-node under the lease of ``nodes``."""
@@ -124,7 +124,7 @@ class Backups:
     @cached_property
     def proof(self) -> Proof:
         """Restores backups on this computer, to compare them."""
-        return self.adapters.proof(self.registry, self.keys, self._restic, self.tell)
+        return self.adapters.proof(self.registry, self.keys, self._restic, self.report)
 
     async def open_backup(self, instance: Instance, *, why: str) -> Operation:
         """Open a backup of an instance, once the object store answers; also while somebody works on the instance.

@@ -34,14 +34,14 @@ class StackUps:
     stacks: CellStacks
     guards: Guards
     runner: Callable[[Mapping[OperationKind, Handler]], Operations]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     async def run(self, request: UpRequest) -> UpResult:
         """Run an ``up`` here, with its row and its lease.
 
         Raises:
-            UsageError: There is no such cell or machine, or something was named that would not happen.
-            RefusedError: Something would happen that was not named, or a saved preview no longer holds.
+            UsageError: There is no such cell or machine, or a change was named that this run would not make.
+            RefusedError: The run would make a change that was not named, or a saved preview is outdated.
             LeaseHeldError: Another process runs ``up`` of this cell.
         """
         operation = await self._open(request)
@@ -88,7 +88,9 @@ class StackUps:
         preview, signer = guards.open(request.saved)
         approver = approvals.require(asked_by_preview(preview, signer), request.approval)
         approved = f", approved by {approver}" if approver else ""
-        self.tell(f"{request.cell}: as previewed at {preview.made_at:%Y-%m-%d %H:%M} UTC, signed by {signer}{approved}")
+        self.report(
+            f"{request.cell}: as previewed at {preview.made_at:%Y-%m-%d %H:%M} UTC, signed by {signer}{approved}"
+        )
         guard = partial(guards.refuse_moved, preview=preview)
         return await stacks.up(request.cell, named=preview.named, guard=guard, with_drift=True)
 
@@ -116,11 +118,11 @@ class ChosenCells:
         """Preview ``up`` of each, and what the fleet would cost then."""
         seen: list[ChangePreview] = []
 
-        async def see(cell: CellName) -> Preview:
+        async def run(cell: CellName) -> Preview:
             seen.append(await self.stacks.change_preview(cell, only=_machines(only)))
             return seen[-1].preview
 
-        return await self._look(see), await self.guards.cost(*seen)
+        return await self._changes_of(run), await self.guards.cost(*seen)
 
     async def save_preview(self) -> tuple[tuple[CellRun, ...], Cost, str]:
         """Preview ``up`` of one cell against its real machines, and sign that preview; its file is the last result.
@@ -138,23 +140,23 @@ class ChosenCells:
 
     async def up_as(self, saved: str, approval: str = "") -> tuple[CellRun, ...]:
         """Apply the saved preview of a cell, and nothing else; another operator's approval may go with it."""
-        return await self._look(lambda cell: self.ups.run(UpRequest(cell, saved=saved, approval=approval)))
+        return await self._changes_of(lambda cell: self.ups.run(UpRequest(cell, saved=saved, approval=approval)))
 
     async def preview_refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:
         """Preview ``refresh`` of each."""
-        return await self._look(partial(self.stacks.preview_refresh, only=_machines(only)))
+        return await self._changes_of(partial(self.stacks.preview_refresh, only=_machines(only)))
 
     async def refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:
         """Refresh the state of each from the vendor."""
-        return await self._look(partial(self.stacks.refresh, only=_machines(only)))
+        return await self._changes_of(partial(self.stacks.refresh, only=_machines(only)))
 
     async def destroy(self) -> tuple[CellRun, ...]:
         """Remove each stack; one that holds a machine refuses."""
-        return await self._look(self.stacks.destroy)
+        return await self._changes_of(self.stacks.destroy)
 
     async def up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
         """Run ``up`` of each as an operation."""
-        return await self._look(lambda cell: self.ups.run(UpRequest(cell, _machines(only), named)))
+        return await self._changes_of(lambda cell: self.ups.run(UpRequest(cell, _machines(only), named)))
 
     async def leave_up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
         """Leave ``up`` of each to the workers."""
@@ -165,9 +167,9 @@ class ChosenCells:
 
         return await self._run(work)
 
-    async def _look(self, see: Callable[[CellName], Awaitable[Preview | UpResult]]) -> tuple[CellRun, ...]:
+    async def _changes_of(self, run: Callable[[CellName], Awaitable[Preview | UpResult]]) -> tuple[CellRun, ...]:
         async def work(cell: CellName) -> CellRun:
-            return CellRun(cell, (await see(cell)).changes)
+            return CellRun(cell, (await run(cell)).changes)
 
         return await self._run(work)
 

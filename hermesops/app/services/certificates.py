@@ -13,7 +13,7 @@ from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.certificate import Certificate
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance
-from hermesops.model.spare import Purpose, spare_subject
+from hermesops.model.unassigned_machine import MachineRole, machine_subject
 from hermesops.node.protocol import Credential
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
@@ -42,7 +42,7 @@ class CertificateAuthority:
     life: timedelta
 
     def load(self) -> Authority:
-        """Read its key, which is made on first use, and never once machines trust another.
+        """Read its key. It is made on first use, unless machines trust another authority already.
 
         Raises:
             RefusedError: The key is gone, damaged, or of an authority that nobody trusts.
@@ -55,7 +55,7 @@ class CertificateAuthority:
     async def service_certificate(self, hosts: Sequence[str]) -> OwnCertificate:
         """The certificate of a service that machines or other services connect to.
 
-        It is made once now, so that a missing key is an error of the command that serves, and not of the first
+        It is made once now, so that a missing key fails the command that serves, and not the first
         connection.
 
         Args:
@@ -70,7 +70,7 @@ class CertificateAuthority:
         return own
 
     async def serve(self, listener: socket.socket, certificates: Certificates) -> None:
-        """Answer machines until cancelled; no controller and no vendor is needed for it.
+        """Answer machines until cancelled; needs neither controller nor vendor.
 
         Raises:
             UsageError: Machines would not know where to find it.
@@ -82,7 +82,7 @@ class CertificateAuthority:
         await MutualTlsServer(service.answer, own.context).serve(listener)
 
     def trust(self, file: Path) -> None:
-        """Make a key for another authority, which machines trust beside the one they know.
+        """Make a key for another authority, which machines trust beside the present one.
 
         Args:
             file: Takes the key; one that is there already is trusted as it is.
@@ -102,7 +102,7 @@ class Holder:
     """A machine that has, or should have, a certificate.
 
     Attributes:
-        title: Whose it is, or the name of a spare one.
+        title: Whose it is, or the name of an unassigned one.
     """
 
     title: str
@@ -119,8 +119,8 @@ def holders_of(registry: Registry) -> list[Holder]:
         if one.machine_id
     ]
     of_pools = [
-        Holder(one.name, one.machine_id, spare_subject(one.name))
-        for one in registry.spares.list(purpose=Purpose.POOL)
+        Holder(one.name, one.machine_id, machine_subject(one.name))
+        for one in registry.unassigned.list(role=MachineRole.WARM)
         if one.machine_id and one.wanted
     ]
     return of_instances + of_pools
@@ -143,7 +143,7 @@ def find_holder(registry: Registry, who: str) -> Holder:
 
 
 def newest_certificates(registry: Registry) -> list[tuple[str, Certificate]]:
-    """The newest certificate of every machine, and whose it is; machines that are gone by their ids."""
+    """The newest certificate of every machine with its instance; deleted machines by their ids."""
     titles = {holder.machine_id: holder.title for holder in holders_of(registry)}
     found: dict[MachineId, Certificate] = {}
     for one in registry.certificates.list():
@@ -160,11 +160,11 @@ class CertificateRenewal:
     hold_lease: Callable[[str], LeaseKeeper]
 
     async def renew(self, holder: Holder) -> Credential:
-        """Give a machine a fresh certificate through the toolbox, whatever it had.
+        """Renew a machine's certificate through the toolbox, whatever it had.
 
         Raises:
-            LeaseHeldError: Somebody works on it.
-            RefusedError: Its hermes-node knows of no certificates, or nobody takes them here.
+            LeaseHeldError: Another process works on it.
+            RefusedError: Its hermes-node is too old for certificates, or no service here takes them.
         """
         async with self.hold_lease(holder.subject) as turn:
             client = self.instance_client.with_lease(turn.lease)

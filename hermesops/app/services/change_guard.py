@@ -118,7 +118,7 @@ class Guards:
         """All ordered machines but those of some cells."""
         return [
             *(one for one in self.registry.fleet.list_ordered() if one.wanted and one.instance.cell not in but),
-            *(one for one in self.registry.spares.list() if one.wanted and one.cell not in but),
+            *(one for one in self.registry.unassigned.list() if one.wanted and one.cell not in but),
         ]
 
 

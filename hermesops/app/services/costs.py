@@ -49,10 +49,10 @@ async def costs_of(registry: Registry, vendor: Callable[[], AbstractAsyncContext
         if one.wanted:
             cells[one.instance.cell].append(one)
             plans[one.instance.plan.value].append(one)
-    for spare in registry.spares.list():
-        if spare.wanted:
-            cells[spare.cell].append(spare)
-            plans[spare.plan.value].append(spare)
+    for row in registry.unassigned.list():
+        if row.wanted:
+            cells[row.cell].append(row)
+            plans[row.plan.value].append(row)
     wanted = [machine for these in cells.values() for machine in these]
     async with vendor() as client:
         prices = await prices_of(client, wanted)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hermesops.app.services.certificates import CertificateAuthority
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.doctor.computer import check_computer
-from hermesops.doctor.environment import Look, check_all
+from hermesops.doctor.environment import Probe, check_all
 from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.justavps import Client
 from hermesops.keyring.key_ring import parse_ring
@@ -51,15 +51,15 @@ class EnvironmentChecks:
     router_key: Callable[[], bytes]
     authority: Callable[[], CertificateAuthority]
     release_key: Callable[[], ReleaseKey]
-    room: Look
-    bucket: Look
+    room: Probe
+    bucket: Probe
 
     async def doctor(self) -> list[Check]:
         """What this computer and this environment lack."""
-        looks: dict[str, Look] = {"registry": self._registry_opens, "vendor": self._vendor_answers}
+        probes: dict[str, Probe] = {"registry": self._registry_opens, "vendor": self._vendor_answers}
         if self.runs_machines:
-            looks = {"room": self.room, **looks}
-        return [*check_computer(runs_machines=self.runs_machines), *await check_all(looks)]
+            probes = {"room": self.room, **probes}
+        return [*check_computer(runs_machines=self.runs_machines), *await check_all(probes)]
 
     async def all(self) -> list[Check]:
         """Registry, vendor and every secret."""
@@ -73,7 +73,7 @@ class EnvironmentChecks:
         Args:
             names: Only these; empty for all.
         """
-        opens: dict[SecretSpec, Look] = {
+        opens: dict[SecretSpec, Probe] = {
             API_KEY: self._vendor_answers,
             REGISTRY_KEY: self._registry_unseals,
             PULUMI_PASSPHRASE: self._passphrase_is_readable,
@@ -105,7 +105,7 @@ class EnvironmentChecks:
         """What the home holds that is not in the catalog: something mistyped, perhaps."""
         try:
             return sorted(self.secrets().home.names() - {one.name for one in CATALOG})
-        except HermesError:  # the checks say what is wrong with the home
+        except HermesError:  # the checks report problems of the home
             return []
 
     async def _registry_opens(self) -> str:

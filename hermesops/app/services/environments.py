@@ -1,4 +1,4 @@
-"""The environments of this home: which there are, which is chosen, and whether it can be worked with."""
+"""The environments of this home: a list, the chosen one, and whether it is usable."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -51,7 +51,7 @@ class Drift:
     recipe: Callable[[str], Recipe]
     verify: Callable[[Instance], Awaitable[Verification]]
     hold_lease: Callable[[str], LeaseKeeper]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     async def findings(self, selector: Selector, *, deep: bool) -> tuple[Finding, ...]:
         """All differences among the selected instances, the worst first; records the state of machines.
@@ -75,7 +75,7 @@ class Drift:
         if deep:
             client = self.instance_client
             asked = Asked(client.channel, client.node, client.payload_digest, self._verified, self._roles)
-            told = await inspect(asked, machines_asked(snapshot, selector), tell=self.tell)
+            told = await inspect(asked, machines_asked(snapshot, selector), report=self.report)
             snapshot = replace(snapshot, told=told)
         snapshot = survey.remember(snapshot)
         return narrowed(compare(snapshot), snapshot.rows, selector)
@@ -84,8 +84,10 @@ class Drift:
         """Apply the roles to machines."""
         recipe = self.recipe(self.env.settings.image)
         variables = {**recipe.variables, "hermes_agent_bundle": await self._bundle(recipe, instances[0])}
-        tell = None if check else self.tell
-        return await self.converger.run("instance", hosts_of(instances), variables=variables, check=check, tell=tell)
+        report = None if check else self.report
+        return await self.converger.run(
+            "instance", hosts_of(instances), variables=variables, check=check, report=report
+        )
 
     async def accept_size(self, instance: Instance, *, reason: str) -> tuple[str, str]:
         """Accept the size that a machine was given at JustAVPS as the ordered one; the sizes before and now.
@@ -106,7 +108,7 @@ class Drift:
         python = (await machine_facts.survey(await self.instance_client.channel_to(instance))).python
         downloads = Pip(env.for_child(child_environment.PACKAGES))
         make = partial(
-            agent_bundle.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, tell=self.tell
+            agent_bundle.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, report=self.report
         )
         return str((await asyncio.to_thread(make)).folder)
 
@@ -137,7 +139,7 @@ async def list_machines(
 
 
 async def happenings(
-    registry: Registry, engine: Engine, since: datetime, tell: Callable[[str], None]
+    registry: Registry, engine: Engine, since: datetime, report: Callable[[str], None]
 ) -> tuple[changes.Happening, ...]:
     """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
     runs = {}
@@ -147,8 +149,8 @@ async def happenings(
             try:
                 runs[cell.name] = await engine.history(stack_of(cell.name))
             except HermesError as error:
-                tell(f"the history of {cell.name} cannot be read: {error.message}")
+                report(f"the history of {cell.name} cannot be read: {error.message}")
     entries = registry.audit.list(since=since, limit=_ENTRIES)
     if len(entries) == _ENTRIES:
-        tell(f"only the newest {_ENTRIES} entries of the audit are shown")
+        report(f"only the newest {_ENTRIES} entries of the audit are shown")
     return changes.happenings(entries, runs, since=since)

@@ -49,7 +49,7 @@ class Jobs:
         """Runs the jobs of a worker.
 
         Args:
-            grace_s: Seconds that jobs have to end once it was told to stop.
+            grace_s: Seconds for running jobs to end after a stop was requested.
         """
         return JobScheduler(self.chosen(), self.registry, grace_s=grace_s)
 
@@ -192,7 +192,7 @@ class Jobs:
 
     def _ends(self) -> list[str]:
         due = self.upkeep.due()
-        return [*(instance.title for instance in due.ends), *(spare.name for spare in due.leaves)]
+        return [*(instance.title for instance in due.ends), *(row.name for row in due.leaves)]
 
     async def _end(self) -> Report:
         upkeep = self.upkeep
@@ -207,7 +207,7 @@ class Jobs:
         pools = self.pools
         cells = pools.short()
         for cell in cells:
-            # What is wanted is left to the workers: making machines takes minutes, and other jobs need none of them.
+            # Only opened here: workers make the machines, which takes minutes, and other jobs shall not wait for that.
             self.operations.leave(pools.open(cell))
         return Report(f"{len(cells)} pools are being filled: {', '.join(cells)}")
 

@@ -1,6 +1,6 @@
 """Limits terminations and changes of plan: beyond a daily number a second operator must approve them, by name.
 
-They are counted when they are asked for and again when their work begins, so that a row that was written by hand
+They are counted at the request and again when their work begins, so that a row that was written by hand
 counts like any other.
 """
 
@@ -78,9 +78,9 @@ class MassChanges:
         for begun in self.registry.operations.list(unfinished=True, instance_id=instance_id, kind=kind):
             self.refuse_unapproved(begun)
             return None
-        for brought, is_new in self._at_hand(instance_id):
-            self._refuse_unlisted(brought, instance_id, is_new=is_new)
-            return brought
+        for given, is_new in self._at_hand(instance_id):
+            self._refuse_unlisted(given, instance_id, is_new=is_new)
+            return given
         self._refuse_many(instance_id, self.registry.now())
         return None
 
@@ -112,11 +112,11 @@ class MassChanges:
             if (held := _held(one.intent)) is not None:
                 yield held, False
 
-    def _refuse_unlisted(self, brought: ApprovedList, instance_id: InstanceId, *, is_new: bool) -> None:
+    def _refuse_unlisted(self, given: ApprovedList, instance_id: InstanceId, *, is_new: bool) -> None:
         approvals = Approvals(self.env)
         try:
-            change, asker = self.open(brought.change)
-            approval, approver = approvals.read(brought.approval)
+            change, asker = self.open(given.change)
+            approval, approver = approvals.read(given.approval)
             refuse_other(approval, asked_by(change, asker), signer=approver)
             if is_new:
                 refuse_old(approval, now=datetime.now(UTC), life=approvals.life)

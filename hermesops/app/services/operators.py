@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def signers_of(env: Environment) -> Signers:
-    """Who signs here, and whose signatures count."""
+    """The operator's signing key, and the keys whose signatures are valid here."""
     settings = env.settings
     return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
 
 
 def who_acts(env: Environment) -> str:
-    """Who acts, for the audit: as this computer says, or proved where the environment asks for that.
+    """The operator for the audit: as this computer names it, or proved if the environment demands that.
 
     Raises:
         RefusedError: Nothing is proved.
-        UnavailableError: Whoever signs the pipeline's tokens does not answer.
+        UnavailableError: The issuer of the pipeline's tokens does not answer.
     """
     host, settings = socket.gethostname(), env.settings
     if settings.operators == "named":
@@ -64,7 +64,7 @@ def _keys_in(file: Path) -> dict[str, Any]:
 
 
 def _user() -> str:
-    """Who runs this; a container's user id need not have a name."""
+    """The user of this process; in a container the user id may have no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # OSError from Python 3.13 on

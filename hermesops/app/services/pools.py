@@ -17,7 +17,13 @@ from hermesops.model.ids import CellName, ImageId, MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, Spare, SpareStatus, pool_subject, spare_subject
+from hermesops.model.unassigned_machine import (
+    MachineRole,
+    UnassignedMachine,
+    UnassignedStatus,
+    machine_subject,
+    pool_subject,
+)
 from hermesops.model.user import User
 from hermesops.operations.kinds import PoolFillIntent
 from hermesops.operations.lease import LeaseKeeper
@@ -29,7 +35,7 @@ from hermesops.registry import Registry
 from hermesops.settings import Settings
 
 _SHORTLY_S = 20.0
-"""Seconds to wait for a claim of the machine that a pool is about to give up."""
+"""Seconds to wait for a claim of a machine that a pool is about to delete."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Pools:
     instance_client: PowerControl
     stacks: CellStacks
     checks: Callable[[MachineId], Awaitable[Sequence[str]]]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     # Claims
 
@@ -62,33 +68,39 @@ class Pools:
         instance = await claim(self.registry, self.is_up, user, target, region=region)
         if instance is None:
             if size:
-                self.tell(f"no {plan} machine is ready in the warm pools of {region}: one is made, which takes longer")
+                self.report(
+                    f"no {plan} machine is ready in the warm pools of {region}: one is made, which takes longer"
+                )
             return None
-        self.tell(f"took {instance.machine_name} out of the warm pool of {instance.cell}")
+        self.report(f"took {instance.machine_name} out of the warm pool of {instance.cell}")
         if size:
             self.registry.operations.record_step(self.open(instance.cell).id, QUEUED)
         return instance
 
-    def ready(self, plan: Plan | None = None) -> list[Spare]:
+    def ready(self, plan: Plan | None = None) -> list[UnassignedMachine]:
         """The machines that could be taken, of a plan or of any; the one that has waited longest first."""
-        spares = self.registry.spares.list(purpose=Purpose.POOL)
-        return [one for one in spares if one.wanted and one.status is SpareStatus.READY and plan in {None, one.plan}]
+        unassigned = self.registry.unassigned.list(role=MachineRole.WARM)
+        return [
+            one
+            for one in unassigned
+            if one.wanted and one.status is UnassignedStatus.READY and plan in {None, one.plan}
+        ]
 
-    async def is_up(self, spare: Spare) -> bool:
+    async def is_up(self, row: UnassignedMachine) -> bool:
         """Whether the vendor lists it as ready; the machine itself is not asked."""
         try:
-            machine = await self.client.get_machine(spare.machine_id or "")
+            machine = await self.client.get_machine(row.machine_id or "")
         except NotFoundError:
             return False
-        return machine.name == spare.name and machine.status is MachineStatus.READY
+        return machine.name == row.name and machine.status is MachineStatus.READY
 
     # Filling
 
     def cells(self, names: Sequence[str], *, opening: bool) -> list[Cell]:
-        """The cells whose pools are meant: those named, else all.
+        """The named cells, or all.
 
         Args:
-            opening: Whether cells that new instances would open are opened for their pools.
+            opening: Whether to open the cells, for their pools, that new instances would open.
 
         Raises:
             UsageError: There is none of a name.
@@ -106,10 +118,10 @@ class Pools:
         return list(registry.cells.list())
 
     def short(self) -> list[CellName]:
-        """The cells whose pools have to be filled or shrunk, by the rows alone."""
+        """The cells whose pools need filling or shrinking, according to rows alone."""
         registry = self.registry
         fills = registry.operations.list(kind=OperationKind.POOL_FILL)
-        return self._sizes.short_cells(registry.cells.list(), registry.spares.list(), fills, registry.now())
+        return self._sizes.short_cells(registry.cells.list(), registry.unassigned.list(), fills, registry.now())
 
     def open(self, cell: CellName) -> Operation:
         """Open the operation that fills a cell's pool, or find the unfinished one."""
@@ -121,12 +133,12 @@ class Pools:
         A machine that is being claimed stays with its user.
         """
         registry = self.registry
-        for spare in registry.spares.list(cell=cell, purpose=Purpose.POOL):
+        for row in registry.unassigned.list(cell=cell, role=MachineRole.WARM):
             try:
-                async with self._shortly_alone(spare_subject(spare.name)):
-                    registry.spares.retire(spare.name, why=reason)
+                async with self._shortly_alone(machine_subject(row.name)):
+                    registry.unassigned.retire(row.name, why=reason)
             except LeaseHeldError:
-                self.tell(f"{spare.name} is being worked on and stays")
+                self.report(f"{row.name} is being worked on and stays")
         return self._open(cell, grow=False)
 
     def _open(self, cell: CellName, *, grow: bool) -> Operation:
@@ -161,10 +173,10 @@ class Pools:
         """What hermes-node says."""
         return await self.instance_client.node(machine_id)
 
-    async def await_machine(self, spare: Spare) -> None:
+    async def await_machine(self, row: UnassignedMachine) -> None:
         """Return once it is ready and hermes-node answers."""
-        if spare.machine_id:
-            await self.instance_client.await_named(spare.name, spare.machine_id)
+        if row.machine_id:
+            await self.instance_client.await_named(row.name, row.machine_id)
 
     async def faults(self, machine_id: MachineId) -> Sequence[str]:
         """The checks that a machine without an instance fails."""
@@ -174,7 +186,7 @@ class Pools:
         """Start its gateway with a placeholder."""
         client = self.instance_client.with_lease(lease)
         key = await client.warm_up(machine_id)
-        # Before a user claims it: then the key is known, and the certificate comes with the payload.
+        # Before a user claims it, so that the key is known and the payload can contain the certificate.
         if client.certifying:
             await client.certifying.certify(client.channel(machine_id), machine_id)
         return key

@@ -67,16 +67,16 @@ class Orphans:
 
     async def _all(self) -> list[Machine]:
         registry = self.registry
-        # Spares before and after: what changes hands meanwhile is in one of the three, and so no orphan.
-        before, rows, after = registry.spares.list(), registry.fleet.list_ordered(), registry.spares.list()
+        # Unassigned machines before and after: what is assigned meanwhile is in one of the three.
+        before, rows, after = registry.unassigned.list(), registry.fleet.list_ordered(), registry.unassigned.list()
         machines = Rented(await self.client.list_machines())
         return machines.orphans(rows, (*before, *after), self.environment)
 
     async def adopt(self, machine: Machine, *, reason: str, contested: bool = False) -> str:
-        """Assign an orphan to the instance that it reports; one line about what was done.
+        """Assign an orphan to the instance that it reports; returns one line about it.
 
         Args:
-            contested: Whether an operator decided that it is the right one, whatever it or other orphans can prove.
+            contested: Whether an operator decided that it is the right one, whatever proofs it or others have.
         """
         told, holder = await self._asked(machine)
         rivals: list[Recovered] = []
@@ -142,7 +142,7 @@ class RegistryRebuild:
     vendor: Callable[[], AbstractAsyncContextManager[Client]]
     engine: Callable[[], Engine]
     router_key: Callable[[], bytes]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     async def plan(self, aliases: Sequence[str]) -> Rebuild:
         """Ask every machine of the environment what it remembers; changes nothing and opens no registry."""
@@ -153,7 +153,7 @@ class RegistryRebuild:
                 for machine in await client.list_machines()
                 if is_machine_name(machine.name, name) and not is_build_machine(machine.name, name)
             ]
-            self.tell(f"asking {len(machines)} machines what they remember")
+            self.report(f"asking {len(machines)} machines what they remember")
             told = await read_identities(client, self.router_key, machines)
         return plan_rebuild(told, aliases=aliases, in_stacks=await self._in_stacks())
 
@@ -169,7 +169,7 @@ class RegistryRebuild:
         try:
             holds = place.open().audit.list(limit=1)
         except BrokenInvariantError:
-            return  # gone though there was one, or damaged
+            return  # missing though there was one, or damaged
         if holds:
             raise RefusedError(
                 f"the registry of {self.environment} is whole: rebuilding it would forget what only it knows",
@@ -188,7 +188,7 @@ class RegistryRebuild:
         place = self.place
         if place.file:
             set_aside(place.file)
-        # The anchor may be lost too. Epochs rise by one: no other one has come as far as the minutes since 1970.
+        # The anchor may be lost too. Epochs rise by one, so the minutes since 1970 exceed every earlier epoch.
         minutes = int(datetime.now(UTC).timestamp() // 60)
         registry = place.open_anew(reason, above=minutes)
         return sum(registry.recovery.recover_instance(one, why=reason) for one in rebuild.instances)
@@ -202,5 +202,5 @@ class RegistryRebuild:
                 state = await engine.export(stack)
                 held.update(dict.fromkeys(machines_in(state), CellName(stack.stack)))
         except HermesError as error:
-            self.tell(f"the stacks cannot be read: {error.message}")
+            self.report(f"the stacks cannot be read: {error.message}")
         return held

@@ -13,7 +13,7 @@ from hermesops.relay.service import Relay
 
 _AT_ONCE, _PER_HOST = 400, 300
 _WHOLE_S = 3700.0
-"""Seconds of a connection: the longest turn, and what comes before and after it."""
+"""Seconds of a connection: the longest turn, and some more."""
 
 
 @dataclass(frozen=True)

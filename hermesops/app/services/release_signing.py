@@ -1,4 +1,4 @@
-"""Who signs releases here, and whose signatures count."""
+"""The signer of releases here, and the keys whose signatures are valid."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -49,10 +49,10 @@ class ReleaseKey:
         return bool(self._given or self.env.is_local) or self.secrets.find(RELEASE_KEY) is not None
 
     def find(self) -> Signers | None:
-        """Who signs releases here, with a key that is there already; ``None`` where the first release makes one.
+        """The signer of releases with its existing key; ``None`` where the first release makes one.
 
         Raises:
-            RefusedError: There is nobody.
+            RefusedError: There is no signer.
         """
         if key := self._given:
             return Signers(key)

@@ -85,7 +85,7 @@ class ReleaseChanges:
         return revocations
 
     async def set_signers(self, signers: str, *, sign_again: bool, reason: str) -> tuple[str, ...]:
-        """Change who signs releases; see ``release.Releases.replace_signers``."""
+        """Change the signers of releases; see ``release.Releases.replace_signers``."""
         async with self.hold_lease(_SUBJECT):
             before = self.releases.trust.current()
             left = self.releases.replace_signers(signers, sign_again=sign_again)
@@ -116,7 +116,7 @@ class ReleaseChanges:
 
 
 def parts_of(image: Definition, downloads: Pip) -> Parts:
-    """What every release is made of beside the agent: the image's pins, the roles' files, hermes-node as it is here."""
+    """Parts of every release beside the agent: the image's pins, the roles' files, this hermes-node."""
     gateway, site = assets.folder("roles") / _ROLE, assets.folder("roles") / "hermes_agent" / "files"
     unit = Unit(
         (gateway / "templates" / "hermes-gateway.service.j2").read_text(),

@@ -1,4 +1,4 @@
-"""Restore drills: whose backup is restored for proof, on which machine, and what does it."""
+"""Restore drills: choose a backup and a machine, and open the operation that restores it for proof."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from hermesops.instances.requests.placement import MachinePlacement, refuse_unso
 from hermesops.instances.workflows.restore_drill import Drill
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
-from hermesops.model.spare import Purpose, drill_subject, spare_subject
+from hermesops.model.unassigned_machine import MachineRole, drill_subject, machine_subject
 from hermesops.operations.kinds import DrillIntent
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.runner import QUEUED
@@ -41,7 +41,7 @@ class Drills:
     guards: Guards
     cells: CellStacks
     hold_lease: Callable[[str], LeaseKeeper]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     def due(self) -> Instance | None:
         """The instance whose backup is due for a drill; ``None`` if none is."""
@@ -53,15 +53,15 @@ class Drills:
         return self.candidate()
 
     def candidate(self) -> Instance | None:
-        """The instance whose last proof is oldest."""
+        """The instance whose last drill is oldest."""
         chosen = drill_of(self.registry.backups.newest_checks())
         return self.registry.instances.get(chosen) if chosen else None
 
     async def open(self, instance: Instance | None, *, why: str) -> Operation:
-        """Open the drill of an instance's newest backup; ``None`` takes the instance whose last proof is oldest.
+        """Open the drill of an instance's newest backup; ``None`` takes the instance whose last drill is oldest.
 
         Raises:
-            RefusedError: Nobody has a backup.
+            RefusedError: No instance has a backup.
             UsageError: That one has none.
             UnavailableError: The object store does not answer.
         """
@@ -92,9 +92,9 @@ class Drills:
         place = self.placement.here(instance)
         await self.guards.refuse_unaffordable((server_type, place.region))
         await refuse_unsold(self.instance_client, server_type, place.region)
-        self.tell("no machine is ready in the warm pools: one is made for the drill, which takes longer")
-        self.registry.spares.place(
-            Purpose.DRILL,
+        self.report("no machine is ready in the warm pools: one is made for the drill, which takes longer")
+        self.registry.unassigned.place(
+            MachineRole.DRILL,
             plan=instance.plan,
             server_type=server_type,
             image_id=self.placement.image(),
@@ -106,14 +106,14 @@ class Drills:
     async def _lend(self, instance: Instance, *, why: str) -> bool:
         """Take a ready machine of the instance's plan out of a warm pool, in any region; whether there was one."""
         pools = self.pools
-        for spare in pools.ready(instance.plan):
+        for row in pools.ready(instance.plan):
             try:
-                async with self.hold_lease(spare_subject(spare.name)) as turn:
-                    if await pools.is_up(spare) and self.registry.assignments.lend(
-                        spare.name, instance.id, lease=turn.lease, why=why
+                async with self.hold_lease(machine_subject(row.name)) as turn:
+                    if await pools.is_up(row) and self.registry.assignments.lend(
+                        row.name, instance.id, lease=turn.lease, why=why
                     ):
-                        self.tell(f"took {spare.name} out of the warm pool of {spare.cell}")
-                        self.registry.operations.record_step(pools.open(spare.cell).id, QUEUED)
+                        self.report(f"took {row.name} out of the warm pool of {row.cell}")
+                        self.registry.operations.record_step(pools.open(row.cell).id, QUEUED)
                         return True
             except LeaseHeldError:
                 continue

@@ -35,7 +35,7 @@ class Rollbacks:
     async def roll_back(
         self, instance: Instance, *, to: str, loses: bool, even_revoked: bool, why: str
     ) -> RollbackResult:
-        """Roll one agent back to its release before, under its lease, and write that to the registry.
+        """Roll one agent back to its previous release, under its lease, and record it in the registry.
 
         Raises:
             UsageError: There is no such release on its machine.
@@ -61,10 +61,10 @@ class Rollbacks:
     async def roll_back_directly(
         self, text: str, *, to: str, loses: bool, even_revoked: bool
     ) -> tuple[str, RollbackResult]:
-        """Roll one agent back without a registry: no lease, and nothing is written; the machine's name and the result.
+        """Roll one agent back without a registry: no lease, no record. Returns the machine's name and the result.
 
         Raises:
-            UsageError: No machine is meant, or more than one, or there is no such release on it.
+            UsageError: No machine matches, or several do, or it has no such release.
             RefusedError: Rows would be lost, or the release was revoked.
             UnavailableError: It does not answer.
         """

@@ -38,7 +38,7 @@ _OBSERVE_S = 1.0
 
 
 def give_command(registry: Registry, rollout_id: RolloutId, decide: Decide, *, why: str) -> Rollout:
-    """Write what a command makes of a rollout, by compare-and-swap.
+    """Apply a command to a rollout's row, by compare-and-swap.
 
     Raises:
         RefusedError: The rollout's state does not allow it.
@@ -54,7 +54,7 @@ def give_command(registry: Registry, rollout_id: RolloutId, decide: Decide, *, w
 
 
 async def follow(registry: Registry, operations: Operations, rollout_id: RolloutId, show: Show) -> Rollout:
-    """Run a rollout until it ends or halts, or watch the process that runs it; should that stop, run it here.
+    """Run a rollout until it ends or halts. If another process runs it, watch that; if that stops, run it here.
 
     Raises:
         HermesError: A step failed; the same command goes on.
@@ -88,11 +88,11 @@ async def _read(registry: Registry, rollout_id: RolloutId, show: Show) -> Record
 
 
 def approve(env: Environment, registry: Registry, text: str, stage: int, *, why: str) -> tuple[Rollout, str]:
-    """Approve stages with the operator's key; the rollout, and who that was.
+    """Approve stages with the operator's key; returns the rollout and the signer.
 
     Raises:
         UsageError: There is no such rollout.
-        RefusedError: The key does not sign, is no operator's here, or is that of who started it; or it has ended.
+        RefusedError: The key cannot sign, is no operator's here, or is that of who started it; or it has ended.
     """
     row = registry.rollouts.find(text)
     approval, approver = Approvals(env).sign(asked_for(records_of(registry, row.id), stage, env.name))
@@ -106,7 +106,7 @@ def approve(env: Environment, registry: Registry, text: str, stage: int, *, why:
 
 
 async def check_approval(env: Environment, records: Records) -> ApprovalState:
-    """Check the signature that is kept with a rollout, and what was signed, against the rows of now."""
+    """Check a rollout's stored signature, and compare what was signed with the present rows."""
     settings = env.settings
     limit, decisions = settings.highest_two_person, records.rollout.decisions
     if not decisions.approved and not decisions.approval:

@@ -32,12 +32,12 @@ class RolloutRequests:
     settings: Settings
 
     def refuse_unsound(self, request: RolloutRequest) -> None:
-        """Refuse a spec that cannot be carried out, or that asks for fewer approvals than this environment."""
+        """Refuse a spec that is impossible, or that has fewer approvals than this environment demands."""
         refuse_spec(request.spec)
         refuse_raised(request.spec, self.settings.highest_two_person)
 
     def find_release(self, request: RolloutRequest) -> ReleaseId:
-        """The release of a request, or its image for whole machines, if it may be rolled out.
+        """The release or image of a request, if it may be rolled out.
 
         Raises:
             UsageError: There is no such release or image.
@@ -69,10 +69,10 @@ class RolloutRequests:
         return ReleaseId(lock.id)
 
     def refuse_damaged(self, release: ReleaseId) -> None:
-        """Refuse a release of which a file in the store is not as its lock says; reads them all.
+        """Refuse a release unless all its files in the store match its lock; reads them all.
 
         Raises:
-            RefusedError: Some are not.
+            RefusedError: Some files do not match.
         """
         if damage := self.releases.verify(release):
             files = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
@@ -132,5 +132,5 @@ def updatable(registry: Registry) -> tuple[OutdatedInstance, ...]:
 
 
 def usual_spec(settings: Settings) -> Spec:
-    """The spec of a rollout for which nobody chose anything else."""
+    """The default spec of a rollout."""
     return Spec(two_person_above=settings.two_person_above)

@@ -51,7 +51,7 @@ class Rollouts:
     """Rollouts of one environment.
 
     Attributes:
-        machines: Makes the machines of a rollout of that action, with the reason of what is done to them.
+        machines: Makes the ``Machines`` of a rollout by its action and the reason of its changes.
     """
 
     env: Environment
@@ -60,7 +60,7 @@ class Rollouts:
     instance_client: PowerControl
     machines: Callable[[Action, str], Machines]
     operations: Callable[[], Operations]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     def work_of(self, operation: Operation, lease: Lease) -> Runner:
         """The runner of a rollout, from its operation's row."""
@@ -104,12 +104,12 @@ class Rollouts:
         return await in_db_thread(self._write, release, request)
 
     def leave(self, rollout: Rollout) -> None:
-        """Leave a rollout to the workers; one that has ended or halted stays as it is."""
+        """Leave a rollout to the workers; does nothing if it has ended or halted."""
         if rollout.state.has_runner:
             self.operations().leave(self.registry.rollouts.reopen_operation(rollout))
 
     async def _learn_releases(self, targets: Sequence[Target]) -> None:
-        """Ask the machines of targets whose release is unknown, and write it down; silence is no error."""
+        """Ask machines of targets with an unknown release, and record it; no answer is no error."""
         releases = ReleaseClient(self.instance_client.channel)
 
         async def ask(instance_id: InstanceId) -> ReleaseId | None:
@@ -150,7 +150,7 @@ class Rollouts:
             return waiting.Pending(f"rollout {other.id} is {other.state.value}: {other.reason}") if other else True
 
         what = "the end of the rollout ahead"
-        await waiting.until(observe, what=what, timeout_s=_QUEUE_S, every_s=2.0, tell=self.tell)
+        await waiting.until(observe, what=what, timeout_s=_QUEUE_S, every_s=2.0, report=self.report)
 
     def _write(self, release: ReleaseId, request: RolloutRequest) -> Rollout:
         targets, now = self.requests.targets(request), self.registry.now()

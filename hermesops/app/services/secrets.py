@@ -1,4 +1,4 @@
-"""Changes of an environment's secrets: one that an operator gives, and the registry's key, rotated."""
+"""Changes of an environment's secrets: set one, or rotate the registry's key."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from hermesops.secrets.store import Secrets
 
 _SUBJECT = "registry/key"
 _FOREIGN_COPIES = timedelta(days=90)
-"""How long somebody may want back a copy that the database's own backups hold; nobody tells us of those."""
+"""How long the database's own backups may be restored; hermesops cannot see them."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class SecretChanges:
     registry: Callable[[], Registry]
     place: Callable[[], RegistryPlace]
     hold_lease: Callable[[str], LeaseKeeper]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     def set(self, needed: SecretSpec, text: str, *, why: str) -> str:
-        """Keep a new text of a secret; where it is now. That it was done is in the audit, never what.
+        """Store a new text of a secret; returns its place. The audit records the change, never the text.
 
         Raises:
-            UsageError: The text is none, or no ring of keys where one is needed.
-            RefusedError: It would lose keys that the registry may need, or its home takes nothing.
+            UsageError: The text is empty, or no key ring where one is needed.
+            RefusedError: It would lose keys that the registry may need, or its backend is read-only.
         """
         text = text.strip()
         if not text:
@@ -101,7 +101,7 @@ class SecretChanges:
             source=self.secrets.where(REGISTRY_KEY),
             now=self.registry().now,
             needed_since=self._oldest_copy,
-            tell=self.tell,
+            report=self.report,
         )
 
     def _oldest_copy(self) -> datetime | None:

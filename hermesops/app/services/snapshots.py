@@ -33,7 +33,7 @@ class Snapshots:
     instance_client: PowerControl
     opener: OperationOpener
     hold_lease: Callable[[str], LeaseKeeper]
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     async def of(self, instance_id: InstanceId) -> list[Image]:
         """An instance's, newest first."""
@@ -94,7 +94,7 @@ class Snapshots:
     async def await_end(self, image_id: str) -> None:
         """Return once it is saved, or has failed."""
 
-        async def look() -> bool | waiting.Pending[bool]:
+        async def observe() -> bool | waiting.Pending[bool]:
             try:
                 seen = await self.client.get_image(image_id)
             except UnavailableError as error:
@@ -103,7 +103,7 @@ class Snapshots:
             return True if has_ended else waiting.Pending(str(seen.status))
 
         what = f"image {image_id}"
-        await waiting.until(look, what=what, timeout_s=_SAVED_S, every_s=0.5, tell=self.tell)
+        await waiting.until(observe, what=what, timeout_s=_SAVED_S, every_s=0.5, report=self.report)
 
 
 def chosen(snapshots: list[Image], text: str, user: str) -> Image:

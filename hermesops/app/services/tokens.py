@@ -126,7 +126,7 @@ class ProxyTokens:
 
     def due(self) -> Due:
         """Tokens to renew and to drop now."""
-        running, used = machines_in_use(self.registry.instances.list(), self.registry.spares.list())
+        running, used = machines_in_use(self.registry.instances.list(), self.registry.unassigned.list())
         return due_of(running, used, self.registry.proxy_tokens.kept(), self.registry.now())
 
     async def renew_due(self) -> dict[str, str]:

@@ -49,7 +49,7 @@ class WorldPurge:
     env: Environment
     world: World
     place: RegistryPlace
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     async def losses(self) -> Losses:
         """What the purge would remove.
@@ -65,7 +65,7 @@ class WorldPurge:
         try:
             known = self._known()
         except HermesError as problem:
-            self.tell(f"the registry cannot be read: {problem.message}")
+            self.report(f"the registry cannot be read: {problem.message}")
             return Losses(None, machines, images, None)
         users, backups = (known.instances, known.backups) if known else (0, 0)
         return Losses(users, machines, images, backups if self._are_backups_local else 0)
@@ -77,7 +77,7 @@ class WorldPurge:
             RefusedError: Not root.
             PartlyDoneError: The world is gone, and the registry could not be told.
         """
-        await self.world.down(purge=True, tell=self.tell)
+        await self.world.down(purge=True, report=self.report)
         if self._is_shared:
             return
         try:
@@ -141,14 +141,14 @@ class WorldPurge:
         with closing(self.place.open()) as registry:
             ended = registry.world.purge(with_backups=self._are_backups_local, why=_WHY)
         if ended:
-            self.tell(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
+            self.report(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
 
     def _remove_files(self) -> None:
         """Remove states of stacks and manifests of images: they name machines and images that are gone."""
         env = self.env
         _remove(env.folder / "manifests")
         if env.settings.pulumi.backend:
-            self.tell(f"stacks in {env.settings.pulumi.backend} are not this world's alone, and stay")
+            self.report(f"stacks in {env.settings.pulumi.backend} are not this world's alone, and stay")
         else:
             _remove(env.folder / "pulumi")
 

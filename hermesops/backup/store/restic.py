@@ -207,8 +207,8 @@ def _text(value: object) -> str:
     return value
 
 
-def _short(moment: str) -> str:
+def _short(timestamp: str) -> str:
     """Cut nanoseconds, which restic writes and Python does not read."""
-    whole, dot, rest = moment.partition(".")
+    whole, dot, rest = timestamp.partition(".")
     digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-    return f"{whole}{dot}{digits[:6].ljust(6, '0')}{rest[len(digits) :]}" if dot else moment
+    return f"{whole}{dot}{digits[:6].ljust(6, '0')}{rest[len(digits) :]}" if dot else timestamp

@@ -35,7 +35,7 @@ class CellObservation:
     state: Mapping[str, Any]
 
 
-Tell = Callable[[CellName, Any], None]
+Reporter = Callable[[CellName, Any], None]
 """Takes an engine's progress in a cell."""
 
 
@@ -47,7 +47,7 @@ class CellStacks:
         engine, programs: Give what takes long to load; a machine out of a warm pool needs neither.
         hold_lease: Waits for the lease of a subject and holds it while its context lasts.
         guard: Judges what each run would change before it begins.
-        tell: Gets the engine's progress in runs by hand.
+        report: Gets the engine's progress in runs by hand.
         warn: Gets it in runs for the requests of others.
     """
 
@@ -57,8 +57,8 @@ class CellStacks:
     hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]]
     guard: Guard
     parallel: int = 1
-    tell: Tell | None = None
-    warn: Tell | None = None
+    report: Reporter | None = None
+    warn: Reporter | None = None
     _coalescer: RunCoalescer[UpResult] = field(default_factory=RunCoalescer, init=False)
 
     @cached_property
@@ -194,7 +194,7 @@ class CellStacks:
                 close()
                 if not await group.is_wanted():
                     return None
-                return await turn.guard(self._run(cell, _telling(self.warn, cell)))
+                return await turn.guard(self._run(cell, _reporter_of(self.warn, cell)))
 
         return await self._coalescer.join(cell, still_wanted, run)
 
@@ -222,7 +222,9 @@ class CellStacks:
         """
         async with self._slots, self.hold_lease(lease_of(cell)) as turn:
             return await turn.guard(
-                self._run(cell, _telling(self.tell, cell), named=named, only=only, guard=guard, with_drift=with_drift)
+                self._run(
+                    cell, _reporter_of(self.report, cell), named=named, only=only, guard=guard, with_drift=with_drift
+                )
             )
 
     async def refresh(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> UpResult:
@@ -235,7 +237,9 @@ class CellStacks:
         stack = stack_of(cell)
         async with self._slots, self.hold_lease(lease_of(cell)) as turn:
             targets = self._targets(stack, only, None, machines_in(await self.state(cell)))
-            return await turn.guard(self.engine().refresh(stack, targets=targets, tell=_telling(self.tell, cell)))
+            return await turn.guard(
+                self.engine().refresh(stack, targets=targets, report=_reporter_of(self.report, cell))
+            )
 
     async def destroy(self, cell: CellName) -> UpResult:
         """Delete the stack of a cell without machines.
@@ -252,13 +256,13 @@ class CellStacks:
                     hint=Hint(("instance", "terminate", "USER"), "ends an instance and its machine"),
                 )
             return await turn.guard(
-                self.engine().destroy(stack, may_destroy=lambda _: False, tell=_telling(self.tell, cell))
+                self.engine().destroy(stack, may_destroy=lambda _: False, report=_reporter_of(self.report, cell))
             )
 
     async def _run(
         self,
         cell: CellName,
-        tell: Callable[[Any], None] | None,
+        report: Callable[[Any], None] | None,
         *,
         named: frozenset[MachineName] = NONE,
         only: frozenset[MachineName] = NONE,
@@ -278,7 +282,7 @@ class CellStacks:
                 program,
                 targets=targets,
                 may_destroy=lambda urn: urn.rpartition("::")[2] in machines_to_delete,
-                tell=tell,
+                report=report,
             )
 
         changed: tuple[Change, ...] = ()
@@ -291,8 +295,8 @@ class CellStacks:
         return UpResult(stack, (*changed, *done.changes), done.outputs)
 
 
-def _telling(tell: Tell | None, cell: CellName) -> Callable[[Any], None] | None:
-    return None if tell is None else lambda progress: tell(cell, progress)
+def _reporter_of(report: Reporter | None, cell: CellName) -> Callable[[Any], None] | None:
+    return None if report is None else lambda progress: report(cell, progress)
 
 
 def _ending(kind: ChangeKind, name: MachineName, resource: Mapping[str, Any]) -> Change:

@@ -102,7 +102,7 @@ def show(approval: Annotated[Path, typer.Argument(help="An approval.", dir_okay=
         "environment": given.asked.environment,
         "asked_by": given.asked.by,
         "approved_by": signer,
-        "at": shapes.moment(given.at),
+        "at": shapes.timestamp(given.at),
         "digest": given.asked.digest,
     }
     result("approval", shape, shapes.fields(shape))

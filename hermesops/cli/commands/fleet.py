@@ -52,7 +52,7 @@ def outdated(
     codes = []
     for request in requests_for(found, reason or "outdated", rollout_requests.usual_spec(composed.env.settings)):
         codes.append(follow.start(request, queue=False, detach=detach))
-        composed.tell(f"deployed {request.release} to the outdated instances")
+        composed.report(f"deployed {request.release} to the outdated instances")
     return max(codes)
 
 
@@ -186,12 +186,12 @@ def drift(
 
 
 @app.command()
-def changes(since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a moment in ISO 8601.")]) -> None:
+def changes(since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601.")]) -> None:
     """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
     from hermesops.app.services.fleet import happenings
-    from hermesops.cli.options.values import since as moment_of
+    from hermesops.cli.options.values import since as timestamp_of
 
     composed = context.compose()
-    found = context.run(happenings(composed.registry, composed.engine, moment_of(since), composed.tell))
+    found = context.run(happenings(composed.registry, composed.engine, timestamp_of(since), composed.report))
     rows = fleet.changes(found)
     table("fleet-changes", "changes", ("at", "who", "what", "subject", "detail"), rows, "nothing happened")

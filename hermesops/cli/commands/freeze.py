@@ -29,21 +29,21 @@ def list_(
 @app.command("set")
 def set_(
     reason: Reason = "",
-    begin: Annotated[str, typer.Option("--from", help="A moment in ISO 8601, or in 12h; by default now.")] = "",
+    begin: Annotated[str, typer.Option("--from", help="A time in ISO 8601, or in 12h; by default now.")] = "",
     until: Annotated[
-        str, typer.Option("--until", help="A moment in ISO 8601, or in 12h; by default until it is lifted.")
+        str, typer.Option("--until", help="A time in ISO 8601, or in 12h; by default until it is lifted.")
     ] = "",
 ) -> None:
     """Freeze rollouts for a while; a running rollout stops before its next batch."""
-    from hermesops.cli.options.values import until as moment_of
+    from hermesops.cli.options.values import until as timestamp_of
 
     if not reason.strip():
         raise UsageError("a freeze needs a reason: others have to wait for it", hint="--reason 'quarter end'")
     composed = context.compose()
     now = composed.registry.now()
-    begins_at = moment_of(begin, now=now) if begin else None
+    begins_at = timestamp_of(begin, now=now) if begin else None
     made = composed.registry.freezes.set(
-        begins_at=begins_at, ends_at=moment_of(until, now=now) if until else None, reason=reason
+        begins_at=begins_at, ends_at=timestamp_of(until, now=now) if until else None, reason=reason
     )
     ends = f"until {made.ends_at:%Y-%m-%d %H:%M} UTC" if made.ends_at else "until it is lifted"
     line = advice(f"{composed.env.name} is frozen {ends}:", ("freeze", "lift", made.id, "--reason", "WHY"), "ends it")

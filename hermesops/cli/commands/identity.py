@@ -14,7 +14,9 @@ from hermesops.errors import Hint, PartlyDoneError, UsageError
 
 app = Noun(no_args_is_help=True)
 
-Who = Annotated[str, typer.Argument(metavar="USER|MACHINE", help="User, or a machine's id or a spare one's name.")]
+Who = Annotated[
+    str, typer.Argument(metavar="USER|MACHINE", help="User, or a machine's id or an unassigned one's name.")
+]
 
 
 @app.command("list")

@@ -43,7 +43,7 @@ def build(
 def list_() -> None:
     """List the images in the registry, newest first."""
     rows = [
-        {"name": image.name, "id": image.id, "digest": image.digest, "created_at": shapes.moment(image.created_at)}
+        {"name": image.name, "id": image.id, "digest": image.digest, "created_at": shapes.timestamp(image.created_at)}
         for image in context.compose().registry.images.list()
     ]
     table(

@@ -9,7 +9,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
-from hermesops.cli.views.shapes import moment
+from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint, PartlyDoneError
 from hermesops.model.operation import JobRun, job_subject
 
@@ -88,8 +88,8 @@ def shape(
         "every_s": int(one.every.total_seconds()),
         "due": len(due),
         "due_for": list(due[:20]),
-        "last": moment(last.began_at) if last else None,
-        "ended": moment(last.ended_at) if last else None,
+        "last": timestamp(last.began_at) if last else None,
+        "ended": timestamp(last.ended_at) if last else None,
         "done": last.done if last else None,
         "problem": (last.problem or None) if last else None,
         "holder": holder,
@@ -103,5 +103,5 @@ def _next(holder: str | None, earliest: datetime | None, *, is_late: bool, is_du
     if not is_chosen:
         return "never by itself"
     if not is_late:
-        return str(moment(earliest))
+        return str(timestamp(earliest))
     return "when a worker looks" if is_due else "when something is due"

@@ -24,8 +24,8 @@ def apply(yes: Yes = False, listed: ListOption = None, approved_by: ApprovedBy =
         due = session.upkeep.due()
         for instance in due.ends:
             say(f"{instance.title}: its days of grace are over; machine {instance.machine_name} is destroyed")
-        for spare in due.leaves:
-            say(f"{spare.name}: unassigned; it will be destroyed")
+        for row in due.leaves:
+            say(f"{row.name}: unassigned; it will be destroyed")
         if count := len(due.ends) + len(due.leaves):
             agree(
                 f"This destroys {count} machines in environment {composed.env.name}.",

@@ -40,7 +40,7 @@ def up(driver: Driver = None) -> None:
     from hermesops.app.container_parts.local_world import server_environment
 
     given = server_environment(environment)
-    status = context.run(_world(driver or "").up(command, environment=given, tell=say))
+    status = context.run(_world(driver or "").up(command, environment=given, report=say))
     if left_over := context.compose().world_purge.left_over([machine["id"] for machine in status.machines]):
         say(advice(left_over))
     _show(status)
@@ -56,7 +56,7 @@ def down(
 ) -> None:
     """Stop the local world's server and machines."""
     if not purge:
-        context.run(_world().down(purge=False, tell=say))
+        context.run(_world().down(purge=False, report=say))
         result("local-down", {"purged": False})
         return
     name, world_purge = context.environment().name, context.compose().world_purge
@@ -86,7 +86,7 @@ def serve(driver: Driver = None) -> None:
     key = settings.model.api_key.get_secret_value() if settings.model.api_key else ""
     upstream = Upstream(settings.model.base_url, key) if settings.model.base_url else None
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
-    context.run(serve_world(env, driver or "", tell=say, upstream=upstream, platform=platform))
+    context.run(serve_world(env, driver or "", report=say, upstream=upstream, platform=platform))
 
 
 @fault.command("set")

@@ -9,7 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, advice, agree, result, table
 from hermesops.cli.views import shapes
-from hermesops.cli.views.shapes import moment
+from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
 
 if TYPE_CHECKING:
@@ -99,18 +99,18 @@ def detail(
         **shapes.operation(row),
         "intent": dict(row.intent),
         "lease": (
-            {"holder": lease.holder, "token": lease.token, "expires_at": moment(lease.expires_at)} if lease else None
+            {"holder": lease.holder, "token": lease.token, "expires_at": timestamp(lease.expires_at)} if lease else None
         ),
         "steps": [
             {
-                "at": moment(one.at),
+                "at": timestamp(one.at),
                 "step": one.step,
                 "holder": one.holder or None,
                 "problem": one.problem or None,
             }
             for one in steps
         ],
-        "audit": [{"at": moment(one.at), "who": one.who, "action": one.action, "why": one.why} for one in audit],
+        "audit": [{"at": timestamp(one.at), "who": one.who, "action": one.action, "why": one.why} for one in audit],
         "hint": hint or None,
     }
 

@@ -27,14 +27,14 @@ Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells; none me
 def list_(cells: Cells = None) -> None:
     """List the machines of warm pools from the registry, and how many the settings want."""
     from hermesops.model.cell import parse_cell
-    from hermesops.model.spare import Purpose
+    from hermesops.model.unassigned_machine import MachineRole
 
     composed = context.compose()
     named = {composed.registry.cells.get(parse_cell(name)).name for name in cells or ()}
     wanted = composed.env.settings.pool_size
     rows = [
-        cells_view.spare(one)
-        for one in composed.registry.spares.list(purpose=Purpose.POOL)
+        cells_view.unassigned(one)
+        for one in composed.registry.unassigned.list(role=MachineRole.WARM)
         if not named or one.cell in named
     ]
     sizes = {plan.value: size for plan, size in sorted(wanted.items())}

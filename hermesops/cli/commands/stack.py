@@ -56,7 +56,7 @@ def rollback_state(
         table("state-versions", "versions", columns, rows, f"{cell}: no copies of its state")
         return
     chosen = f"copy {to}" if to else "its newest sound copy that differs"
-    _ask(composed.env.name, cell, f"puts {chosen} in the place of the state", yes=yes)
+    _ask(composed.env.name, cell, f"replaces the state by {chosen}", yes=yes)
     put = context.run(composed.cell_states.restore(name, to, why=reason or "stack rollback-state"))
     shown = shapes.state_version(put)
     lines = [f"{cell}: the state of {shown['at']} is back ({put.resources} resources)", _next(cell)]
@@ -95,7 +95,7 @@ def import_(
         document = state_in(file.read_bytes(), str(file))
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    _ask(composed.env.name, cell, f"puts {file} in the place of the state", yes=yes)
+    _ask(composed.env.name, cell, f"replaces the state by {file}", yes=yes)
     context.run(composed.cell_states.take(name, document, why=reason or "stack import"))
     resources = len(document["deployment"].get("resources") or ())
     lines = [f"{cell}: the state is that of {file} ({resources} resources)", _next(cell)]
@@ -239,7 +239,7 @@ def _take_in(cell: CellName, machines: list[str], reason: str) -> None:
 
 def _ask(environment: str, cell: str, what: str, *, yes: bool) -> None:
     agree(
-        f"This {what} of cell {cell} of environment {environment}.",
+        f"This {what}: cell {cell}, environment {environment}.",
         expect=cell,
         spared=f"{cell} in {environment} is untouched",
         yes=yes,

@@ -11,7 +11,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.options.instance import User
-from hermesops.cli.views.shapes import moment
+from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 from hermesops.model.token import PLATFORM, purpose_of
 
@@ -114,8 +114,8 @@ def model_shape(owner: "Instance", token: "PresentToken", now: "datetime") -> di
         "holder": "agent",
         "generation": token.generation,
         "token_id": None,
-        "expires_at": moment(token.expires_at),
-        "handed_at": moment(token.handed_at),
+        "expires_at": timestamp(token.expires_at),
+        "handed_at": timestamp(token.handed_at),
         "left_s": left,
         "left": _left(left) if token.expires_at else "none since it was revoked",
     }
@@ -139,7 +139,7 @@ def shape(owner: "Instance | None", token: "KeptToken", now: "datetime") -> dict
         "holder": "relay" if purpose_of(token.purpose) == PLATFORM else "commands and workers",
         "generation": None,
         "token_id": token.id,
-        "expires_at": moment(token.expires_at),
+        "expires_at": timestamp(token.expires_at),
         "left_s": left,
         "left": _left(left),
     }

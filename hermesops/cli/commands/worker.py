@@ -36,7 +36,7 @@ def worker(
     import structlog
 
     log = structlog.get_logger("hermesops.worker")
-    composed = context.compose(tell=lambda line: log.info("step", words=line), logs_all=True)
+    composed = context.compose(report=lambda line: log.info("step", words=line), logs_all=True)
 
     async def work(session: "Runtime") -> "Tally":
         made = session.make_worker(concurrency=concurrency, grace_s=grace)

@@ -119,7 +119,7 @@ def spec_of(
 
 
 def takes_spec(*without: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Give a command the options of ``spec_of``, but for some, in the place of its parameter ``spec``."""
+    """Give a command the options of ``spec_of``, but for some, instead of its parameter ``spec``."""
     options = [one for one in inspect.signature(spec_of).parameters.values() if one.name not in without]
 
     def add(command: Callable[..., R]) -> Callable[..., R]:

@@ -17,18 +17,18 @@ def since(text: str, *, now: datetime | None = None) -> datetime:
     """The moment that ``90m``, ``12h``, ``7d``, ``2026-11-22`` or ``2026-11-22T04:30`` means; UTC without an offset.
 
     Raises:
-        UsageError: The text is no moment.
+        UsageError: The text is not a time.
     """
-    return _moment(text, now or datetime.now(UTC), -1)
+    return _timestamp(text, now or datetime.now(UTC), -1)
 
 
 def until(text: str, *, now: datetime | None = None) -> datetime:
     """The same in the future: ``12h`` is in twelve hours.
 
     Raises:
-        UsageError: The text is no moment.
+        UsageError: The text is not a time.
     """
-    return _moment(text, now or datetime.now(UTC), 1)
+    return _timestamp(text, now or datetime.now(UTC), 1)
 
 
 def seconds(text: str, option: str) -> float:
@@ -70,17 +70,17 @@ def one_of(kind: type[K], text: str, option: str) -> K:
         raise UsageError(f"{option} {text!r}: one of {', '.join(kind)}") from None
 
 
-def _moment(text: str, now: datetime, direction: int) -> datetime:
+def _timestamp(text: str, now: datetime, direction: int) -> datetime:
     age = _AGE.fullmatch(text)
     try:
         if age:
             return now + direction * _length(age)
-        moment = datetime.fromisoformat(text)
+        timestamp = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{text!r} is no moment", hint="a span (90m, 12h, 7d) or a date in ISO 8601 (2026-11-22, 2026-11-22T04:30)"
+            f"{text!r} is not a time", hint="a span (90m, 12h, 7d) or a date in ISO 8601 (2026-11-22, 2026-11-22T04:30)"
         ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
 
 
 def _length(span: re.Match[str]) -> timedelta:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.cli.views.shapes import moment
+from hermesops.cli.views.shapes import timestamp
 from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ def entry(one: AuditEntry) -> dict[str, object]:
     """An entry, with the hash that chains it."""
     return {
         "id": one.id,
-        "at": moment(one.at),
+        "at": timestamp(one.at),
         "who": one.who,
         "action": one.action,
         "subject": one.subject,
@@ -60,7 +60,7 @@ def place(finding: ChainFinding) -> str:
 def copy(one: "Copy") -> Mapping[str, object]:
     """A copy of the registry."""
     return {
-        "taken_at": moment(one.taken_at),
+        "taken_at": timestamp(one.taken_at),
         "reason": one.reason,
         "size_bytes": one.size_bytes,
         "file": str(one.file),

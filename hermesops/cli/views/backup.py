@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.cli.views.shapes import moment
+from hermesops.cli.views.shapes import timestamp
 from hermesops.model.instance import InstanceStatus
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ def backup(row: "Backup", user: str) -> dict[str, object]:
         "user": user,
         "instance_id": row.instance_id,
         "backup": row.id,
-        "at": moment(row.at),
+        "at": timestamp(row.at),
         "why": row.why,
         "bytes": row.bytes,
         "added": row.added,
         "state": row.state.to_json(),
         "proved": row.is_proved,
-        "checked_at": moment(row.checked_at),
+        "checked_at": timestamp(row.checked_at),
         "problem": row.checked,
     }
 
@@ -46,7 +46,7 @@ def snapshot(image: "Image", instance: "Instance") -> dict[str, object]:
         "name": image.name,
         "status": "ready" if image.bootable else "creating" if image.status == "ready" else image.status.value,
         "disk_gb": image.disk_size_gb,
-        "created_at": moment(image.created_at),
+        "created_at": timestamp(image.created_at),
     }
 
 
@@ -57,7 +57,7 @@ def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
         "user": user,
         "instance_id": row.instance_id,
         "backup": row.id,
-        "at": moment(row.at),
+        "at": timestamp(row.at),
         "same": not differences,
         "differences": differences,
         "copied": row.state.to_json(),
@@ -73,7 +73,7 @@ def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[st
         "user": instance.title,
         "instance_id": instance.id,
         "status": instance.status.value,
-        "newest": moment(newest),
+        "newest": timestamp(newest),
         "age_s": seconds,
         "counts": counts,
         "age": f"{seconds // 3600} h {seconds // 60 % 60} min" if counts else None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hermesops.cells.changes.guard import Cost
     from hermesops.cells.status import CellView
     from hermesops.model.fleet import Ordered
-    from hermesops.model.spare import Spare
+    from hermesops.model.unassigned_machine import UnassignedMachine
 
 
 def cell(row: Cell, *, size: int) -> dict[str, object]:
@@ -27,8 +27,8 @@ def cell(row: Cell, *, size: int) -> dict[str, object]:
         "plans": [row.only_plan.value] if row.only_plan else [plan.value for plan in Plan],
         "machines": row.machines,
         "room": max(0, size - row.machines),
-        "created_at": shapes.moment(row.created_at),
-        "last_up": shapes.moment(row.brought_at),
+        "created_at": shapes.timestamp(row.created_at),
+        "last_up": shapes.timestamp(row.applied_at),
     }
 
 
@@ -41,7 +41,7 @@ def show(seen: "CellView", *, size: int, pending: Sequence[Change] | None) -> di
         "operations": [shapes.operation(one) for one in seen.operations],
         "pending_changes": None if pending is None else _counts(pending),
         "instances": [_instance(one) for one in seen.machines],
-        "spares": [spare(one) for one in seen.spares],
+        "unassigned": [unassigned(one) for one in seen.unassigned],
     }
 
 
@@ -64,27 +64,27 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         + ("" if one["wanted"] else "  to be destroyed")
         for one in shown["instances"]
     ]
-    spares = [
-        f"  {one['machine_name']}  ({one['purpose']})  {one['plan']}  {one['server_type']}  {one['status']}"
-        for one in shown["spares"]
+    unassigned = [
+        f"  {one['machine_name']}  ({one['role']})  {one['plan']}  {one['server_type']}  {one['status']}"
+        for one in shown["unassigned"]
     ]
-    return [*shapes.fields(said), *asked, *machines, *spares]
+    return [*shapes.fields(said), *asked, *machines, *unassigned]
 
 
-def spare(one: "Spare") -> dict[str, object]:
+def unassigned(one: "UnassignedMachine") -> dict[str, object]:
     """A machine beside those of instances; what a user's state is or was on names its instance."""
     return {
         "machine_name": one.name,
         "machine_id": one.machine_id,
         "cell": one.cell,
-        "purpose": one.purpose.value,
+        "role": one.role.value,
         "status": one.status.value,
         "instance_id": one.instance_id,
         "plan": one.plan.value,
         "server_type": one.server_type,
         "image_id": one.image_id,
         "wanted": one.wanted,
-        "ready_at": shapes.moment(one.ready_at),
+        "ready_at": shapes.timestamp(one.ready_at),
     }
 
 

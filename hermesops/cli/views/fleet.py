@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
-from hermesops.cli.views.shapes import moment
+from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
 from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.instance import InstanceStatus
@@ -45,7 +45,7 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
         "instances": statuses.total(),
         "by_status": dict(sorted(statuses.items())),
         "by_plan": dict(sorted(plans.items())),
-        "spares": _spares(cells),
+        "unassigned": _unassigned(cells),
         "cells": [
             {
                 "cell": cell.cell,
@@ -53,7 +53,7 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
                 "instances": len(cell.grid),
                 "by_status": {status.value: count for status, count in cell.by_status.items()},
                 "by_plan": {plan.value: count for plan, count in sorted(cell.by_plan.items())},
-                "spares": _spares([cell]),
+                "unassigned": _unassigned([cell]),
                 "grid": _signs(cell),
             }
             for cell in cells
@@ -64,8 +64,8 @@ def status(cells: Sequence[CellTally]) -> dict[str, object]:
 def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
     """The fleet for people: a line a cell, a sign an instance, and the sums; ``confirmed`` counts ready machines."""
     statuses, plans = _sums(cells)
-    spares = _spares(cells)
-    if not statuses and not spares:
+    unassigned = _unassigned(cells)
+    if not statuses and not unassigned:
         return [advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")]
     width = max(len(cell.cell) for cell in cells)
     lines = [line for cell in cells for line in _rows(cell, width)]
@@ -74,14 +74,14 @@ def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
     by_status = ", ".join(f"{count} {name}{beside.get(name, '')}" for name, count in sorted(statuses.items()))
     sums = f"{by_status}; {', '.join(f'{count} {name}' for name, count in sorted(plans.items()))}"
     total = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
-    others = ", ".join(f"{count} {status} ({of})" for of, by in spares.items() for status, count in by.items())
+    others = ", ".join(f"{count} {status} ({of})" for of, by in unassigned.items() for status, count in by.items())
     return [*lines, "", total, *([f"machines beside them: {others}"] if others else [])]
 
 
 def confirmation(machines: "Confirmation") -> dict[str, object]:
     """What JustAVPS said last of the machines of running instances."""
     return {
-        "listed_at": moment(machines.listed_at) if machines.listed_at else None,
+        "listed_at": timestamp(machines.listed_at) if machines.listed_at else None,
         "confirmed": machines.confirmed,
         "unconfirmed": [
             {"user": one.user, "machine": one.machine, "status": one.status or None} for one in machines.unconfirmed
@@ -234,7 +234,13 @@ def converged(ran: "Converged") -> list[dict[str, object]]:
 def changes(found: "Sequence[Happening]") -> list[dict[str, object]]:
     """What happened, oldest first; ``who`` is null for a change that was only observed."""
     return [
-        {"at": moment(one.at), "who": one.who or None, "what": one.what, "subject": one.subject, "detail": one.detail}
+        {
+            "at": timestamp(one.at),
+            "who": one.who or None,
+            "what": one.what,
+            "subject": one.subject,
+            "detail": one.detail,
+        }
         for one in found
     ]
 
@@ -285,13 +291,13 @@ def _sums(cells: Sequence[CellTally]) -> tuple[Counter[str], Counter[str]]:
     return statuses, plans
 
 
-def _spares(cells: Sequence[CellTally]) -> dict[str, dict[str, int]]:
-    """Machines beside those of instances, by purpose and status."""
+def _unassigned(cells: Sequence[CellTally]) -> dict[str, dict[str, int]]:
+    """Machines beside those of instances, by role and status."""
     found: dict[str, Counter[str]] = {}
     for cell in cells:
-        for (purpose, status), count in cell.spares.items():
-            found.setdefault(purpose.value, Counter())[status.value] += count
-    return {purpose: dict(sorted(found[purpose].items())) for purpose in sorted(found)}
+        for (role, status), count in cell.unassigned.items():
+            found.setdefault(role.value, Counter())[status.value] += count
+    return {role: dict(sorted(found[role].items())) for role in sorted(found)}
 
 
 def _rows(cell: CellTally, width: int) -> list[str]:

@@ -22,7 +22,7 @@ def kept(one: "Kept") -> dict[str, object]:
         "origin": one.lock.origin,
         "pythons": sorted(one.lock.pythons),
         "state": one.revoked or "good",
-        "created_at": shapes.moment(at) if at else None,
+        "created_at": shapes.timestamp(at) if at else None,
         "who": one.about.who,
         "note": one.about.note,
     }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hermesops.secrets.store import SecretState
 
 
-def moment(when: datetime | None) -> str | None:
+def timestamp(when: datetime | None) -> str | None:
     """ISO 8601 in UTC, to the second."""
     return when.isoformat(timespec="seconds") if when else None
 
@@ -36,8 +36,8 @@ def instance(row: "Instance") -> dict[str, object]:
         "machine_name": row.machine_name,
         "machine_id": row.machine_id,
         "epoch": row.epoch,
-        "created_at": moment(row.created_at),
-        "last_heartbeat": moment(row.last_heartbeat),
+        "created_at": timestamp(row.created_at),
+        "last_heartbeat": timestamp(row.last_heartbeat),
     }
 
 
@@ -84,8 +84,8 @@ def operation(row: "Operation") -> dict[str, object]:
         "status": row.status.value,
         "step": row.step,
         "outcome": row.outcome,
-        "created_at": moment(row.created_at),
-        "updated_at": moment(row.updated_at),
+        "created_at": timestamp(row.created_at),
+        "updated_at": timestamp(row.updated_at),
     }
 
 
@@ -101,7 +101,7 @@ def held_secret(one: "SecretState", now: datetime) -> dict[str, object]:
         "name": one.needed.name,
         "home": one.where,
         "is_there": one.is_there,
-        "changed_at": moment(one.changed_at),
+        "changed_at": timestamp(one.changed_at),
         "age": f"{(now - one.changed_at).days} d" if one.changed_at else None,
         "setting": one.needed.setting,
         "purpose": one.needed.purpose,
@@ -124,7 +124,7 @@ def state_version(copy: "StateVersion") -> dict[str, object]:
     """A copy of a stack's state."""
     return {
         "version": copy.version,
-        "at": moment(copy.at),
+        "at": timestamp(copy.at),
         "what": copy.what or None,
         "resources": copy.resources,
         "damaged": copy.resources is None,

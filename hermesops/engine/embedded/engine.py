@@ -12,7 +12,7 @@ from hermesops.engine.embedded.state.file_backend import ended_now
 from hermesops.engine.embedded.state.journal import Journal
 from hermesops.engine.embedded.state.lock import Lock
 from hermesops.engine.interface import Engine
-from hermesops.engine.options import EngineConfig, RunKind, RunOptions, Tell
+from hermesops.engine.options import EngineConfig, Reporter, RunKind, RunOptions
 from hermesops.model.stack import Preview, StackRef, UpResult
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ class EmbeddedEngine(Engine):
         self.plugins = Plugins(config.plugin_folders, dict(config.environment), str(config.backend))
 
     async def _preview(self, stack: StackRef, kind: RunKind, options: RunOptions) -> Preview:
-        run = await self._run(stack, kind, options, EventLog(options.tell), lock=None)
+        run = await self._run(stack, kind, options, EventLog(options.report), lock=None)
         _raise_error(run, "preview" if kind == "up" else f"preview of {kind}")
         return Preview(stack, run.changes())
 
     async def _change(self, stack: StackRef, kind: RunKind, options: RunOptions) -> UpResult:
-        events = EventLog(options.tell)
+        events = EventLog(options.report)
         run = partial(self._run, stack, kind, options)
         async with self._locked(stack, events.warning) as lock:
             if kind == "up" and options.may_destroy is not None:
@@ -56,8 +56,8 @@ class EmbeddedEngine(Engine):
                     return self._ended(plan, kind)
             return self._ended(await run(events, lock=lock), kind)
 
-    async def settle(self, stack: StackRef, *, tell: Tell | None = None) -> None:
-        """Look up what an interrupted run had begun to create: take over what exists, forget what does not.
+    async def settle(self, stack: StackRef, *, report: Reporter | None = None) -> None:
+        """Look up unfinished creates of an interrupted run: adopt what exists, forget the rest.
 
         Every other call does this first; this one is for the CLI, which would create it again.
 
@@ -65,7 +65,7 @@ class EmbeddedEngine(Engine):
             RefusedError: Its package cannot look things up by name; nothing changed.
             UnavailableError: It could not be looked up now.
         """
-        events = EventLog(tell)
+        events = EventLog(report)
         async with self._locked(stack, events.warning) as lock:
             _raise_error(await self._run(stack, "settle", RunOptions(), events, lock=lock), "look-up")
 
@@ -79,7 +79,7 @@ class EmbeddedEngine(Engine):
         journal.load(before)
         everything = not options.targets and kind in {"up", "refresh"}
         async with self.plugins.opened(journal, events, everything=everything) as providers:
-            # It imports the SDK, which is loaded by now, beside the start of the plugins.
+            # It imports the SDK, which was loaded while the plugins started.
             from hermesops.engine.embedded.run.stack_run import Run  # noqa: PLC0415 - as above
 
             run = Run(journal, before, events, providers, options, self._config.parallel)

@@ -30,9 +30,9 @@ class Certifying:
         return Certifying(self.authority, lease)
 
     def names(self, told: Mapping[str, Any]) -> MachineNames | None:
-        """What a machine's certificate says, by what hermes-node says of it; ``None`` unless it is one that counts.
+        """The machine's certificate as hermes-node reports it; ``None`` unless it is valid.
 
-        A revoked one is left alone: the operator who revoked it issues another by name.
+        A revoked certificate is not replaced: the operator who revoked it issues the next one.
         """
         if not told.get("serial") or told.get("expired") or not self.authority.is_known(str(told["serial"])):
             return None
@@ -41,10 +41,10 @@ class Certifying:
     async def credential(
         self, channel: Channel, machine_id: MachineId, request: str, instance: Instance | None = None
     ) -> Credential:
-        """A certificate for a machine, to be given to it.
+        """Issue a certificate for a machine.
 
         Args:
-            request: What it asks with; empty where it has not made its key yet.
+            request: Its signing request; empty if it has no key yet.
         """
         cell, instance_id = (instance.cell, instance.id) if instance else (None, None)
         asked = request or await self._ask(channel, "")

@@ -25,7 +25,7 @@ class Tally:
         self._rest = b""
 
     def take(self, data: bytes) -> bytes:
-        """Count what came; the whole lines of it.
+        """Count the rows received; returns the whole lines.
 
         Raises:
             UnavailableError: A line is no row, or has no end.
@@ -62,14 +62,14 @@ class Tally:
 
 
 async def export_data(channel: Channel, write: Callable[[bytes], object]) -> dict[str, int]:
-    """Have everything of a user's written down, line by line; how many rows of each table there were.
+    """Export all data of a user, line by line; returns the number of rows of each table.
 
     Args:
-        write: Takes whole lines as they come.
+        write: Receives whole lines.
 
     Raises:
-        UnavailableError: It could not all be read; what was written is not the whole.
-        BrokenInvariantError: Other rows arrived than were sent.
+        UnavailableError: The export is incomplete.
+        BrokenInvariantError: The received rows differ from those sent.
     """
     tally, said = Tally(channel.machine_id), b""
     async for piece in channel.stream(f"{PROGRAM} export", timeout_s=_EXPORT_S):

@@ -1,4 +1,4 @@
-"""The size of a machine's data volume: reads it, asks for another one, refuses what does not fit."""
+"""The size of a machine's data volume: reads it, requests another, refuses one that does not fit."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ async def observe(channel: Channel) -> DataRoom | None:
         UnavailableError: It cannot say.
     """
     done = await channel.run(f"{PROGRAM} volume show", timeout_s=_QUICK_S)
-    if done.exit_code == ExitCode.BAD_REQUEST:  # of a hermes-node that does not know the command
+    if done.exit_code == ExitCode.BAD_REQUEST:  # an older hermes-node without the command
         return None
     _refuse_failed(done)
     told = object_in(done, channel.machine_id, "volume show")
@@ -55,13 +55,13 @@ async def want(channel: Channel, gigabytes: int, lease: Lease | None) -> None:
 
 
 def refuse_without_room(instance: Instance, backup: Backup, room: DataRoom | None) -> None:
-    """Let a backup be put in place only where it fits beside what is there, which is kept until it is in place. Pure.
+    """Refuse a restore unless the backup fits beside the present state, which stays until the end. Pure.
 
     Args:
-        room: On its machine; ``None`` where nobody knows, and the machine will say.
+        room: On its machine; ``None`` if unknown, then the machine itself checks.
 
     Raises:
-        RefusedError: It does not; nothing was touched.
+        RefusedError: It does not fit; nothing was changed.
     """
     if room is None or backup.bytes <= room.free:
         return

@@ -23,7 +23,7 @@ _FOLLOW_S = 3600.0
 
 @dataclass(frozen=True)
 class GatewayService:
-    """The gateway of each machine, as systemd there sees it."""
+    """The gateway of each machine, through its systemd unit."""
 
     channel_to: Callable[[MachineId], Channel]
     lease: Lease | None = None
@@ -49,7 +49,7 @@ class GatewayService:
         return properties.get("InvocationID", "") if properties.get("ActiveState") == "active" else ""
 
     async def restart(self, machine_id: MachineId) -> None:
-        """Start the gateway anew; turns under way are finished first.
+        """Restart the gateway after its running turns end.
 
         Raises:
             UnavailableError: It did not start.
@@ -57,7 +57,7 @@ class GatewayService:
         await self._change(machine_id, "restart", failure="did not start")
 
     async def start(self, machine_id: MachineId) -> None:
-        """Start the gateway; one that runs is left alone.
+        """Start the gateway unless it runs.
 
         Raises:
             UnavailableError: It did not start.
@@ -81,7 +81,7 @@ class GatewayService:
         return done.stdout.decode(errors="replace").splitlines()
 
     async def log(self, machine_id: MachineId, *, lines: int, follow: bool) -> AsyncIterator[str]:
-        """Yield its log line by line; with ``follow`` also those to come, for an hour."""
+        """Yield its log line by line; with ``follow`` also new lines, for an hour."""
         rest = ""
         command = _journal(lines) + (" -f" if follow else "")
         async for output in self.channel_to(machine_id).stream(command, timeout_s=_FOLLOW_S):

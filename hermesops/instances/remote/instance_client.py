@@ -37,7 +37,7 @@ _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
 
 _STOPPED_S = 10.0
-"""Seconds for which the vendor may call a machine stopped that it was told to start."""
+"""Seconds for which the vendor may still list a started machine as stopped."""
 
 _NODE_S = 10.0
 _PERSONALISE_S = 30.0
@@ -52,10 +52,10 @@ LOG_LINES = 80
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceClient:
-    """Everything of an instance that is not in the registry.
+    """An instance's machine, node and gateway.
 
     Attributes:
-        certifying: Gets machines their certificates; ``None`` where nobody gives any.
+        certifying: Issues certificates to machines; ``None`` if this environment has none.
     """
 
     registry: Registry
@@ -64,7 +64,7 @@ class InstanceClient:
     agents: AgentApi
     router_url: str
     gateway_timeout_s: float
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     certifying: Certifying | None = None
     lease: Lease | None = None
 
@@ -74,7 +74,7 @@ class InstanceClient:
         return GatewayService(self.channel, self.lease)
 
     def with_lease(self, lease: Lease) -> Self:
-        """The same client, which changes machines under a lease: a machine that knows of a later one refuses."""
+        """The same client with a lease: a machine that has seen a later lease refuses its commands."""
         return replace(self, lease=lease, certifying=self.certifying and self.certifying.with_lease(lease))
 
     def channel(self, machine_id: MachineId) -> Channel:
@@ -100,7 +100,7 @@ class InstanceClient:
         return machine
 
     async def chat(self, instance: Instance, text: str, *, session_id: str) -> AsyncIterator[Piece]:
-        """Say something to the instance's agent and yield its answer as it comes."""
+        """Send a message to the instance's agent and yield its answer in pieces."""
         machine = await self._running(instance)
         key = self.keys.secrets_of(instance.id).api_server_key
         async for piece in self.agents.chat(machine, key, text, session_id=session_id):
@@ -121,7 +121,7 @@ class InstanceClient:
             return False
 
     async def sells(self, server_type: str, region: str) -> bool:
-        """Whether the vendor rents machines of that type there now; a region that it does not know sells nothing."""
+        """Whether the vendor has machines of that type for rent in a region now; an unknown region has none."""
         sold = await self.vendor.list_server_types(region=region)
         return any(kind.name == server_type and kind.available for kind in sold)
 
@@ -143,9 +143,9 @@ class InstanceClient:
 
     async def observe(self, instance_id: InstanceId) -> Observation:
         """Observe one instance: its machine, and node and gateway as far as the layer above answers."""
-        return await self.look_as(self.registry.instances.get(instance_id))
+        return await self.observe_as(self.registry.instances.get(instance_id))
 
-    async def look_as(self, instance: Instance) -> Observation:
+    async def observe_as(self, instance: Instance) -> Observation:
         """Observe an instance as if its row said this, as it may soon."""
         machine = await self.machine(instance)
         if machine is None:
@@ -165,10 +165,10 @@ class InstanceClient:
         return await self.agents.health(machine, self.keys.secrets_of(instance.id).api_server_key)
 
     async def node(self, machine_id: MachineId) -> NodeState | None:
-        """What hermes-node says; ``None`` while it does not answer.
+        """What hermes-node reports; ``None`` while it does not answer.
 
         Raises:
-            UnavailableError: It answers what is not understood.
+            UnavailableError: Its answer is not understood.
         """
         status = await node_commands.status(self.channel(machine_id), timeout_s=_NODE_S)
         if status is None:
@@ -220,7 +220,7 @@ class InstanceClient:
         await self._is_up(instance.machine_name, machine_id)
 
     async def await_named(self, name: MachineName, machine_id: MachineId) -> None:
-        """The same for a machine that need not be an instance's, and that nobody would start.
+        """The same for a machine that may have no instance; a stopped one is an error.
 
         Raises:
             WaitExpiredError: Not within ten minutes.
@@ -233,7 +233,7 @@ class InstanceClient:
         """Whether it is ready and hermes-node answers, in the end; or stays stopped."""
         stopped_since = None
 
-        async def look() -> bool | waiting.Pending[bool]:
+        async def observe() -> bool | waiting.Pending[bool]:
             nonlocal stopped_since
             machine = await self._named(name, machine_id)
             if machine is None:
@@ -251,18 +251,18 @@ class InstanceClient:
             return True
 
         return await waiting.until(
-            look,
+            observe,
             what=f"machine {name}",
             timeout_s=_MACHINE_S,
             every_s=0.3,
-            tell=self.tell,
+            report=self.report,
         )
 
     async def personalise(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
-        """Hand the machine its payload: one upload to a tmpfs, one command that names only the path.
+        """Send the machine its payload: one upload to a tmpfs, one command that names only the path.
 
-        Its certificate comes with it, so that it costs no further round trip. Its token for the model router has at
-        least half of its life left.
+        The payload includes its certificate, which saves a round trip. Its token for the model router has at least half
+        of its lifetime left.
 
         Raises:
             RefusedError: The node refuses it; its words are repeated.
@@ -303,7 +303,7 @@ class InstanceClient:
         """
         try:
             await self.await_health(
-                instance, what="the gateway", timeout_s=self.gateway_timeout_s, every_s=0.1, tell=self.tell
+                instance, what="the gateway", timeout_s=self.gateway_timeout_s, every_s=0.1, report=self.report
             )
         except waiting.WaitExpiredError as expired:
             await self._explain(instance, machine_id, expired.seen)
@@ -315,7 +315,7 @@ class InstanceClient:
         what: str,
         timeout_s: float,
         every_s: float,
-        tell: Callable[[str], None] | None = None,
+        report: Callable[[str], None] | None = None,
     ) -> None:
         """Return once the gateway is healthy through the proxy; the options are those of ``waiting.until``.
 
@@ -330,12 +330,12 @@ class InstanceClient:
             health = await self.health(instance, machine)
             return True if health is GatewayHealth.OK else waiting.Pending(health.value)
 
-        await waiting.until(ask, what=what, timeout_s=timeout_s, every_s=every_s, tell=tell)
+        await waiting.until(ask, what=what, timeout_s=timeout_s, every_s=every_s, report=report)
 
     async def _explain(self, instance: Instance, machine_id: MachineId, seen: str) -> NoReturn:
         mask = self.mask(instance)
         for line in await self.gateways.log_tail(machine_id, lines=LOG_LINES):
-            self.tell(f"  {mask(line)}")
+            self.report(f"  {mask(line)}")
         user = instance.title
         raise UnavailableError(
             f"the gateway of {user} is not healthy after {self.gateway_timeout_s:g} s: {seen}",

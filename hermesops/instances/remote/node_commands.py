@@ -16,17 +16,17 @@ from hermesops.node.errors import ExitCode
 from hermesops.node.protocol import PROGRAM, FencingToken
 
 INBOX = "/run/hermes-node"
-"""The tmpfs of a machine that files with secrets are put into."""
+"""The tmpfs of a machine for files with secrets."""
 
 _REFUSED = frozenset({ExitCode.BAD_REQUEST, ExitCode.REFUSED})
 _ADMIT_S = 20.0
 
 
 async def status(channel: Channel, *, timeout_s: float) -> Mapping[str, Any] | None:
-    """What hermes-node tells of its machine; ``None`` while it does not answer.
+    """What hermes-node reports of its machine; ``None`` while it does not answer.
 
     Raises:
-        UnavailableError: It answers what is not understood.
+        UnavailableError: Its answer is not understood.
     """
     try:
         done = await channel.run(f"{PROGRAM} status", timeout_s=timeout_s)
@@ -96,7 +96,7 @@ def _refuse_outranked(done: Completed) -> None:
         f"a newer lease was shown to the machine: {last_words(done)}",
         hint=Hint(
             ("operation", "list"),
-            "says who is at it; when nobody is, the registry is an older copy than the machine has seen:",
+            "shows the operation with the lease; if none has it, the registry is older than the lease on the machine:",
             ("registry", "restored", "--reason", "WHY"),
         ),
     )

@@ -22,13 +22,13 @@ from hermesops.node.protocol import PROGRAM
 from hermesops.node.untrusted import strict_json
 
 _DRAIN_S = 60.0
-"""Seconds that turns under way have to end before the gateway is stopped; its unit then gives them some more."""
+"""Seconds for running turns to end before the gateway is stopped; its unit adds some more."""
 
 _STOP_S = 150.0
 _STATE_S = 120.0
 _OFF_S = 300.0
 _IGNORED_S = 60.0
-"""Seconds for which a machine may be called ready that was told to stop; to say it again to a slow one is harmless."""
+"""Seconds for which a machine may be listed as ready after a stop; to repeat the stop is harmless."""
 
 _QUICK_S = 20.0
 _NO_WARM = b"invalid choice: 'warm'"
@@ -51,7 +51,7 @@ class PowerControl(InstanceClient):
             channel, f"drain --deadline {_DRAIN_S:g}", self.lease, timeout_s=_DRAIN_S + _QUICK_S
         )
         if drained.exit_code == ExitCode.UNFINISHED:
-            self.tell(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
+            self.report(f"{instance.title} is still busy after {_DRAIN_S:g} s; its gateway gives turns some more")
         await self._command(machine_id, "fence", timeout_s=_STOP_S)
 
     async def silence(self, machine_id: MachineId) -> None:
@@ -142,17 +142,17 @@ class PowerControl(InstanceClient):
         return object_in(done, machine_id, "state")
 
     async def stop_machine(self, instance: Instance, machine_id: MachineId) -> None:
-        """Switch a machine off and return once the vendor says that it is.
+        """Switch a machine off; return once the vendor lists it as stopped.
 
-        Or once it ignores the command for a minute: the caller has to observe and give it again.
+        Returns too if the vendor ignores the command for a minute: observe and repeat it.
 
         Raises:
-            WaitExpiredError: Not within five minutes; the same command waits on.
+            WaitExpiredError: Not within five minutes; the same command continues to wait.
         """
         await self.vendor.stop_machine(machine_id)
         told_at = time.monotonic()
 
-        async def look() -> bool | waiting.Pending[bool]:
+        async def observe() -> bool | waiting.Pending[bool]:
             machine = await self.machine(instance)
             if machine is None or machine.status in {MachineStatus.STOPPED, MachineStatus.DELETED}:
                 return True
@@ -160,10 +160,10 @@ class PowerControl(InstanceClient):
             return is_ignored or waiting.Pending(machine.status.value)
 
         what = f"machine {instance.machine_name} to stop"
-        await waiting.until(look, what=what, timeout_s=_OFF_S, every_s=0.5, tell=self.tell)
+        await waiting.until(observe, what=what, timeout_s=_OFF_S, every_s=0.5, report=self.report)
 
     async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
-        """Make a machine the instance's without starting its gateway, which is fenced.
+        """Personalise a machine for the instance, with the gateway fenced.
 
         Raises:
             RefusedError: The node refuses it; its words are repeated.

@@ -1,4 +1,4 @@
-"""Uploads releases to machines and switches between them, under a lease. It must not decide who gets which."""
+"""Uploads releases to machines and switches between them, under a lease. It must not choose the release."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _READY_S = 40.0
 """Seconds for an agent to list its sessions and tools."""
 
 _CONFIRM_S, _DRAIN_S = 60.0, 10.0
-"""Seconds for a machine without an instance: nobody is served there."""
+"""Seconds for a machine without an instance, which serves no user."""
 
 _BACK_S = 120.0
 _TIDY_S = 60.0
@@ -34,7 +34,7 @@ _KEPT = 3
 """Slots that stay on a machine: the one that runs, the one before, and one more to go back to."""
 
 _ROUNDS = 3
-"""How often files are uploaded that a machine says it lacks: what was uploaded whole is there."""
+"""Attempts to upload files that a machine reports missing; complete uploads are kept."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class ReleaseClient:
     """The releases on each machine.
 
     Attributes:
-        lease: Under which they are changed; ``None`` for none, as when the registry is gone.
+        lease: Under which they are changed; ``None`` without a registry.
     """
 
     channel_to: Callable[[MachineId], Channel]
     lease: Lease | None = None
 
     async def observe(self, machine_id: MachineId) -> SlotsState | None:
-        """What is on a machine; ``None`` when it does not answer, or knows nothing of releases."""
+        """The releases on a machine; ``None`` when it does not answer, or has none."""
         status = await node_commands.status(self.channel_to(machine_id), timeout_s=_LOOK_S)
         with understood(machine_id, "status"):
             return SlotsState.from_status(status) if status and status.get("releases") else None
@@ -93,10 +93,10 @@ class ReleaseClient:
     async def activate(
         self, machine_id: MachineId, release: ReleaseId, *, confirm_s: float, drain_s: float
     ) -> Activation:
-        """Switch a machine to a release that was fetched; it goes back by itself unless that is confirmed.
+        """Switch a machine to a fetched release; the machine rolls back by itself unless the switch is confirmed.
 
         Returns:
-            What came of it; one that was tried in vain is no error.
+            The result; a failed trial is a result, not an error.
 
         Raises:
             RefusedError: Nothing was tried.
@@ -114,7 +114,7 @@ class ReleaseClient:
             return Activation.from_told(release, told)
 
     async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
-        """Have a machine without an instance run a release, and stay on it; safe to call twice.
+        """Switch a machine without an instance to a release, and confirm it; safe to call twice.
 
         Raises:
             RefusedError: Nothing was tried.
@@ -135,7 +135,7 @@ class ReleaseClient:
         await self._changed(machine_id, f"release confirm {release}", timeout_s=_LOOK_S)
 
     async def cancel(self, machine_id: MachineId) -> None:
-        """Have a switch that waits for its agent to finish be given up; one that has begun ends as it would.
+        """Cancel a switch that still waits for running turns; a switch that has begun continues.
 
         Raises:
             RefusedError: Its hermes-node is older than that.
@@ -145,7 +145,7 @@ class ReleaseClient:
         _answer(done, machine_id, "release cancel")
 
     async def tidy(self, machine_id: MachineId) -> None:
-        """Remove from a machine the slots, files and states that nobody goes back to; safe to call twice.
+        """Remove slots, files and states that no rollback needs; safe to call twice.
 
         Raises:
             UnavailableError: The machine does not answer.
@@ -160,12 +160,12 @@ class ReleaseClient:
         loses: bool = False,
         even_revoked: bool = False,
     ) -> RollbackResult:
-        """Switch a machine back to the release before, or to another one that is on it; safe to call twice with ``to``.
+        """Switch a machine back to its previous release, or to another one on it; safe to call twice with ``to``.
 
         Args:
-            to: ``None`` for the one before.
-            loses: Do it even where rows written since cannot be carried over; they are listed, and kept on the machine.
-            even_revoked: Do it even where that release must not run any more.
+            to: ``None`` for the previous one.
+            loses: Roll back even if rows written since cannot be migrated; they are listed, and kept on the machine.
+            even_revoked: Roll back even to a revoked release.
 
         Raises:
             RefusedError: There is no such slot, its release must not run any more, or rows would be lost; the words

@@ -1,4 +1,4 @@
-"""Provisions many users at once: all requests are checked before the first row is written, then each goes on alone."""
+"""Provisions many users at once: all requests are checked before the first row is written, then each runs alone."""
 
 import csv
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,7 +14,7 @@ from hermesops.model.user import parse_user
 
 _COLUMNS = ("user", "plan", "region")
 _SLOW_S, _LONGEST_S = 300.0, 3600.0
-"""Seconds for which one provision holds up others, and for which its end is awaited; a worker goes on with it."""
+"""Seconds for which one provision may delay others, and its end is awaited; a worker continues it."""
 
 _TOLD = 10
 """Problems that an error lists; the next show once those are fixed."""
@@ -37,11 +37,11 @@ class ProvisionRequest:
 
 @dataclass(frozen=True)
 class ProvisionResult:
-    """What became of a request.
+    """The result of a request.
 
     Attributes:
-        instance: ``None`` where not even its row was written.
-        failure: ``None`` when it has come to its end, or was left to the workers.
+        instance: ``None`` if no row was written.
+        failure: ``None`` when it has ended, or was left to the workers.
     """
 
     request: ProvisionRequest
@@ -54,14 +54,14 @@ class ProvisionResult:
 def parse_requests(text: str, *, plan: str, region: str) -> tuple[ProvisionRequest, ...]:
     """Read a file of requests: CSV whose first line names ``user`` and the other columns, or one user a line.
 
-    Empty lines, and those that begin with ``#``, say nothing.
+    Empty lines, and those that begin with ``#``, are skipped.
 
     Args:
-        plan: Of lines that name none; empty: each has to.
-        region: The same; empty: where the settings say.
+        plan: Of lines that name none; if empty, every line must name one.
+        region: The same; if empty, the settings' region.
 
     Raises:
-        UsageError: Some lines cannot be meant; each is named.
+        UsageError: Some lines are invalid; the message names each.
     """
     numbered = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and line.strip()[0] != "#"]
     rows = [(n, _cells(line)) for n, line in numbered]

@@ -1,7 +1,7 @@
-"""Takes in requests to change an instance: suspend, resume, resize, move, restore, restart, configure, terminate.
+"""Accepts requests to change an instance: suspend, resume, resize, move, restore, restart, configure, terminate.
 
-Everything that can be checked is checked first, under the instance's lease. Then one row is written that says what is
-to be done, and a workflow does it.
+Everything that can be checked is checked first, under the instance's lease. Then one row with the
+intent is written, and a workflow carries it out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import GB, Plan
-from hermesops.model.spare import Purpose
+from hermesops.model.unassigned_machine import MachineRole
 from hermesops.operations.kinds import (
     ApprovedList,
     ConfigureIntent,
@@ -53,7 +53,7 @@ class Policy:
     data_gb: Mapping[Plan, int]
     grace: timedelta
     keep: Keep
-    keeps_former: bool
+    keeps_previous: bool
 
 
 Admit = Callable[[OperationKind, InstanceId], ApprovedList | None]
@@ -104,7 +104,7 @@ class InstanceRequests:
         """Record that an agent shall end after its days of grace.
 
         Raises:
-            RefusedError: It has ended, has never started, or something else is under way for it.
+            RefusedError: It has ended, has never started, or has another unfinished operation.
         """
         async with self._asked(user_text, ScheduleTerminationIntent, reason) as instance:
             wanted = ScheduleTerminationIntent(
@@ -116,11 +116,11 @@ class InstanceRequests:
             return self.opener.open(instance, wanted)
 
     async def restart(self, user_text: str) -> Operation:
-        """Record that a gateway shall be started anew, with the start it is in now.
+        """Record that a gateway shall be restarted, with the id of its present start.
 
         Raises:
             UnavailableError: Its machine is not there or does not answer.
-            RefusedError: It is suspended, or somebody is working on it. In both cases nothing was changed.
+            RefusedError: It is suspended, or another operation works on it. In both cases nothing was changed.
         """
         async with self.opener.eligible(user_text, RestartIntent) as instance:
             machine = await self.client.machine(instance)
@@ -175,7 +175,7 @@ class InstanceRequests:
             keep: What becomes of the machine; ``None``: as the settings say.
 
         Raises:
-            RefusedError: It has ended, has never started, or something else is under way for it.
+            RefusedError: It has ended, has never started, or has another unfinished operation.
         """
         async with self._asked(user_text, SuspendIntent, reason) as instance:
             wanted = SuspendIntent(user=user_text, reason=reason.strip(), keep=keep or self.policy.keep)
@@ -184,13 +184,13 @@ class InstanceRequests:
     async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
         """Record that a suspended agent shall be resumed, on its machine or with its newest backup on another.
 
-        So shall one whose gateway is stopped because something was given up halfway.
+        This also starts a gateway that an abandoned operation left stopped.
 
         Args:
-            undo: Whether it was to end: a termination that has not ended is cancelled.
+            undo: Whether to cancel a scheduled termination.
 
         Raises:
-            RefusedError: It is running, or something else is under way for it.
+            RefusedError: It is running, or has another unfinished operation.
         """
         ends = {OperationKind.SCHEDULE_TERMINATION, OperationKind.TERMINATE} if undo else set()
         async with self._asked(user_text, ResumeIntent, reason, cancels=ends) as instance:
@@ -198,7 +198,7 @@ class InstanceRequests:
             moves = bool(self.opener.unfinished(instance, OperationKind.RELOCATE))
             if instance.status is InstanceStatus.RUNNING and not moves:
                 await self._refuse_running(instance)
-            # Halfway to a new machine the row has a machine again; what is under way ends that.
+            # During a relocation the row has a machine again; the unfinished operation completes it.
             if self.registry.instances.is_machine_wanted(instance.id) and not moves:
                 return self.opener.open(instance, ResumeIntent(user=user_text, reason=reason.strip()))
             snapshot = self._chosen(instance, "")
@@ -206,7 +206,7 @@ class InstanceRequests:
             return self._relocation(instance, user_text, reason, here, snapshot=snapshot, said=None)
 
     def _cancel(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
-        """Close terminations that have not gone so far that the machine was given up."""
+        """Close terminations that have not marked the machine for deletion yet."""
         for operation in self.opener.unfinished(instance, *ends) if ends else ():
             if operation.kind is OperationKind.TERMINATE and not self.registry.instances.is_machine_wanted(instance.id):
                 raise refusals.operation_unfinished(instance, operation)
@@ -226,7 +226,7 @@ class InstanceRequests:
 
         Raises:
             RefusedError: It is suspended or has ended, has that plan, its data does not fit, JustAVPS does not sell it
-                there, or something else is under way for it.
+                there, or has another unfinished operation.
             UnavailableError: Its machine does not say how much data it holds.
         """
         kind: type[InstanceIntent] = RelocateIntent if onto_new_machine else ResizeIntent
@@ -267,7 +267,7 @@ class InstanceRequests:
         Raises:
             UsageError: Neither cell nor region, or there is no such cell.
             RefusedError: It is suspended or has ended, is there already, JustAVPS sells no machine of its plan there,
-                or something else is under way for it.
+                or has another unfinished operation.
         """
         if bool(cell) == bool(region):
             raise UsageError("say where to: either --cell or --region")
@@ -295,14 +295,14 @@ class InstanceRequests:
             return self._relocation(instance, user_text, reason, place, image_id=image_id, said=("image_id",))
 
     async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
-        """Record that a backup of an instance shall run on a new machine, in place of what it has now.
+        """Record that an instance shall run on a new machine, from a backup instead of its present state.
 
         Args:
-            snapshot: Which backup; empty: the newest.
+            snapshot: The backup's id; empty for the newest.
 
         Raises:
             UsageError: There is no such backup.
-            RefusedError: It has ended, has no backup, or something else is under way for it.
+            RefusedError: It has ended, has no backup, or has another unfinished operation.
         """
         async with self._asked(user_text, RelocateIntent, reason) as instance:
             chosen, place = self._chosen(instance, snapshot), self.machine_placement.here(instance)
@@ -344,7 +344,7 @@ class InstanceRequests:
             image_id=image_id or self.machine_placement.image(),
             only_plan=place.only_plan,
             snapshot=snapshot,
-            keeps_former=self.policy.keeps_former,
+            keeps_previous=self.policy.keeps_previous,
             changes_plan=plan is not None,
             approved=self.admit(OperationKind.RELOCATE, instance.id) if plan else None,
         )
@@ -354,10 +354,10 @@ class InstanceRequests:
         return self.opener.open(instance, wanted, is_the_same)
 
     def _drop_leftovers(self, instance: Instance, wanted: RelocateIntent) -> None:
-        """A machine that a relocation ordered before it was given up may be of another size or place."""
-        for spare in self.registry.spares.list(purpose=Purpose.NEXT, instance_id=instance.id):
-            if not wanted.fits(spare):
-                self.registry.spares.retire(spare.name, why="its relocation was given up")
+        """The machine that an abandoned relocation ordered may be of another size or region."""
+        for row in self.registry.unassigned.list(role=MachineRole.REPLACEMENT, instance_id=instance.id):
+            if not wanted.fits(row):
+                self.registry.unassigned.retire(row.name, why="its relocation was given up")
 
     def _asked(
         self,

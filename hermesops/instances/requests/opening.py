@@ -33,10 +33,10 @@ class OperationOpener:
         cancels: AbstractSet[OperationKind] = frozenset(),
         while_running: bool = False,
     ) -> AsyncGenerator[Instance, None]:
-        """An instance that may have such an operation, with its lease held: refused means that nothing was changed.
+        """Hold the lease of an instance that may have such an operation; a refusal changes nothing.
 
         Raises:
-            LeaseHeldError: Somebody works on the instance.
+            LeaseHeldError: Another process works on the instance.
             RefusedError: It may not have such an operation now.
         """
         async with self.hold_lease(instance_subject(self.registry.instances.find(user_text).id)):
@@ -56,10 +56,10 @@ class OperationOpener:
         """Write an operation's row, or find the unfinished one of that kind; within ``eligible``.
 
         Args:
-            is_the_same: Whether an unfinished one asks for the same; ``None`` where any of that kind will do.
+            is_the_same: Whether an unfinished one has the same intent; ``None`` accepts any of that kind.
 
         Raises:
-            RefusedError: An unfinished one of that kind asks for something else.
+            RefusedError: An unfinished one of that kind has another intent.
         """
         for operation in self.unfinished(instance, wanted.kind) if is_the_same else ():
             if is_the_same and not is_the_same(type(wanted).of(operation)):
@@ -68,10 +68,10 @@ class OperationOpener:
         return self.registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
 
     async def open_eligible(self, instance: Instance, wanted: InstanceIntent) -> Operation:
-        """Open an operation of which nothing else has to be asked, or find the unfinished one.
+        """Open an operation without further checks, or find the unfinished one.
 
         Raises:
-            LeaseHeldError: Somebody works on the instance.
+            LeaseHeldError: Another process works on the instance.
             RefusedError: It may not have such an operation now.
         """
         async with self.eligible(instance.id, type(wanted)) as found:

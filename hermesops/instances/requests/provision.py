@@ -44,7 +44,7 @@ class Policy:
 
 @dataclass
 class ProvisionPreflight:
-    """Asks whether a request can come true."""
+    """Checks whether a request is possible."""
 
     registry: Registry
     client: InstanceClient

@@ -13,12 +13,12 @@ from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Refused
 from hermesops.model.release import ReleaseId
-from hermesops.model.spare import Spare
 from hermesops.model.state import State
+from hermesops.model.unassigned_machine import UnassignedMachine
 
 
 @dataclass(frozen=True)
-class OrderNext:
+class OrderReplacement:
     """Write the row of the machine that the instance will be on."""
 
 
@@ -27,15 +27,15 @@ class GrowCell:
     """Run the stack of the machine's cell: it makes the machine, or finds it by name."""
 
 
-class RecordNext(OnMachine):
+class RecordReplacement(OnMachine):
     """Write the vendor's id of that machine into its row."""
 
 
-class StartNext(OnMachine):
+class StartReplacement(OnMachine):
     """Boot that machine; somebody stopped it."""
 
 
-class AwaitNext(OnMachine):
+class AwaitReplacement(OnMachine):
     """Wait until that machine is ready and hermes-node on it answers."""
 
 
@@ -47,55 +47,55 @@ class DeployRelease:
     release: ReleaseId
 
 
-Step = OrderNext | GrowCell | RecordNext | StartNext | AwaitNext | DeployRelease
+Step = OrderReplacement | GrowCell | RecordReplacement | StartReplacement | AwaitReplacement | DeployRelease
 
 WORDS: Mapping[type, str] = {
-    OrderNext: "placing another machine for {user}",
-    GrowCell: "making machine {next}",
-    RecordNext: "recording machine {next}",
-    StartNext: "starting machine {next}",
-    AwaitNext: "waiting for machine {next}",
-    DeployRelease: "bringing the release of {user} to machine {next}",
+    OrderReplacement: "placing another machine for {user}",
+    GrowCell: "making machine {replacement}",
+    RecordReplacement: "recording machine {replacement}",
+    StartReplacement: "starting machine {replacement}",
+    AwaitReplacement: "waiting for machine {replacement}",
+    DeployRelease: "bringing the release of {user} to machine {replacement}",
 }
-"""What is said of each, with the names of ``user`` and ``next``."""
+"""What is said of each, with the names of ``user`` and ``replacement``."""
 
 
 @dataclass(frozen=True)
-class NextMachineState:
+class ReplacementState:
     """The machine that the instance will be on.
 
     Attributes:
         state: What is on it, once it is the instance's.
     """
 
-    spare: Spare
+    row: UnassignedMachine
     machine: MachineState | None = None
     node: NodeState | None = None
     state: State | None = None
 
 
-def next_step(seen: NextMachineState | None, release: ReleaseId | None) -> Step | Refused | None:
+def next_step(seen: ReplacementState | None, release: ReleaseId | None) -> Step | Refused | None:
     """The next step towards a machine that can be handed over; ``None`` when it can be.
 
     Args:
         release: What it shall run; ``None`` for what its image contains.
     """
     if seen is None:
-        return OrderNext()
-    spare, machine, node = seen.spare, seen.machine, seen.node
+        return OrderReplacement()
+    row, machine, node = seen.row, seen.machine, seen.node
     if machine is None or machine.status is MachineStatus.DELETED:
         return GrowCell()
-    if spare.machine_id != machine.id:
-        return RecordNext(machine.id)
-    match machine_table.next_step(machine, spare.name, if_in_error="the same again in some minutes"):
+    if row.machine_id != machine.id:
+        return RecordReplacement(machine.id)
+    match machine_table.next_step(machine, row.name, if_in_error="the same again in some minutes"):
         case StartMachine(machine_id=machine_id):
-            return StartNext(machine_id)
+            return StartReplacement(machine_id)
         case AwaitMachine(machine_id=machine_id):
-            return AwaitNext(machine_id)
+            return AwaitReplacement(machine_id)
         case Refused() as refused:
             return refused
     if node is None:
-        return AwaitNext(machine.id)
+        return AwaitReplacement(machine.id)
     if release is None or (node.release == release and not node.switching):
         return None
     return DeployRelease(machine.id, release)

@@ -16,10 +16,10 @@ from hermesops.node.instance.settings import Settings
 
 @dataclass(frozen=True)
 class Personalise:
-    """Hand the machine its user: identity, keys, settings, and a certificate with the user's names.
+    """Send the machine the user's identity, keys, settings, and a certificate with the user's names.
 
     Attributes:
-        request: What the machine asks for the certificate with; ``None`` where it takes none.
+        request: The machine's signing request; ``None`` if it takes no certificate.
     """
 
     machine_id: MachineId
@@ -80,8 +80,8 @@ def payload_of(
 
 
 def digest_of(payload: protocol.Payload) -> str:
-    """What hermes-node reports of the payload it was last handed; tells whether a machine has the current one.
+    """The digest that hermes-node reports of its last payload; shows whether a machine has the current one.
 
-    The certificate that came with it is not of it.
+    It does not cover the certificate in it.
     """
     return hashlib.sha256(replace(payload, credential=None).to_json()).hexdigest()

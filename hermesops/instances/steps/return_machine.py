@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hermesops.instances.ports import Cells
 from hermesops.model.ids import MachineName
-from hermesops.model.spare import Spare
+from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.registry import Registry
 
 
@@ -32,19 +32,19 @@ class Forget:
 Step = Retire | ShrinkCell | Forget
 
 
-def next_step(spare: Spare, *, exists: bool) -> Step:
+def next_step(row: UnassignedMachine, *, exists: bool) -> Step:
     """The next step; ``exists`` is whether the machine is in its cell's state, or at the vendor."""
-    if spare.wanted:
-        return Retire(spare.name)
-    return ShrinkCell(spare.name) if exists else Forget(spare.name)
+    if row.wanted:
+        return Retire(row.name)
+    return ShrinkCell(row.name) if exists else Forget(row.name)
 
 
-async def do(step: Step, spare: Spare, *, registry: Registry, cells: Cells, why: str) -> None:
+async def do(step: Step, row: UnassignedMachine, *, registry: Registry, cells: Cells, why: str) -> None:
     """Do one step; harmless when it was done before."""
     match step:
         case Retire(name=name):
-            registry.spares.retire(name, why=why)
+            registry.unassigned.retire(name, why=why)
         case ShrinkCell(name=name):
-            await cells.apply(spare.cell, still_wanted=lambda: cells.holds(spare.cell, name))
+            await cells.apply(row.cell, still_wanted=lambda: cells.holds(row.cell, name))
         case Forget(name=name):
-            registry.spares.forget(name, why=why)
+            registry.unassigned.forget(name, why=why)

@@ -77,7 +77,7 @@ async def do(step: Step, instance: Instance, *, client: PowerControl, registry: 
         case Personalise(machine_id=machine_id, request=request):
             await client.personalise(instance, machine_id, request)
         case AwaitGateway(machine_id=machine_id):
-            # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
+            # A process killed between unfencing and starting left it stopped; a gateway that runs is not touched.
             await client.release(machine_id)
             await client.await_gateway(instance, machine_id)
         case MarkRunning():

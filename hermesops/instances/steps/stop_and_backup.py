@@ -31,7 +31,7 @@ class BackUp(OnMachine):
 
 @dataclass(frozen=True)
 class ProveBackup:
-    """Restore the last backup somewhere, once, and hold it against what was backed up."""
+    """Restore the last backup elsewhere, once, and compare it with what was backed up."""
 
     snapshot: str
 
@@ -40,10 +40,10 @@ Step = StartMachine | AwaitMachine | Fence | BackUp
 
 
 def next_step(seen: Observation, backup: Backup | None) -> Step | Refused | None:
-    """The next step towards a stopped gateway whose state is backed up; ``None`` when it is so.
+    """The next step towards a stopped gateway with a backup of its state; ``None`` when done.
 
     Args:
-        backup: The one that was made for what is being done; ``None`` while there is none.
+        backup: The backup made for this operation; ``None`` before.
     """
     instance, machine, node = seen.instance, seen.existing_machine, seen.node
     if instance.status is InstanceStatus.PROVISIONING:
@@ -88,7 +88,7 @@ def next_proof(instance: Instance, backup: Backup) -> ProveBackup | Refused | No
 
 
 async def stopped_state(seen: Observation, client: PowerControl) -> State | None:
-    """What is on the machine that was seen, while its gateway is stopped; ``None`` while it runs, or nobody answers."""
+    """The state on the observed machine while its gateway is stopped; ``None`` while it runs or does not answer."""
     if seen.machine is None or seen.node is None or not seen.node.fenced:
         return None
     return await client.state(seen.machine.id)

@@ -1,4 +1,4 @@
-"""Back up one instance while its agent goes on."""
+"""Back up one instance while its agent runs."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""Bring changed settings to a running agent: hand them to its machine, and wait until its gateway is healthy.
+"""Apply changed settings to a running agent: send them to its machine, and wait until its gateway is healthy.
 
-The settings are in the registry before the first step; the digest of its payload says whether a machine has them.
-hermes-node restarts the gateway only when what it reads has changed.
+The settings are in the registry before the first step; the payload's digest shows whether a machine has them.
+hermes-node restarts the gateway only if files that the gateway reads changed.
 """
 
 from dataclasses import dataclass

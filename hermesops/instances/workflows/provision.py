@@ -1,7 +1,6 @@
 """Give a user a running agent.
 
-Steps follow from what is observed, never from what was done before, so the same command finishes what a killed one
-began.
+Steps follow from observations alone, so the same command continues a killed one.
 """
 
 from dataclasses import dataclass, field, replace

@@ -40,7 +40,7 @@ class Size:
     """What an instance shall be.
 
     Attributes:
-        data_gb: Gigabytes of data that it has room for; 0 leaves that as it is.
+        data_gb: Size of its data volume in gigabytes; 0 does not change it.
     """
 
     plan: Plan
@@ -80,7 +80,7 @@ class Resize:
     """The work of one change of plan in place, for the operations' loop.
 
     Attributes:
-        before: What it was when this was asked for; gone back to where the vendor refuses.
+        before: The size at the request; restored if the vendor refuses the new one.
     """
 
     instance_id: InstanceId
@@ -100,7 +100,7 @@ class Resize:
         return ResizeState(observation, state, self.backups.made(self.instance_id, self.why))
 
     def decide(self, seen: ResizeState) -> Step | Done | Refused:
-        """The next step for what was seen; where the vendor refused, the way back, and then its words."""
+        """The next step; after a refusal of the vendor, the way back and then the vendor's message."""
         digest = self.client.payload_digest(seen.observation.instance)
         if self._refusal is None:
             return decide(seen, self.size, payload_digest=digest)

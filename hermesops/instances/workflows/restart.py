@@ -1,7 +1,7 @@
-"""Restart a gateway exactly once a request, however often the command is repeated.
+"""Restart a gateway exactly once per request, however often the command is repeated.
 
-systemd gives each start of a unit an id of its own; a gateway that still has the id from before the request has not
-been restarted yet.
+systemd gives each start of a unit an id. A gateway that still has the id from before the request was not restarted
+yet.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Put a backup in the place of an agent's state, on the machine that it is on.
+"""Replace an agent's state by a backup, on the machine that it is on.
 
-First no gateway, then a backup of what is there, then the restore; the gateway starts only with what was backed up.
+It stops the gateway, backs up the present state, restores, and starts the gateway only on the state of the backup.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from hermesops.registry import Registry
 
 
 class RestoreBackup(OnMachine):
-    """Put the backup in the place of what is there, which is kept beside it."""
+    """Replace the state by the backup; the replaced state is kept beside it."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class RestoreState:
     """What a restore observes.
 
     Attributes:
-        before: A copy of what was there, made for this very operation.
-        state: What is there; read only while the gateway is stopped.
-        is_recorded: Whether this very operation has put it in place.
+        before: The backup of the replaced state, made for this operation.
+        state: The state on the machine; read only while the gateway is stopped.
+        is_recorded: Whether this operation has restored the backup.
     """
 
     observation: Observation
@@ -59,8 +59,8 @@ def decide(seen: RestoreState, *, keeps: bool, payload_digest: str) -> Step | Do
     """The next step.
 
     Args:
-        keeps: Whether what is there is copied first; a state that is damaged cannot be.
-        payload_digest: Digest of what the node should have been given, with a token of after the restore.
+        keeps: Whether the present state is backed up first, which is impossible for a damaged one.
+        payload_digest: Digest of the payload that the node should have, with a token made after the restore.
     """
     instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:

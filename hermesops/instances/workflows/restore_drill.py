@@ -1,7 +1,7 @@
-"""Restore one instance's newest backup onto a machine of its own, compare, and destroy the machine.
+"""Restore one instance's newest backup on a separate machine, compare the states, and destroy the machine.
 
-The machine never becomes the instance's: it is handed no payload, so no key, no messenger's token and no setting of
-its user, and its gateway is fenced before anything is put there. What a user's state touched never goes back to a pool.
+The machine never becomes the instance's: it gets no payload, so no key, no messenger's token and no setting of the
+user, and its gateway is fenced first. A machine that held a user's state never returns to a pool.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ from hermesops.model.health import NodeState
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Operation, Refused
-from hermesops.model.spare import Purpose, Spare
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine
 from hermesops.operations.kinds import DrillIntent
 from hermesops.registry import Registry
 
@@ -36,14 +36,14 @@ class TakeMachine:
 
 @dataclass(frozen=True)
 class AwaitMachine:
-    """Start the machine where it stands still, and wait until hermes-node on it answers."""
+    """Start the machine if it is stopped, and wait until hermes-node answers."""
 
     machine_id: MachineId
     stopped: bool = False
 
 
 class Prove(OnMachine):
-    """Put the backup on the machine, compare, and write down what came of it."""
+    """Restore the backup on the machine, compare the states, and record the result."""
 
 
 Step = TakeMachine | GrowCell | RecordMachine | AwaitMachine | Fence | Prove | return_machine.Step
@@ -54,14 +54,14 @@ class DrillState:
     """What a drill observes.
 
     Attributes:
-        backup: What is restored; ``None`` when its row is gone.
+        backup: The backup to restore; ``None`` when its row is gone.
         is_over: Whether the backup was checked since the drill began.
-        seconds: From taking the machine to that; ``None`` before.
+        seconds: From taking the machine to that check; ``None`` before.
     """
 
     instance: Instance
     backup: Backup | None
-    spare: Spare | None = None
+    row: UnassignedMachine | None = None
     machine: MachineState | None = None
     node: NodeState | None = None
     in_stack: bool = False
@@ -71,34 +71,34 @@ class DrillState:
 
 def decide(seen: DrillState) -> Step | Done | Refused:
     """The next step."""
-    spare = seen.spare
+    row = seen.row
     has_ended = seen.instance.status is InstanceStatus.TERMINATED
-    if spare is not None and (seen.is_over or has_ended or seen.backup is None or not spare.wanted):
+    if row is not None and (seen.is_over or has_ended or seen.backup is None or not row.wanted):
         is_there = seen.machine is not None and seen.machine.status is not MachineStatus.DELETED
-        return return_machine.next_step(spare, exists=seen.in_stack or is_there)
+        return return_machine.next_step(row, exists=seen.in_stack or is_there)
     if seen.backup is None or has_ended:
         return Refused(RefusedError(f"the backup of {seen.instance.title} that was to be restored is kept no more"))
     if seen.is_over:
         return _outcome(seen.instance, seen.backup, seen.seconds or 0.0)
-    return TakeMachine() if spare is None else _on_machine(seen, spare)
+    return TakeMachine() if row is None else _on_machine(seen, row)
 
 
-def _on_machine(seen: DrillState, spare: Spare) -> Step | Refused:
+def _on_machine(seen: DrillState, row: UnassignedMachine) -> Step | Refused:
     machine, node = seen.machine, seen.node
     if machine is None or machine.status is MachineStatus.DELETED or not seen.in_stack:
         # A run that was killed may have made it and not written it down; what no stack holds, no run destroys.
         return GrowCell()
-    if spare.machine_id != machine.id:
+    if row.machine_id != machine.id:
         return RecordMachine(machine.id)
     if machine.status is MachineStatus.ERROR:
-        return Retire(spare.name)  # another one is taken then
+        return Retire(row.name)  # another one is taken then
     if machine.status is not MachineStatus.READY or node is None:
         return AwaitMachine(machine.id, stopped=machine.status is MachineStatus.STOPPED)
     if node.instance_id is not None:
-        # Somebody made it theirs: nothing is put there, and nothing of it is destroyed unseen.
+        # Another instance is on it: restore nothing there, and destroy nothing before a person has checked.
         return Refused(
             UnavailableError(
-                f"machine {spare.name} was lent to a drill and says that it is instance {node.instance_id}'s",
+                f"machine {row.name} was lent to a drill and says that it is instance {node.instance_id}'s",
                 hint=Hint("touch neither before a person has looked:", ("fleet", "drift", "--deep")),
             )
         )
@@ -139,7 +139,7 @@ class Drill:
     """The work of one drill, for the operations' loop.
 
     Attributes:
-        take: Lends a machine to the drill of an instance: out of a pool, or ordered anew.
+        take: Lends a machine to the drill of an instance: from a pool, or a new one.
     """
 
     operation: Operation
@@ -161,18 +161,18 @@ class Drill:
         """Look at the rows, and at the machine that is lent."""
         of, registry = self._intent.instance, self.registry
         backup = next((one for one in registry.backups.list(of) if one.id == self._intent.snapshot), None)
-        spare = next(iter(registry.spares.list(purpose=Purpose.DRILL, instance_id=of)), None)
-        machine = await self.client.machine_named(spare.name, spare.machine_id) if spare else None
+        row = next(iter(registry.unassigned.list(role=MachineRole.DRILL, instance_id=of)), None)
+        machine = await self.client.machine_named(row.name, row.machine_id) if row else None
         checked_at = backup.checked_at if backup else None
         began_at = next((step.at for step in registry.operations.steps(self.operation.id)), None)
         is_over = checked_at is not None and checked_at >= self.operation.created_at
         return DrillState(
             registry.instances.get(of),
             backup,
-            spare,
+            row,
             machine,
             await self.client.node(machine.id) if machine and machine.is_up else None,
-            in_stack=spare is not None and await self.cells.holds(spare.cell, spare.name),
+            in_stack=row is not None and await self.cells.holds(row.cell, row.name),
             is_over=is_over,
             seconds=(checked_at - began_at).total_seconds() if is_over and checked_at and began_at else None,
         )
@@ -183,7 +183,7 @@ class Drill:
 
     def describe(self, step: Step, seen: DrillState) -> str:
         """The step in a few words."""
-        machine = seen.spare.name if seen.spare else ""
+        machine = seen.row.name if seen.row else ""
         backup = seen.backup.id[:8] if seen.backup else ""
         return _WORDS[type(step)].format(user=seen.instance.title, machine=machine, backup=backup)
 
@@ -192,32 +192,32 @@ class Drill:
         if isinstance(step, TakeMachine):
             await self.take(seen.instance)
             return
-        if (spare := seen.spare) is None:
+        if (row := seen.row) is None:
             raise ValueError(f"{step} without a machine")
         match step:
             case GrowCell():
-                await grow_cell(self.cells, spare.cell, spare.name)
+                await grow_cell(self.cells, row.cell, row.name)
             case Retire() | ShrinkCell() | Forget():
-                await return_machine.do(step, spare, registry=self.registry, cells=self.cells, why=self._why)
+                await return_machine.do(step, row, registry=self.registry, cells=self.cells, why=self._why)
             case RecordMachine() | AwaitMachine() | Fence() | Prove():
-                await self._on_machine(step, seen, spare)
+                await self._on_machine(step, seen, row)
             case _ as never:
                 assert_never(never)
 
     async def _on_machine(
-        self, step: RecordMachine | AwaitMachine | Fence | Prove, seen: DrillState, spare: Spare
+        self, step: RecordMachine | AwaitMachine | Fence | Prove, seen: DrillState, row: UnassignedMachine
     ) -> None:
         match step:
             case RecordMachine(machine_id=machine_id):
-                self.registry.spares.set_machine(spare.name, machine_id, why=self._why)
+                self.registry.unassigned.set_machine(row.name, machine_id, why=self._why)
             case AwaitMachine(machine_id=machine_id, stopped=stopped):
                 if stopped:
                     await self.client.start_machine(machine_id)
-                await self.client.await_named(spare.name, machine_id)
+                await self.client.await_named(row.name, machine_id)
             case Fence(machine_id=machine_id):
                 await self.client.silence(machine_id)
             case Prove(machine_id=machine_id) if seen.backup is not None:
-                await self._prove(seen.instance, machine_id, seen.backup, spare.name)
+                await self._prove(seen.instance, machine_id, seen.backup, row.name)
 
     async def _prove(self, instance: Instance, machine_id: MachineId, backup: Backup, name: MachineName) -> None:
         problem = ""

@@ -38,7 +38,7 @@ def decide(seen: ResumeState, *, payload_digest: str) -> Step | Done | Refused:
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     was = None
-    # What stopped the gateway of a running agent was given up halfway: the machine has the state, whatever backups say.
+    # An abandoned operation stopped the gateway of a running agent: its state is on the machine.
     if instance.status is InstanceStatus.SUSPENDED:
         if seen.backup is None:
             return Refused(

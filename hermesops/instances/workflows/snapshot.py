@@ -1,7 +1,7 @@
 """Have the vendor make an image of one instance's machine while its gateway is stopped.
 
-An image is of one instant at best, and nobody knows which, so nothing may be written until JustAVPS has it all. The
-fence is in it too: on a machine that is made of it no gateway starts before the machine is personalised anew.
+The instant of an image is unknown, so nothing may be written until JustAVPS has saved all of it. The fence is part of
+the image: on a machine made from it no gateway starts before that machine is personalised.
 """
 
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ def decide(seen: SnapshotState) -> Step | Done | Refused:
     if image is None:
         return Save(machine.id) if node.fenced else Fence(machine.id)
     if not image.bootable and image.status in {ImageStatus.CREATING, ImageStatus.READY, ImageStatus.UNKNOWN}:
-        # Whose gateway was let go by hand meanwhile has an image all the same, as of one instant.
+        # If an operator started the gateway meanwhile, the image is still one of some instant.
         return AwaitImage(image.id)
     return _start(seen.observation, machine, image, fenced=node.fenced)
 
@@ -135,7 +135,7 @@ class Snapshot:
             case Release(machine_id=machine_id):
                 await self.client.release(machine_id)
             case AwaitGateway(machine_id=machine_id):
-                # Killed between taking the fence away and starting it, somebody left it stopped; one that runs goes on.
+                # A process killed between unfencing and starting left it stopped; a gateway that runs is not touched.
                 await self.client.release(machine_id)
                 await self.client.await_gateway(seen.observation.instance, machine_id)
             case _ as never:

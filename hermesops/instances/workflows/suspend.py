@@ -1,7 +1,7 @@
-"""Suspend an agent: stop and back up its gateway, then stop its machine or give it back.
+"""Suspend an agent: stop its gateway, back it up, then stop its machine or return it.
 
-The row says ``suspended`` last. A machine that is kept has ``machine_wanted``; where it was given back the newest
-backup is the state.
+The row says ``suspended`` last. A machine that is kept has ``machine_wanted``; if it was returned, the
+newest backup is the state.
 """
 
 from dataclasses import dataclass

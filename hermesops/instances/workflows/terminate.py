@@ -1,7 +1,7 @@
-"""End an instance: prove its last backup, destroy machine and snapshots, forget its secrets.
+"""Terminate an instance: check its last backup, destroy machine and snapshots, erase its secrets.
 
-The row says that the machine is to go (so every run of the cell agrees) before anything is destroyed, and last that it
-is gone. Without a backup that was restored once and compared nothing is destroyed, unless the operator said so.
+The row marks the machine for deletion, for every run of the cell, before anything is destroyed. Without a backup that
+was restored once and compared, nothing is destroyed unless the operator said so.
 """
 
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ Step = stop_and_backup.Step | ProveBackup | MarkForDeletion | Fence | ShrinkCell
 
 @dataclass(frozen=True)
 class TerminationState:
-    """What ending an instance observes.
+    """What a termination observes.
 
     Attributes:
-        fenced: Whether the gateway is known to be stopped; ``False`` when nobody answered.
+        fenced: Whether the gateway is known to be stopped; ``False`` without an answer.
         reachable: Whether the machine answered at all.
     """
 
@@ -52,7 +52,7 @@ def decide(seen: TerminationState, *, keeps_backup: bool = False) -> Step | Done
     """The next step towards the end.
 
     Args:
-        keeps_backup: Whether what the user has must be in a backup that is known to restore before anything goes.
+        keeps_backup: Whether a backup with a successful test restore is required before anything is destroyed.
     """
     instance = seen.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
@@ -72,7 +72,7 @@ def decide(seen: TerminationState, *, keeps_backup: bool = False) -> Step | Done
 def _kept(seen: TerminationState, *, gone: bool) -> stop_and_backup.Step | ProveBackup | Refused | None:
     instance, last = seen.observation.instance, seen.newest
     if instance.status is InstanceStatus.PROVISIONING:
-        return None  # nobody has said anything to it yet
+        return None  # it has no data of a user yet
     if not gone and instance.status is InstanceStatus.RUNNING:
         if (resting := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
             return resting
@@ -92,8 +92,8 @@ class Terminate:
     """The work of ending one instance, for the operations' loop.
 
     Attributes:
-        why: What the last backup is made for, and why the machine goes.
-        snapshots: What JustAVPS keeps of its disk, in clear.
+        why: The reason of the last backup and of the deletion.
+        snapshots: Images of its disk at JustAVPS, which are not encrypted.
     """
 
     instance_id: InstanceId
@@ -146,7 +146,7 @@ class Terminate:
             case MarkForDeletion():
                 self.registry.instances.mark_for_deletion(instance.id, why=self.why)
             case Fence(machine_id=machine_id) if not seen.wanted:
-                # Nothing is waited for: what was under way has no use any more, and nobody may hold the end up.
+                # Do not wait for running turns: their results are not needed, and they must not delay the termination.
                 await self.client.gateways.fence(machine_id)
             case ShrinkCell():
                 await self.cells.apply(instance.cell, still_wanted=lambda: self._holds(instance))

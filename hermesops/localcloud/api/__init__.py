@@ -1,1 +1,1 @@
-"""The vendor's API: who may call it, what callers send, what they are answered."""
+"""The vendor's API: authentication, requests, answers."""

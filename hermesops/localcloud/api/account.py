@@ -1,4 +1,4 @@
-"""Handlers about the account, its bill and what is sold: no machine is touched, and nothing costs anything."""
+"""Handlers about the account, its bill and what is sold: they change no machine and cost nothing."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,7 +19,7 @@ _PORTAL = "https://billing.invalid/portal"
 
 
 class Account:
-    """Handlers of the one account of a local world; no machine is touched, and nothing costs anything."""
+    """Handlers of the one account of a local world; they change no machine and cost nothing."""
 
     def __init__(self, store: Store, faults: Faults) -> None:
         self._store = store

@@ -158,7 +158,7 @@ class Machines:
             raise disk_too_small()
 
     def _record(self, order: MachineOrder, call: Call) -> MachineRow:
-        machine_id, slug, moment = str(uuid4()), f"m-{secrets.token_hex(4)}", now()
+        machine_id, slug, timestamp = str(uuid4()), f"m-{secrets.token_hex(4)}", now()
         private, public = new_key_pair(f"justavps-{slug}")
         ssh_keys = [self._store.get(SshKeyRow, key_id) for key_id in order.ssh_key_ids]
         pretences = (kind for kind in _PRETENCES if self._faults.take(kind, (order.name,), **call))
@@ -170,7 +170,7 @@ class Machines:
             server_type=order.server_type.name,
             region=order.region,
             image_id=order.image_id,
-            created_at=moment,
+            created_at=timestamp,
             private_key=private,
             public_key=public,
             daemon_token=secrets.token_urlsafe(32),
@@ -178,7 +178,7 @@ class Machines:
             env=json.dumps(dict(order.env)),
             init_script=order.init_script,
             backups=order.backups,
-            stage_at=moment,
+            stage_at=timestamp,
             pretends=next(pretences, ""),
             ssh_keys=json.dumps([key.public_key for key in ssh_keys if key]),
         )
@@ -208,7 +208,7 @@ class Machines:
         """
         started = pinged = time.monotonic()
         sent = ("", "")
-        while (moment := time.monotonic()) - started < _LONGEST_STREAM_S:
+        while (timestamp := time.monotonic()) - started < _LONGEST_STREAM_S:
             row = self._store.get(MachineRow, machine_id)
             if row is None or row.wanted == Wanted.DELETED:
                 yield _event("error", {"status": MachineStatus.DELETED, "message": "the machine was deleted"})
@@ -222,15 +222,15 @@ class Machines:
             if status in _FINAL:
                 yield _event("done", {"status": status})
                 return
-            if moment - pinged >= _PING_EVERY_S:
-                pinged = moment
+            if timestamp - pinged >= _PING_EVERY_S:
+                pinged = timestamp
                 yield _event("ping", {})
             await pause(_EVENTS_EVERY_S)
 
     # What is done to one machine
 
     def accept(self, request: Request, row: MachineRow, **wanted: str | int) -> None:
-        """Write down what is wanted of a machine and wake its task, unless a fault has it ignored."""
+        """Store a machine's wanted state and wake its task, unless a fault drops it."""
         if self._faults.take(FaultKind.IGNORED, row.names, **call_of(request.scope)):
             return
         self._store.update(MachineRow, row.id, **wanted)

@@ -108,7 +108,7 @@ class Driver(Protocol):
         """Count what is free for machines."""
 
     async def create(self, plan: MachinePlan) -> None:
-        """Make the disk and network of a machine and boot it; returns once it is on its way.
+        """Make the disk and network of a machine and boot it; returns once the boot has started.
 
         A machine of that id that exists already is left as it is.
 
@@ -118,7 +118,7 @@ class Driver(Protocol):
         """
 
     async def start(self, machine_id: MachineId) -> None:
-        """Boot a stopped machine again; a running one is left alone."""
+        """Boot a stopped machine; does nothing for a running one."""
 
     async def stop(self, machine_id: MachineId) -> None:
         """Shut a machine down cleanly, by force after ten seconds."""

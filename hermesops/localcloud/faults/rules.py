@@ -1,4 +1,4 @@
-"""Faults on order: each rule strikes as often as it says and is gone.
+"""Injected faults: each rule applies as often as it says and is then removed.
 
 A rule says only that something goes wrong; the code that can go wrong asks ``take`` at that very moment.
 """
@@ -103,8 +103,8 @@ class Faults:
 
     def waiting(self) -> list[FaultRow]:
         """Those that may still happen."""
-        moment = now()
-        for row in [row for row in self._rows.values() if row.until and row.until <= moment]:
+        timestamp = now()
+        for row in [row for row in self._rows.values() if row.until and row.until <= timestamp]:
             self._drop(row)
         return list(self._rows.values())
 

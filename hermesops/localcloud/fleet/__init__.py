@@ -1,1 +1,1 @@
-"""The machines of a world and what is made of them: images and backups."""
+"""The machines of a world, their images and backups."""

@@ -52,9 +52,9 @@ class Images(_DiskCopies):
 
     def take(self, machine: MachineRow, name: str) -> ImageRow:
         """Begin to take an image; it is ``creating`` until the copy is complete."""
-        moment = now()
+        timestamp = now()
         size = SERVER_TYPES[machine.server_type].disk_gb
-        row = ImageRow(str(uuid4()), name, machine.id, size, moment, moment)
+        row = ImageRow(str(uuid4()), name, machine.id, size, timestamp, timestamp)
         self._store.add(row)
         self._background.begin(self._take(row), row.id)
         return row

@@ -40,7 +40,7 @@ def address_of(driver: Driver, row: MachineRow) -> IPv4Address | None:
 
 
 class Fleet:
-    """Brings every machine to what its owner wants, and sends an event for every change."""
+    """Brings every machine to its wanted state, and sends an event for every change."""
 
     def __init__(self, store: Store, driver: Driver, webhooks: Webhooks) -> None:
         self._store = store
@@ -123,7 +123,7 @@ class Fleet:
         self.wake(row.id)
 
     def wake(self, machine_id: str) -> None:
-        """Wake a machine's task: what is wanted of it has changed."""
+        """Wake a machine's task after a change of its wanted state."""
         if machine_id in self._tasks:
             self._again.add(machine_id)
         elif not self._closing:
@@ -243,7 +243,7 @@ class Fleet:
                 pass
 
     async def _remake(self, row: MachineRow, work: Awaitable[None], **done: str) -> None:
-        """Do what turns a machine off and on again; what is refused is dropped, what fails is tried again."""
+        """Restart a machine, or do what includes a restart; refused work is dropped, failed work is retried."""
         try:
             await work
         except RefusedError as refusal:

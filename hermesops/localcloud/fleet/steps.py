@@ -44,7 +44,7 @@ def _quoted(value: str) -> str:
 
 
 class Step(StrEnum):
-    """One thing to do; ``REST`` when what is wanted holds."""
+    """One step; ``REST`` when the wanted state is reached."""
 
     REMOVE = "remove"
     CREATE = "create"

@@ -1,1 +1,1 @@
-"""The server of a world: its parts put together, its process, its listeners, what its own command line asks of it."""
+"""The server of a world: wiring, process, listeners, commands of its own command line."""

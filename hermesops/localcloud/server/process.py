@@ -118,11 +118,11 @@ class ServerProcess:
         if self._started is not None and self._started.poll() is None:
             self._started.terminate()
 
-    def narrate(self, tell: Callable[[str], None]) -> None:
+    def narrate(self, report: Callable[[str], None]) -> None:
         """Pass on the narration since the last call."""
         for line in self._new_lines():
             if line.startswith(NARRATION):
-                tell(line.removeprefix(NARRATION))
+                report(line.removeprefix(NARRATION))
 
     def check(self) -> None:
         """Check that what ``start`` started still runs.

@@ -27,7 +27,7 @@ _BOOLEANS = {
     kind: [index for index, column in enumerate(fields(kind)) if get_type_hints(kind)[column.name] is bool]
     for kind in Row.__subclasses__()
 }
-"""Positions of the columns that are true or false; SQLite knows numbers only."""
+"""Positions of boolean columns; SQLite has only numbers."""
 
 _SHAPE = 1
 _INDEXES = {
@@ -131,9 +131,9 @@ class Store:
             (count,),
         )
 
-    def remove_expired_tokens(self, moment: str) -> None:
+    def remove_expired_tokens(self, timestamp: str) -> None:
         """Remove the tokens that are not good any more at that moment."""
-        self._db.execute("DELETE FROM tokens WHERE expires_at <= ?", (moment,))
+        self._db.execute("DELETE FROM tokens WHERE expires_at <= ?", (timestamp,))
 
     def machines(self) -> list[MachineRow]:
         """The machines their owner still has."""

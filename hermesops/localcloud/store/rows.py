@@ -17,9 +17,9 @@ def now(*, plus_s: float = 0.0) -> str:
     return (datetime.now(UTC) + timedelta(seconds=plus_s)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def seconds_until(moment: str) -> float:
+def seconds_until(timestamp: str) -> float:
     """Seconds until a time in the format of ``now``; 0 for one that has passed."""
-    return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())
+    return max(0.0, (datetime.fromisoformat(timestamp) - datetime.now(UTC)).total_seconds())
 
 
 class MachineStatus(StrEnum):

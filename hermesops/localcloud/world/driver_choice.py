@@ -81,8 +81,8 @@ class DriverChoice:
         """Write the base down, now that the world is up."""
         write_private(self._files.base, (SIMULATED if self.is_simulated else self._definition.name).encode())
 
-    def build(self, tell: Callable[[str], None]) -> Driver:
-        """The driver; it reports long work to ``tell``."""
+    def build(self, report: Callable[[str], None]) -> Driver:
+        """The driver; it reports long work to ``report``."""
         if self.is_simulated:
             from hermesops.localcloud.drivers.sim.driver import SimDriver  # noqa: PLC0415 - real worlds have no use for it
 
@@ -92,5 +92,5 @@ class DriverChoice:
             definition=self._definition,
             bases=self._bases,
             service_ports=(MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT),
-            tell=tell,
+            report=report,
         )

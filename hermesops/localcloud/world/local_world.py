@@ -1,7 +1,7 @@
 """A local world as its operator sees it: up, down, its contents, its faults.
 
 The server is a process of its own that outlives the command which started it; this module starts, finds and stops
-it. It must not print; narration goes to ``tell``.
+it. It must not print; narration goes to ``report``.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class World:
         server_command: Sequence[str],
         *,
         environment: Mapping[str, str],
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         timeout_s: float = UP_TIMEOUT_S,
     ) -> WorldStatus:
         """Start the server unless it runs, and wait until it answers and machines that ran before run again.
@@ -86,7 +86,7 @@ class World:
         asked = time.monotonic()
 
         async def answers() -> WorldStatus | Pending[WorldStatus]:
-            self._process.narrate(tell)
+            self._process.narrate(report)
             self._process.check()
             return await self._observe() or Pending("no answer yet")
 
@@ -98,8 +98,8 @@ class World:
         if fresh:
             self._choice.record()
             status = replace(status, base=self._choice.base, driver=self._choice.name)
-        tell(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
-        return await self._settled(status, tell) if status.unsettled else status
+        report(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
+        return await self._settled(status, report) if status.unsettled else status
 
     async def contents(self) -> Contents | None:
         """Its contents, up or down; ``None`` when its file is damaged or its server is stuck."""
@@ -130,7 +130,7 @@ class World:
             )
         return found
 
-    async def down(self, *, purge: bool, tell: Callable[[str], None]) -> None:
+    async def down(self, *, purge: bool, report: Callable[[str], None]) -> None:
         """Stop the server and the machines; with ``purge`` remove everything there was of this world.
 
         Works whatever state a crash left. Without ``purge`` the next ``up`` boots the same machines again.
@@ -140,26 +140,26 @@ class World:
             PartlyDoneError: Some machines did not stop.
         """
         if not self._files.folder.exists():
-            tell("there is no local world")
+            report("there is no local world")
             return
         if self._process.pid():
-            tell("stopping the server")
+            report("stopping the server")
             await self._process.stop()
-        driver = self._choice.build(tell)
+        driver = self._choice.build(report)
         if purge:
             await driver.close(purge=True)
             self._remove_files()
-            tell("the local world is gone")
+            report("the local world is gone")
             return
         try:
-            await self._stop_machines(driver, tell)
+            await self._stop_machines(driver, report)
         finally:
             await driver.close(purge=False)
 
     async def serve(
         self,
         *,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         upstream: "Upstream | None" = None,
         platform: "Service | None" = None,
         object_store_program: Callable[[], Path] | None = None,
@@ -170,7 +170,7 @@ class World:
 
         await wiring.serve(
             self._files.folder,
-            self._choice.build(lambda line: tell(NARRATION + line)),
+            self._choice.build(lambda line: report(NARRATION + line)),
             # All simulated worlds of this computer share its loopback, so each takes a port of its own.
             model_port=0 if self._choice.is_simulated else MODEL_PORT,
             upstream=upstream,
@@ -210,7 +210,7 @@ class World:
             raise UnavailableError("the local world is down", hint=Hint(("local", "up")))
         return ControlClient(status.api_url, Path(status.api_key_file))
 
-    async def _settled(self, status: WorldStatus, tell: Callable[[str], None]) -> WorldStatus:
+    async def _settled(self, status: WorldStatus, report: Callable[[str], None]) -> WorldStatus:
         """Wait until machines that ran before run again, for a minute at most."""
         seen = status
 
@@ -220,7 +220,7 @@ class World:
             return Pending(f"{', '.join(seen.unsettled)} still on the way") if seen.unsettled else seen
 
         with contextlib.suppress(WaitExpiredError):
-            return await until(settled, what="its machines", timeout_s=_SETTLE_S, every_s=_POLL_S, tell=tell)
+            return await until(settled, what="its machines", timeout_s=_SETTLE_S, every_s=_POLL_S, report=report)
         return seen
 
     async def _observe(self) -> WorldStatus | None:
@@ -231,7 +231,7 @@ class World:
         status = await ControlClient(str(facts["api_url"]), self._files.api_key).status()
         return status and replace(status, base=self._choice.base, driver=self._choice.name)
 
-    async def _stop_machines(self, driver: Driver, tell: Callable[[str], None]) -> None:
+    async def _stop_machines(self, driver: Driver, report: Callable[[str], None]) -> None:
         with contextlib.closing(Store(self._files.database)) as store:
             rows = [row for row in store.find(MachineRow) if row.made]
             if not rows:
@@ -240,7 +240,7 @@ class World:
             stopped = await asyncio.gather(*(_stop(driver, store, row) for row in rows))
         if failed := [message for message in stopped if message]:
             raise PartlyDoneError("; ".join(failed), hint=Hint(("local", "down", "--purge"), "removes them by force"))
-        tell(f"stopped {len(rows)} machines; hermesops local up boots them again")
+        report(f"stopped {len(rows)} machines; hermesops local up boots them again")
 
     def _remove_files(self) -> None:
         files = self._files

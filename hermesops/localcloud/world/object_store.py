@@ -25,7 +25,7 @@ REGION = "us-east-1"
 
 _HEALTH = "/hermesops-health"
 _START_S = 60.0
-_LOOK_EVERY_S = 0.05
+_ATTEMPT_EVERY_S = 0.05
 _RESTART_AFTER_S = 1.0
 _WANTED = "object_store"
 _LOOPBACK = "127.0.0.1"
@@ -160,7 +160,7 @@ async def _answers(where: str) -> None:
                 return Pending(type(error).__name__)
             return True if answer.is_success else Pending(f"status {answer.status_code}")
 
-        await until(ask, what=f"the object store at {where}", timeout_s=_START_S, every_s=_LOOK_EVERY_S)
+        await until(ask, what=f"the object store at {where}", timeout_s=_START_S, every_s=_ATTEMPT_EVERY_S)
 
 
 def _root_of(file: Path) -> dict[str, str]:

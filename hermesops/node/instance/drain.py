@@ -29,11 +29,11 @@ _MOST = 1_000_000
 """More runs than any machine has."""
 
 _SETTLED_S = 1.5
-"""From the marker on, until the agent has read it and refuses what comes."""
+"""Seconds from the marker until the agent has read it and refuses new work."""
 
 
 def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) -> tuple[dict[str, Any], bool]:
-    """Let the agent finish its work; what is left of it when the time is up, and whether that is nothing.
+    """Let the agent finish its work; returns the work left at the end of the time, and whether it is none.
 
     The marker stays either way: a gateway that was not drained continues to drain until ``undrain``.
 
@@ -52,7 +52,7 @@ def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) ->
 def finish_work(
     machine: Machine, agent: Agent, *, deadline_s: float, is_cancelled: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Let the agent accept nothing new, and wait until it has finished its work; what is left of that.
+    """Stop new work and wait until the agent has finished; returns the work left.
 
     The caller holds the machine's lock; ``is_cancelled`` is asked meanwhile whether to wait no longer.
     """

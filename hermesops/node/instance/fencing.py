@@ -1,4 +1,4 @@
-"""Fencing: stale leases are refused, and ``fence`` stops a gateway for good, reboots included, whoever starts its unit.
+"""Fencing: stale leases are refused, and ``fence`` stops a gateway permanently, also across reboots and manual starts.
 
 A machine is changed under a lease. The holder of a lease that was taken over may not know it yet; the machine does, by
 the highest fencing token that it has seen. The gateway's unit does not start while the fence's file exists. That is
@@ -68,7 +68,7 @@ def highest_token(machine: Machine) -> FencingToken | None:
 
 
 def _is_at_home(machine: Machine, held: FencingToken) -> bool:
-    """Whether the machine still belongs to the instance whose lease it saw last."""
+    """Whether the machine still belongs to the instance of the last lease that it saw."""
     identity = machine.files.read(machine.layout.identity)
     if identity is None:
         return False

@@ -143,7 +143,7 @@ def quotable(name: str, value: str) -> str:
 
 
 def is_schedule(text: str) -> bool:
-    """Whether it is five fields of cron, ``every 2h``, a delay as ``30m``, or a moment in ISO 8601."""
+    """Whether it is five fields of cron, ``every 2h``, a delay as ``30m``, or a time in ISO 8601."""
     words, stripped = text.split(), text.strip()
     if len(words) == len(_CRON_RANGES):
         return all(_is_cron_field(word, *bounds) for word, bounds in zip(words, _CRON_RANGES, strict=True))

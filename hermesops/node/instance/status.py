@@ -237,13 +237,13 @@ def _errors(machine: Machine, base: Base, since: float) -> dict[str, Any] | None
             log = machine.files.tail(home, _LOG, limit=_TAIL_BYTES)
     except NodeError:
         return None
-    moments = [(_moment(found[1]), found[2]) for line in log.splitlines() if (found := _LINE.match(line))]
-    count = sum(moment >= since and level in _BAD for moment, level in moments)
-    is_whole = len(log) < _TAIL_BYTES or (bool(moments) and moments[0][0] < since)
+    timestamps = [(_timestamp(found[1]), found[2]) for line in log.splitlines() if (found := _LINE.match(line))]
+    count = sum(timestamp >= since and level in _BAD for timestamp, level in timestamps)
+    is_whole = len(log) < _TAIL_BYTES or (bool(timestamps) and timestamps[0][0] < since)
     return {"count": count, "complete": is_whole}
 
 
-def _moment(text: bytes) -> float:
+def _timestamp(text: bytes) -> float:
     try:
         return time.mktime(time.strptime(text.decode(), "%Y-%m-%d %H:%M:%S"))
     except (ValueError, OverflowError):

@@ -205,7 +205,7 @@ def _switch(change: _Change, held: Activation, tried: TrialResult, drained_s: fl
         failure = error if isinstance(error, _FailedError) else _FailedError("switch", str(error))
         change.progress("going back")
         back = rollback.roll_back(machine, held, f"{failure.stage}: {failure}")
-        return {**_refusal(change, failure), "went_back": back}, ExitCode.FAILED
+        return {**_refusal(change, failure), "rolled_back": back}, ExitCode.FAILED
     return answer, ExitCode.OK
 
 

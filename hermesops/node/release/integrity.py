@@ -1,6 +1,6 @@
 """``release check``: ten checks that the release on this machine is as it was installed, and runs.
 
-A rollout runs this on machines that have the release already, and there are thousands: it starts nothing, asks nobody,
+A rollout runs this on machines that have the release already, and there are thousands: it starts and calls nothing,
 and imports no more than reading some files takes. So it must import neither ``machine`` nor what needs it.
 """
 

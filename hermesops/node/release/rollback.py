@@ -43,9 +43,9 @@ def rollback(
     drain_s: float = 8.0,
     lease: FencingToken | None,
 ) -> tuple[dict[str, Any], ExitCode]:
-    """Run the slot before again, or another one; the answer and the exit code.
+    """Roll back to the previous slot, or to another one; returns the answer and the exit code.
 
-    A release that nobody confirmed yet is rolled back at once. May be repeated with ``to``, a slot; without it the one
+    An unconfirmed release is rolled back at once. May be repeated with ``to``, a slot; without it the one
     before is meant. ``loses`` allows to lose rows written since, ``even_revoked`` a revoked release.
 
     Raises:

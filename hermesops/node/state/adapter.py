@@ -30,7 +30,7 @@ _MOVE_S = 3600.0
 
 @dataclass(frozen=True)
 class Copied:
-    """A copy that was made, or put in place.
+    """A copy that was made or restored.
 
     Attributes:
         snapshot: Its id in the repository, in full.
@@ -54,7 +54,7 @@ def observe(home: AgentHome, /) -> tuple[dict[str, Any], int]:
 
 
 def save(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
-    """Copy the state into a repository, which is made where there is none. Killed anywhere, it makes no snapshot.
+    """Copy the state into a repository, which is created if missing. A killed copy makes no snapshot.
 
     Raises:
         NotReadyError: A database stayed locked, there is no room, or the object store does not answer.
@@ -77,7 +77,7 @@ def save(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
 
 
 def fetch(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
-    """Bring a copy beside the present state, and prove that it is complete; ``switch`` puts it in place.
+    """Fetch a copy beside the present state, and check that it is complete; ``switch`` installs it.
 
     Raises:
         RefusedError: There is no such snapshot, it is not complete, or the password is another.
@@ -106,7 +106,7 @@ def fetch(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
 
 
 def switch(home: AgentHome, /) -> None:
-    """Put what was fetched in the place of the present state, which is kept beside it; no gateway runs."""
+    """Replace the present state by what was fetched, and keep it beside; no gateway runs."""
     as_user.run(home, "switch", timeout_s=_MOVE_S)
 
 
@@ -141,7 +141,7 @@ def preview(home: AgentHome, name: str, /) -> RestoreResult:
 
 
 def restore(home: AgentHome, name: str, /) -> RestoreResult:
-    """Put a kept copy in the place of the present state, which is kept in turn; migrate the rows written since."""
+    """Replace the present state by a kept copy, keep it in turn, and migrate the rows written since."""
     report = as_user.run(home, "restore", name, timeout_s=_MOVE_S)
     with _understood("restore"):
         return RestoreResult(**report)
@@ -155,7 +155,7 @@ def prune(home: AgentHome, /, *, older_than_s: float) -> int:
 
 
 def export(home: AgentHome, out: TextIO, /) -> None:
-    """Write everything as lines of JSON.
+    """Export everything as lines of JSON.
 
     ``out`` has a descriptor of its own, as stdout.
 

@@ -1,6 +1,6 @@
-"""``state``, ``backup`` and ``restore``: the digest of an agent's state, a copy of it, and a copy put in its place.
+"""``state``, ``backup`` and ``restore``: the digest of an agent's state, a copy of it, and its replacement by a copy.
 
-A restore first finishes one that was killed while it put a state in place.
+A restore first finishes an earlier one that was killed during the replacement.
 """
 
 from pathlib import Path
@@ -55,9 +55,9 @@ def backup(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict[
 
 
 def restore(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict[str, Any]:
-    """Put a copy in the place of the agent's state, while its gateway is stopped; the present state is kept beside it.
+    """Replace the agent's state by a copy, while its gateway is stopped; the replaced state is kept beside it.
 
-    Until the copy is complete and proved, nothing of the present state is touched.
+    The present state is not touched before the copy is complete and checked.
 
     Raises:
         BadRequestError: The uploaded file is malformed; it is gone all the same.
@@ -92,7 +92,7 @@ def restore(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict
 
 
 def settle(machine: Machine, agent: Agent) -> None:
-    """Finish a restore that was killed while it put a state in place; the caller holds the lock."""
+    """Finish a restore that was killed during the replacement; the caller holds the lock."""
     if is_interrupted(machine):
         machine.state.settle(agent.home)
         machine.remove(machine.layout.restoring)

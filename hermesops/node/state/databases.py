@@ -64,9 +64,9 @@ class ForeignSchemaError(sqlite3.DatabaseError):
 
 @contextmanager
 def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads, and whose statements end.
+    """A read-only connection with a time limit for statements.
 
-    ``is_alone``: nobody else has it open, so nothing has to be made beside it.
+    ``is_alone``: no other process has it open, so SQLite needs no files beside it.
 
     Raises:
         sqlite3.DatabaseError: It is no database.
@@ -126,7 +126,7 @@ def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
     names = {_text(row[1]): row[6] for row in found}
     if any(names.values()):
         raise ForeignSchemaError(f"{table} has columns that are computed")
-    if any(name.lower() == "rowid" for name in names):  # rows come in this order, and such ones would be sorted first
+    if any(name.lower() == "rowid" for name in names):  # rows are read in this order; these would need a sort first
         raise ForeignSchemaError(f"{table} has a column rowid")
     return frozenset(names)
 
@@ -185,12 +185,12 @@ def _kind_of(kind: str, name: str, statement: str, table: str) -> str:
 
 
 def _authorized(action: int, _one: str | None, _two: str | None, _schema: str | None, within: str | None) -> int:
-    """Allow what reads tables; no function runs, and nothing that a view or trigger asks for is read."""
+    """Allow reading tables only: no functions, and no access by views or triggers."""
     return sqlite3.SQLITE_OK if action in _ALLOWED and within is None else sqlite3.SQLITE_DENY
 
 
 def _size(connection: sqlite3.Connection) -> int:
-    """Bytes of a database as a connection sees it, with what is only in its log yet."""
+    """Bytes of a database as a connection sees it, including its log."""
     pages, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
     return int(pages) * int(size)
 

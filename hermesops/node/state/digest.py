@@ -34,7 +34,7 @@ _ROWS = {
     "sessions": ("id", "source", "user_id", "parent_session_id", "started_at", "title"),
     "messages": ("id", "session_id", "role", "content", "tool_call_id", "tool_calls", "tool_name", "timestamp"),
 }
-"""The columns that say what was said; others count tokens, cost and turns, or differ between versions of the agent."""
+"""Columns of message contents; others count tokens, cost and turns, or differ between versions of the agent."""
 
 _JOBS = b"cron/jobs.json"
 _JOB = (
@@ -46,7 +46,7 @@ _JOB = (
 _MODULUS = 1 << 256
 
 _COUNTING_S = 1800.0
-"""After which a count is abandoned. Reading ends by itself before, wherever SQLite lets it be interrupted."""
+"""Limit of a count. Reading usually ends before, wherever SQLite can be interrupted."""
 
 _FORK = multiprocessing.get_context("fork")
 """The process that counts has one thread, and nothing to import."""
@@ -143,7 +143,7 @@ def tables_of(connection: sqlite3.Connection) -> Tables:
 def digest_of(home: Path, *, is_alone: bool = False) -> tuple[dict[str, dict[str, Any]], int]:
     """The digest of a home's state, and the bytes that everything in the home takes on the disk.
 
-    ``is_alone``: nobody has its databases open, or will.
+    ``is_alone``: no other process has its databases open, or will.
 
     Raises:
         NotReadyError: The database stayed locked.
@@ -181,7 +181,7 @@ def _add_file(digest: Digest, item: Item, file: BinaryIO) -> None:
 
 
 def unreadable(home: Path) -> str:
-    """Why the agent's database cannot be read, where nobody has it open; empty where it can."""
+    """Why the agent's database is unreadable while no other process has it open; empty if it is readable."""
     try:
         with databases.opened(contents.path_of(home, DATABASE), is_alone=True) as held:
             tables_of(held)
@@ -243,7 +243,7 @@ def is_hashed(name: bytes) -> bool:
 
 
 def is_document(name: bytes) -> bool:
-    """Whether a file is JSON whose meaning counts: jobs, and who was let in."""
+    """Whether a file is JSON to be compared by meaning: jobs and approved senders."""
     folder, _, last = name.rpartition(b"/")
     return name == _JOBS or (folder.rpartition(b"/")[2] == b"pairing" and last.endswith(b"-approved.json"))
 

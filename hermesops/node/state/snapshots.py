@@ -39,16 +39,16 @@ _FOLDERS = sorted({str(Path(each).parent) for each in _NAMES})
 _BESIDE = ("-wal", "-shm", "-journal")
 _NAME = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,110}")
 _SPARE = 64 << 20
-"""Bytes that a trial copy leaves free for the agent that runs meanwhile."""
+"""Bytes that a trial copy leaves free for the running agent."""
 
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """The outcome of putting a copy back.
+    """The outcome of restoring a copy.
 
     Attributes:
-        migrated: Rows written since that the older databases hold now.
-        listed: Rows written since that they do not.
+        migrated: Rows written since that are in the older databases now.
+        listed: Rows written since that are not.
         kept: Where the newer state and the list are, below the home; empty where nothing was put back.
     """
 
@@ -83,7 +83,7 @@ def keep(home: Path, name: str) -> None:
 
 
 def restore(home: Path, name: str) -> RestoreResult:
-    """Put a kept copy in the place of the present state; does nothing where none of that name is kept.
+    """Replace the present state by a kept copy; does nothing where none of that name is kept.
 
     Raises:
         NotReadyError: Names cannot be renamed.
@@ -92,7 +92,7 @@ def restore(home: Path, name: str) -> RestoreResult:
     if place.exists():
         _exchange(home, place, newer, json.loads((place / _MANIFEST).read_text(encoding="utf-8")))
         gone = place.with_name(f"{name}.gone")
-        place.rename(gone)  # in one step: half of it must not be taken for something to put back
+        place.rename(gone)  # in one step: a half-made one must not be restored
         contents.remove(gone)
     if not newer.exists():
         return RestoreResult()

@@ -1,4 +1,4 @@
-"""Puts another state in the place of an agent's; may be killed anywhere, and continues when it is called again.
+"""Replaces an agent's state by another; may be killed anywhere, and continues when it is called again.
 
 It runs as the agent's own user, while no gateway runs. A home may be the root of a file system of its own, or lie on an
 overlay, where folders cannot be renamed: so its content moves, name by name, and the folder stays. Our own folders say
@@ -29,18 +29,18 @@ def incoming(home: Path) -> Path:
 
 
 def is_begun(home: Path) -> bool:
-    """Whether a state is ready to be put in place, or is partly in place."""
+    """Whether a state is ready to be installed, or is partly installed."""
     return (ours(home) / "ready").exists() or (ours(home) / "entering").exists()
 
 
 def make_ready(home: Path) -> None:
-    """Mark the incoming state as complete; from here on it will be put in place."""
+    """Mark the incoming state as complete; from now on it will be installed."""
     make_free(ours(home) / "ready")
     incoming(home).rename(ours(home) / "ready")
 
 
 def switch(home: Path) -> None:
-    """Put the state that is ready in the place of the present one; does nothing when none is."""
+    """Replace the present state by the one that is ready; does nothing when none is."""
     ready, leaving, entering, former = (ours(home) / name for name in ("ready", "leaving", "entering", "former"))
     if ready.exists():
         if not leaving.exists():

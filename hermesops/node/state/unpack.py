@@ -1,4 +1,4 @@
-"""Unpacks an archive of an agent's state into a folder, and proves that it is complete.
+"""Unpacks an archive of an agent's state into a folder, and checks that it is complete.
 
 It runs as the agent's own user and reads a pipe. An archive without its last member was cut short, and one whose
 content has another digest was changed: neither is put in place. Nothing is unpacked beyond its bounds.
@@ -45,7 +45,7 @@ class Bounds:
 
 
 def unpack(source: BinaryIO, folder: Path) -> Packed:
-    """Unpack a stream into a folder, and prove that it is what was packed.
+    """Unpack a stream into a folder, and check that it is what was packed.
 
     The folder must not exist; it is removed again when this fails.
 

@@ -26,7 +26,7 @@ WORD = "as-user"
 """First argument of the program that makes it such a process; not for people."""
 
 MEMORY_BYTES = 1 << 30
-"""What such a process may ask the kernel for: a database of the agent's can be made to need any amount."""
+"""Memory limit of such a process: an agent can craft a database that needs any amount."""
 
 _REPORT_BYTES = 1 << 20
 _END_S = 60.0
@@ -34,10 +34,10 @@ _WATCH_EVERY_S = 0.5
 """How often a waiting process checks whether the other can still end."""
 
 _TAKEN_S = 120.0
-"""Nothing was taken for so long: the object store is gone, and restic would retry for a quarter of an hour."""
+"""Limit without a byte read by restic: the object store is gone, and restic would retry for a quarter of an hour."""
 
 _GIVEN_S = 900.0
-"""Nothing came for so long; a large database is copied before the first byte of it comes."""
+"""Limit without a byte; a large database is copied before its first byte arrives."""
 
 _BLOCK = 1 << 20
 _STOPPED = frozenset({os.CLD_STOPPED, os.CLD_TRAPPED})
@@ -90,7 +90,7 @@ class UserProcess:
             os.close(report)
 
     def end(self, *, timeout_s: float = _END_S) -> dict[str, Any]:
-        """Wait for its end; its report. Nothing of it runs afterwards.
+        """Wait for its end and return its report. None of its processes runs afterwards.
 
         ``timeout_s`` is for all of it, whatever it reports meanwhile.
 
@@ -137,7 +137,7 @@ class UserProcess:
         if self._report >= 0:
             os.close(self._report)
             self._report = -1
-        if self.process.returncode is None:  # until it is waited for, nobody else has its number
+        if self.process.returncode is None:  # its process number is not reused before the wait
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
@@ -186,8 +186,8 @@ def pump(
     """Move everything from one pipe to another, until the first ends or its giver does.
 
     Args:
-        giver: Who writes the first; what it left may keep the pipe open.
-        taker: Who reads the second.
+        giver: The writer of the first pipe; processes it left may keep the pipe open.
+        taker: The reader of the second.
         taken_s: Seconds for a piece to be taken.
         given_s: Seconds for a piece to come.
 
@@ -208,7 +208,7 @@ def pump(
 
 
 def _comes(reader: int, giver: UserProcess | None, given_s: float) -> bool:
-    """Wait for something to read; false when nothing can come any more."""
+    """Wait for something to read; false at the end of the stream."""
     until = time.monotonic() + given_s
     while (left := until - time.monotonic()) > 0:
         is_over = giver is not None and giver.is_over()

@@ -1,4 +1,4 @@
-"""Keeps what is in this process's memory out of files: no core dump, and no look at it by others of the same user.
+"""Keeps this process's memory secret: no core dump, and no access by other processes of the same user.
 
 Source: core(5), prctl(2) ``PR_SET_DUMPABLE``, proc(5), getrlimit(2); linux/prctl.h.
 """
@@ -9,7 +9,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def forbid_small() -> None:
-    """Take the room for core dumps from this process and its children; costs nothing.
+    """Set the limit of core dumps to 0 for this process and its children.
 
     A kernel that hands dumps to a program may do so nevertheless: see ``forbid``.
     """
@@ -19,8 +19,8 @@ def forbid_small() -> None:
 def forbid() -> None:
     """Let the kernel dump nothing of this process, and let nobody but root trace it or read its memory.
 
-    Children that are other programs may be dumped again as far as ``forbid_small`` lets them. A kernel that knows no
-    such call is left as it is.
+    Children that are other programs may be dumped again as far as ``forbid_small`` lets them. A kernel without that
+    call is not changed.
     """
     import ctypes  # noqa: PLC0415 - some milliseconds, which a command that holds no secret saves
 

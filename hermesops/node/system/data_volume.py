@@ -18,7 +18,7 @@ from hermesops.node.protocol import DATA_VARIABLE
 from hermesops.node.system import files, processes
 
 BLOCK = 4096
-"""Bytes of a block of ext4; also of a sector of what lies below it."""
+"""Bytes of an ext4 block, and of a sector below it."""
 
 MKFS = ("mkfs.ext4", "-q", "-F", "-m", "0", "-b", str(BLOCK), "-J", "size=128")
 """With a journal of 128 MiB: mkfs would take a gigabyte of the user's forty."""
@@ -68,7 +68,7 @@ class VolumeState:
 
 
 def observe(place: Path, /) -> VolumeState:
-    """What is mounted at a folder, which the agent may be writing in.
+    """The mount at a folder, which the agent may be writing to.
 
     Raises:
         NotReadyError: There is no such folder.

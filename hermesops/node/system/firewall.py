@@ -1,4 +1,4 @@
-"""Who may reach the agent's API on this machine: everybody on it, or hermes-node alone.
+"""Access to the agent's API on this machine: all processes, or hermes-node alone.
 
 A table of its own in the kernel, so that no other rule is touched and none survives a reboot. While it is closed, the
 vendor's daemon, and with it the proxy, is refused at once; hermes-node's own connections come from an address that
@@ -14,10 +14,10 @@ _TABLE = "inet hermes_gate"
 
 
 def close(port: int, /) -> None:
-    """Let nobody but hermes-node connect to a port; connections that are open get no further.
+    """Let only hermes-node connect to a port; open connections are cut.
 
     Raises:
-        NotReadyError: The kernel takes no rules.
+        NotReadyError: The kernel refuses the rules.
     """
     _apply(
         f"add table {_TABLE}\ndelete table {_TABLE}\n"
@@ -29,10 +29,10 @@ def close(port: int, /) -> None:
 
 
 def open() -> None:  # noqa: A001 - the opposite of close
-    """Let everybody connect again; does nothing where nothing is closed.
+    """Allow all connections again; does nothing if the port is open.
 
     Raises:
-        NotReadyError: The kernel takes no rules.
+        NotReadyError: The kernel refuses the rules.
     """
     _apply(f"add table {_TABLE}\ndelete table {_TABLE}\n")
 

@@ -85,7 +85,7 @@ def ask_platform(
         try:
             return _once(credential, key, method, path, body)
         except NotReadyError:
-            # Up to twice as long: a fleet that lost its platform for a moment must not come back all at once.
+            # Up to twice as long, so that a whole fleet does not retry at once after an outage.
             wait_s = pause_s * random.uniform(1, 2)  # noqa: S311 - spreads load, guards nothing
             if time.monotonic() + wait_s > deadline:
                 raise
@@ -124,7 +124,7 @@ def _exchanged(
     """Status and body, read within ``_PLATFORM_S`` from the first byte of the handshake on."""
     with (
         socket.create_connection((connection.host, connection.port), timeout=_PLATFORM_S) as plain,
-        plain.dup() as same,  # wrapping takes the other one away
+        plain.dup() as same,  # wrapping detaches the other one
         hung_up_after(same, _PLATFORM_S) as is_over,
         closing(connection),
     ):

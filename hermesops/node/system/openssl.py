@@ -21,9 +21,9 @@ def make() -> bytes:
 
 
 def request(key: bytes) -> bytes:
-    """A certificate signing request, PEM, which proves that the key is here and asks for no name.
+    """A certificate signing request, PEM, without a name; it proves possession of the key.
 
-    No configuration is read: what a distribution or an administrator put there changes no request.
+    No configuration file is read, so local changes of it have no effect.
     """
     words = ("req", "-new", "-sha256", "-config", "/dev/null", "-subj", "/CN=machine", "-key", "/dev/stdin")
     return _openssl(*words, stdin=key)
@@ -39,7 +39,7 @@ def fits(key: bytes, certificate: bytes) -> bool:
 
 
 def present(context: ssl.SSLContext, key: bytes, certificate: bytes) -> None:
-    """Authenticate connections with a key that is in no file of its own.
+    """Authenticate connections with a key that is in no file.
 
     Raises:
         ssl.SSLError: Key and certificate do not belong together.
@@ -50,7 +50,7 @@ def present(context: ssl.SSLContext, key: bytes, certificate: bytes) -> None:
 
 @contextmanager
 def _in_memory(data: bytes) -> Iterator[str]:
-    """A name under which the bytes can be read while this lasts, which is on no disk."""
+    """A path to the bytes while the context lasts; they are on no disk."""
     descriptor = os.memfd_create("hermes-node", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, data)

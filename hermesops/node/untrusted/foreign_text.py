@@ -1,4 +1,4 @@
-r"""Text from a side that may be hostile, made fit to be shown to a person beside our own words. Pure.
+r"""Text from a possibly hostile source, made safe to show beside our own text. Pure.
 
 A terminal obeys what it is shown: escape sequences rewrite lines that stand there and fill the clipboard, bidirectional
 controls reorder what is read, a carriage return hides what came before it (CVE-2021-42574 is the same for source code).

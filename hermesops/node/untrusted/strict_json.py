@@ -12,10 +12,10 @@ from typing import Any
 from hermesops.node.errors import BadRequestError
 
 LARGEST = 1 << 20
-"""Bytes of a document that nobody needs to be larger."""
+"""Limit of a document in bytes."""
 
 DEEPEST = 32
-"""How many lists and objects may stand in each other: more than any shape of ours, far less than Python's recursion."""
+"""Limit of nested lists and objects: more than any shape of ours, far less than Python's recursion limit."""
 
 _LONGEST_INTEGER = 20
 """Characters of an integer: those of 64 bits and a sign."""
@@ -25,7 +25,7 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 class MalformedJSONError(ValueError):
-    """What came is not JSON as RFC 8259 has it, or is larger, deeper or stranger than anything we asked for."""
+    """The text is not JSON of RFC 8259, or exceeds the limits."""
 
 
 def parse(text: bytes | str, *, largest: int = LARGEST) -> Any:  # noqa: ANN401 - JSON has no narrower type
@@ -73,7 +73,7 @@ def parse_object(text: bytes | str, *, largest: int = LARGEST) -> dict[str, Any]
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    if len(found) != len(pairs):  # two readers of such an object may each see another value
+    if len(found) != len(pairs):  # two readers of such an object may see different values
         raise MalformedJSONError("a name stands in an object twice")
     return found
 

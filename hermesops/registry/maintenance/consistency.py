@@ -11,7 +11,7 @@ from hermesops.model.check import Contradiction
 from hermesops.model.ids import instance_subject, is_machine_name
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S, OperationKind
-from hermesops.model.spare import Purpose, spare_subject
+from hermesops.model.unassigned_machine import MachineRole, machine_subject
 from hermesops.registry.encryption.sealing import sealed_cells
 from hermesops.registry.meta import read_epoch
 from hermesops.registry.repositories.base import Repository
@@ -24,7 +24,7 @@ from hermesops.registry.schema.tables import (
     instance_details,
     leases,
     operations,
-    spare_machines,
+    unassigned_machines,
 )
 
 _RESTORE = Hint(("registry", "copies"), "; a copy from before may have the row whole")
@@ -39,7 +39,7 @@ class ConsistencyRepository(Repository):
         checks: tuple[Callable[[sa.Connection], Iterator[Contradiction]], ...] = (
             self._instances,
             self._machines,
-            self._spares,
+            self._unassigned,
             self._operations,
             self._leases,
             self._secrets,
@@ -82,23 +82,25 @@ class ConsistencyRepository(Repository):
                 what = f"is the {said} of {counts[value]} instances: {claimed}"
                 yield Contradiction(f"machine/{value}", what, Hint(("fleet", "drift", "--deep"), "asks it whose it is"))
 
-    def _spares(self, connection: sa.Connection) -> Iterator[Contradiction]:
+    def _unassigned(self, connection: sa.Connection) -> Iterator[Contradiction]:
         known = set(connection.scalars(sa.select(cells.c.name)))
         living = set(connection.scalars(sa.select(hermes_instances.c.id).where(LIVING)))
         on = sa.select(instance_details.c.machine_name, hermes_instances.c.vm_id).join_from(
             instance_details, hermes_instances
         )
         taken = {value for row in connection.execute(on.where(LIVING)) for value in row if value}
-        for row in connection.execute(sa.select(spare_machines).order_by(spare_machines.c.name)):
-            subject = spare_subject(row.name)
+        for row in connection.execute(sa.select(unassigned_machines).order_by(unassigned_machines.c.name)):
+            subject = machine_subject(row.name)
             if row.cell not in known:
                 yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
             if taken & {row.name, row.machine_id}:
                 yield Contradiction(
-                    subject, "is a spare machine, and a living instance is on it", Hint(("fleet", "drift", "--deep"))
+                    subject,
+                    "is an unassigned machine, and a living instance is on it",
+                    Hint(("fleet", "drift", "--deep")),
                 )
-            if (row.purpose == Purpose.POOL) != (row.instance_id is None):
-                yield Contradiction(subject, f"is a {row.purpose} machine of {row.instance_id or 'nobody'}", _RESTORE)
+            if (row.role == MachineRole.WARM) != (row.instance_id is None):
+                yield Contradiction(subject, f"is a {row.role} machine of {row.instance_id or 'nobody'}", _RESTORE)
             elif row.wanted and row.instance_id and row.instance_id not in living:
                 what = f"is still wanted for instance {row.instance_id}, which does not live"
                 yield Contradiction(subject, what, Hint(("pool", "refill", row.cell)))

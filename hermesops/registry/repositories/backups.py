@@ -194,7 +194,7 @@ class BackupRepository(Repository):
             .join(backup_repositories)
             .where(sa.not_(LIVING))
         )
-        return {InstanceId(id_): max(at for at in moments if at) for id_, *moments in self._rows(query)}
+        return {InstanceId(id_): max(at for at in timestamps if at) for id_, *timestamps in self._rows(query)}
 
     def forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
         """Delete the keys of a deleted repository and the rows of its backups; safe to call twice.

@@ -18,7 +18,7 @@ from hermesops.registry.schema.tables import (
     hermes_instances,
     instance_details,
     operations,
-    spare_machines,
+    unassigned_machines,
 )
 
 _WITH_INSTANCE = instance_details.join(hermes_instances)
@@ -53,10 +53,10 @@ class CellRepository(Repository):
         """Record when the cell's stack was last applied; not audited: the operation is."""
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            connection.execute(cells.update().where(cells.c.name == name).values(brought_at=now))
+            connection.execute(cells.update().where(cells.c.name == name).values(applied_at=now))
 
     def spec(self, cell: CellName) -> CellSpec:
-        """The machines that the cell's stack should have, by name: of instances and spare ones, without given up ones.
+        """The machines that the cell's stack should have, by name: of instances and unassigned, not those given up.
 
         Raises:
             UsageError: No such cell was ever opened.
@@ -66,25 +66,29 @@ class CellRepository(Repository):
             .select_from(_WITH_INSTANCE)
             .where(instance_details.c.cell == cell, instance_details.c.machine_wanted, LIVING)
         )
-        spares = sa.select(spare_machines).where(spare_machines.c.cell == cell, spare_machines.c.wanted)
+        unassigned = sa.select(unassigned_machines).where(
+            unassigned_machines.c.cell == cell, unassigned_machines.c.wanted
+        )
         with self._database.reading() as connection:
             if connection.scalar(sa.select(cells.c.name).where(cells.c.name == cell)) is None:
                 raise _no_cell(connection, cell)
             machines = [
                 *(_machine(row, row.machine_name) for row in connection.execute(of_instances)),
-                *(_machine(row, row.name) for row in connection.execute(spares)),
+                *(_machine(row, row.name) for row in connection.execute(unassigned)),
             ]
         return CellSpec(cell, tuple(sorted(machines, key=lambda machine: machine.name)))
 
     def machines_to_delete(self, cell: CellName) -> frozenset[MachineName]:
-        """The cell's machines that were given up (``mark_for_deletion``, ``spares.retire``) and may still exist."""
+        """The cell's machines that were given up (``mark_for_deletion``, ``unassigned.retire``) and may still exist."""
         of_instances = (
             sa.select(instance_details.c.machine_name)
             .select_from(_WITH_INSTANCE)
             .where(instance_details.c.cell == cell, sa.not_(instance_details.c.machine_wanted), LIVING)
         )
-        spares = sa.select(spare_machines.c.name).where(spare_machines.c.cell == cell, sa.not_(spare_machines.c.wanted))
-        return frozenset(MachineName(name) for (name,) in self._rows(of_instances.union(spares)))
+        unassigned = sa.select(unassigned_machines.c.name).where(
+            unassigned_machines.c.cell == cell, sa.not_(unassigned_machines.c.wanted)
+        )
+        return frozenset(MachineName(name) for (name,) in self._rows(of_instances.union(unassigned)))
 
     def resized_machines(self, cell: CellName) -> frozenset[MachineName]:
         """The cell's machines that unfinished operations resize."""
@@ -111,13 +115,13 @@ def cells_in(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple
         .where(instance_details.c.cell == cells.c.name, LIVING)
         .scalar_subquery()
     )
-    spares = (
+    unassigned = (
         sa.select(sa.func.count())
-        .select_from(spare_machines)
-        .where(spare_machines.c.cell == cells.c.name)
+        .select_from(unassigned_machines)
+        .where(unassigned_machines.c.cell == cells.c.name)
         .scalar_subquery()
     )
-    query = sa.select(cells, (of_instances + spares).label("machines")).where(*which).order_by(cells.c.name)
+    query = sa.select(cells, (of_instances + unassigned).label("machines")).where(*which).order_by(cells.c.name)
     return tuple(
         Cell(**row._asdict() | {"only_plan": Plan(row.only_plan) if row.only_plan else None})
         for row in connection.execute(query)

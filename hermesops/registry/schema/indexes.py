@@ -11,7 +11,7 @@ from hermesops.registry.schema.tables import (
     metadata,
     operations,
     rollout_targets,
-    spare_machines,
+    unassigned_machines,
 )
 
 __all__ = ["metadata"]
@@ -50,5 +50,7 @@ _unique_where(
     operations.c.kind,
     where="status IN ('pending', 'running')",
 )
-_unique_where("one_next_machine_per_instance", spare_machines.c.instance_id, where="purpose = 'next' AND wanted")
+_unique_where(
+    "one_replacement_per_instance", unassigned_machines.c.instance_id, where="role = 'replacement' AND wanted"
+)
 _unique_where("one_rollout_per_instance", rollout_targets.c.instance_id, where="held")

@@ -48,7 +48,7 @@ cells = sa.Table(
     sa.Column("created_at", UtcTimestamp, nullable=False),
     # Text and not an enumeration of the database: NULL takes every plan, also those of later versions.
     sa.Column("only_plan", sa.String(16), nullable=True),
-    sa.Column("brought_at", UtcTimestamp, nullable=True),
+    sa.Column("applied_at", UtcTimestamp, nullable=True),
 )
 
 hermes_instances = sa.Table(
@@ -102,12 +102,12 @@ instance_details = sa.Table(
     sa.Column("model_token_handed_at", UtcTimestamp, nullable=True),
 )
 
-spare_machines = sa.Table(
-    "spare_machines",
+unassigned_machines = sa.Table(
+    "unassigned_machines",
     metadata,
     sa.Column("name", sa.String(128), primary_key=True),
-    # Text and not enumerations of the database: purposes are added with time, and an older hermesops may meet one.
-    sa.Column("purpose", sa.String(16), nullable=False),
+    # Text and not enumerations of the database: roles are added with time, and an older hermesops may meet one.
+    sa.Column("role", sa.String(16), nullable=False),
     sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),
     sa.Column("cell", sa.String(64), sa.ForeignKey("cells.name"), nullable=False, index=True),
     sa.Column("plan", sa.String(16), nullable=False),
@@ -201,8 +201,8 @@ audit = sa.Table(
     sa.Column("hash", sa.String(64), nullable=False, server_default=""),
 )
 
-machine_sightings = sa.Table(
-    "machine_sightings",
+machine_observations = sa.Table(
+    "machine_observations",
     metadata,
     sa.Column("machine_id", sa.String(64), primary_key=True),
     sa.Column("name", sa.String(255), nullable=False),
@@ -382,8 +382,8 @@ instance_policies = sa.Table(
     sa.Column("timezone", sa.String(64), nullable=False),
 )
 
-readings = sa.Table(
-    "readings",
+health_samples = sa.Table(
+    "health_samples",
     metadata,
     # Health samples, kept for some days and compared with later ones.
     sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),

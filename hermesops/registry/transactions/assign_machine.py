@@ -1,4 +1,4 @@
-"""Assigns spare machines: to a user's new instance, to a drill, or to an instance that changes its machine."""
+"""Assigns unassigned machines: to a user's new instance, to a drill, or to an instance that changes its machine."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -7,13 +7,13 @@ from hermesops.model.ids import InstanceId, MachineName, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, SpareStatus, spare_subject
+from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus, machine_subject
 from hermesops.model.user import User
 from hermesops.registry.repositories.base import Repository, WriteContext
 from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of, update_details
 from hermesops.registry.repositories.leases import require_lease
-from hermesops.registry.repositories.machines.spares import SpareRepository, locked_in
-from hermesops.registry.schema.tables import hermes_instances, spare_machines
+from hermesops.registry.repositories.machines.unassigned_machines import UnassignedMachineRepository, locked_in
+from hermesops.registry.schema.tables import hermes_instances, unassigned_machines
 from hermesops.registry.transactions.place_instance import NewMachine, PlacementTransactions
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class AssignmentTransactions(Repository):
-    """Assignments of spare machines, each in one transaction."""
+    """Assignments of unassigned machines, each in one transaction."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
         self._placements = PlacementTransactions(context)
-        self._spares = SpareRepository(context)
+        self._unassigned = UnassignedMachineRepository(context)
 
     def claim(
         self, user: User, name: MachineName, *, plan: Plan, lease: Lease | None = None, why: str = ""
@@ -35,7 +35,7 @@ class AssignmentTransactions(Repository):
         """Turn a machine of the warm pool into a user's instance: the machine's row is replaced by the instance's.
 
         The instance has the machine's name, cell and API key, so that nothing of the cell changes. Concurrent claims
-        and retirements wait for one another. ``lease`` is of ``spare_subject(name)``.
+        and retirements wait for one another. ``lease`` is of ``machine_subject(name)``.
 
         Returns:
             The user's instance (the living one where there was one: the machine then stays in the pool); ``None`` when
@@ -48,19 +48,21 @@ class AssignmentTransactions(Repository):
             row = self._held_in_pool(connection, name, lease)
             if row is None:
                 return None
-            key = self._spares.api_server_key_of(row)
+            key = self._unassigned.api_server_key_of(row)
             machine = NewMachine(row.cell, row.region, row.server_type, row.image_id, name, row.machine_id, key)
             instance = self._placements.write_in(connection, user, plan, machine)
             if instance.machine_name == name:
-                connection.execute(spare_machines.delete().where(spare_machines.c.name == name))
-                self._note(connection, "spare_claimed", spare_subject(name), after={"instance": instance.id}, why=why)
+                connection.execute(unassigned_machines.delete().where(unassigned_machines.c.name == name))
+                self._note(
+                    connection, "machine_claimed", machine_subject(name), after={"instance": instance.id}, why=why
+                )
             return instance
 
     def lend(self, name: MachineName, instance_id: InstanceId | None, *, lease: Lease | None = None, why: str) -> bool:
         """Lend a machine of the warm pool to a drill, after which no instance gets it; whether it was available.
 
         ``instance_id`` is whose backup is restored on it, ``None`` for a drill of a release. ``lease`` is of
-        ``spare_subject(name)``.
+        ``machine_subject(name)``.
 
         Raises:
             LeaseLostError: Another process has taken the lease.
@@ -70,13 +72,13 @@ class AssignmentTransactions(Repository):
             if row is None:
                 return False
             lent = {
-                "purpose": Purpose.DRILL,
-                "status": SpareStatus.CLAIMED,
+                "role": MachineRole.DRILL,
+                "status": UnassignedStatus.CLAIMED,
                 "instance_id": instance_id,
                 "api_server_key": None,
             }
-            connection.execute(spare_machines.update().where(spare_machines.c.name == name).values(lent))
-            self._note(connection, "spare_lent", spare_subject(name), after={"instance": instance_id}, why=why)
+            connection.execute(unassigned_machines.update().where(unassigned_machines.c.name == name).values(lent))
+            self._note(connection, "machine_lent", machine_subject(name), after={"instance": instance_id}, why=why)
             return True
 
     def _held_in_pool(
@@ -85,7 +87,9 @@ class AssignmentTransactions(Repository):
         """The locked row of a ready machine of the pool; ``None`` when it is not one any more."""
         require_lease(connection, lease)
         row = locked_in(connection, name)
-        is_ready = row is not None and row.wanted and (row.purpose, row.status) == (Purpose.POOL, SpareStatus.READY)
+        is_ready = (
+            row is not None and row.wanted and (row.role, row.status) == (MachineRole.WARM, UnassignedStatus.READY)
+        )
         return row if is_ready else None
 
     def cut_over(
@@ -93,17 +97,17 @@ class AssignmentTransactions(Repository):
         instance_id: InstanceId,
         name: MachineName,
         *,
-        keep_former: bool = True,
+        keep_previous: bool = True,
         lease: Lease | None = None,
         why: str = "",
     ) -> Instance:
-        """Move an instance to another machine; the machine before becomes a spare with the purpose ``former``.
+        """Move an instance to another machine; the machine before becomes an unassigned one with the role ``previous``.
 
         The instance takes the machine's cell, region, plan, server type, image and id. Its epoch rises by one, so that
         the machine before refuses commands for the instance. It keeps its API key; its tokens for the model router are
         revoked. Safe to call again.
 
-        ``name`` is its ``next`` machine, or a ready one of the warm pool. Without ``keep_former`` the machine before,
+        ``name`` is its ``next`` machine, or a ready one of the warm pool. Without ``keep_previous`` the machine before,
         which no longer exists, is not kept until it is retired: its cell would make it again. ``lease`` is of
         the instance.
 
@@ -121,11 +125,11 @@ class AssignmentTransactions(Repository):
             row = locked_in(connection, name)
             if row is None or not row.wanted or row.machine_id is None or not _may_take(row, instance_id):
                 raise RefusedError(f"machine {name} is not one that instance {instance_id} could be put on")
-            connection.execute(spare_machines.delete().where(spare_machines.c.name == name))
-            is_kept = keep_former and details.machine_wanted
-            former = {
+            connection.execute(unassigned_machines.delete().where(unassigned_machines.c.name == name))
+            is_kept = keep_previous and details.machine_wanted
+            previous = {
                 "name": details.machine_name,
-                "purpose": Purpose.FORMER,
+                "role": MachineRole.PREVIOUS,
                 "instance_id": instance_id,
                 "cell": details.cell,
                 "plan": held.plan,
@@ -134,12 +138,12 @@ class AssignmentTransactions(Repository):
                 "image_id": details.image_id,
                 "machine_id": held.vm_id,
                 "wanted": is_kept,
-                "status": SpareStatus.CLAIMED if is_kept else SpareStatus.DRAINING,
+                "status": UnassignedStatus.CLAIMED if is_kept else UnassignedStatus.DRAINING,
                 "epoch": details.epoch,
                 "created_at": self._database.now(connection),
             }
-            connection.execute(spare_machines.insert().values(former))
-            revoke_machine(connection, held.vm_id, former["created_at"], f"its instance is on {name} now")
+            connection.execute(unassigned_machines.insert().values(previous))
+            revoke_machine(connection, held.vm_id, previous["created_at"], f"its instance is on {name} now")
             moved = {name: getattr(row, name) for name in ("cell", "server_type", "region", "image_id")}
             moved |= {"machine_name": name, "machine_wanted": True, "epoch": details.epoch + 1}
             update_details(connection, instance_id, **moved)
@@ -158,9 +162,9 @@ class AssignmentTransactions(Repository):
 
 
 def _may_take(row: "sa.Row[tuple[object, ...]]", instance_id: InstanceId) -> bool:
-    match row.purpose:
-        case Purpose.NEXT:
+    match row.role:
+        case MachineRole.REPLACEMENT:
             return bool(row.instance_id == instance_id)
-        case Purpose.POOL:
-            return bool(row.status == SpareStatus.READY)
+        case MachineRole.WARM:
+            return bool(row.status == UnassignedStatus.READY)
     return False

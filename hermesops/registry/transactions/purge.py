@@ -20,21 +20,29 @@ from hermesops.registry.schema.tables import (
     certificates,
     data_keys,
     exposures,
+    health_samples,
     hermes_instances,
     images,
     instance_releases,
     leases,
-    machine_sightings,
+    machine_observations,
     meta,
     operations,
     proxy_tokens,
-    readings,
     rollouts,
-    spare_machines,
+    unassigned_machines,
 )
 from hermesops.registry.transactions.terminate import TerminationTransactions
 
-_OF_MACHINES = (spare_machines, images, proxy_tokens, machine_sightings, readings, instance_releases, exposures)
+_OF_MACHINES = (
+    unassigned_machines,
+    images,
+    proxy_tokens,
+    machine_observations,
+    health_samples,
+    instance_releases,
+    exposures,
+)
 _UNFINISHED_ROLLOUTS = rollouts.c.state.in_([state.value for state in RolloutState if not state.has_ended])
 
 
@@ -44,12 +52,12 @@ class Fleet:
 
     Attributes:
         instances: Not terminated.
-        spares: Machines without a user.
+        unassigned: Machines without a user.
         backups: Of instances that are terminated, too.
     """
 
     instances: int
-    spares: int
+    unassigned: int
     images: int
     backups: int
     operations: int
@@ -74,16 +82,16 @@ class PurgeTransactions(Repository):
             return _count(connection)
 
     def known_machines(self) -> frozenset[str]:
-        """Ids of the machines of instances that are not terminated, and of spare ones."""
+        """Ids of the machines of instances that are not terminated, and of unassigned ones."""
         of_instances = sa.select(hermes_instances.c.vm_id).where(LIVING, hermes_instances.c.vm_id.is_not(None))
-        of_spares = sa.select(spare_machines.c.machine_id).where(spare_machines.c.machine_id.is_not(None))
+        of_unassigned = sa.select(unassigned_machines.c.machine_id).where(unassigned_machines.c.machine_id.is_not(None))
         with self._database.reading() as connection:
-            return frozenset(connection.scalars(of_instances.union(of_spares)))
+            return frozenset(connection.scalars(of_instances.union(of_unassigned)))
 
     def purge(self, *, with_backups: bool, why: str) -> Fleet:
         """Remove everything about machines; writes nothing where there is nothing.
 
-        Instances are terminated, as by ``terminations.terminate``; spare machines and images are deleted, rollouts
+        Instances are terminated, as by ``terminations.terminate``; unassigned machines and images are deleted, rollouts
         aborted, operations abandoned, leases ended. Users, cells, releases, freezes and the audit stay.
         ``with_backups`` deletes the rows of backups and the keys of their repositories too: their bucket is gone.
 
@@ -129,7 +137,7 @@ class PurgeTransactions(Repository):
         connection.execute(certificates.update().where(certificates.c.revoked_at.is_(None)).values(revoked))
         destroyed = {"key": None, "destroyed_at": now}
         connection.execute(data_keys.update().where(data_keys.c.destroyed_at.is_(None)).values(destroyed))
-        connection.execute(cells.update().values(brought_at=None))
+        connection.execute(cells.update().values(applied_at=None))
         connection.execute(meta.delete().where(meta.c.name.startswith("image/")))
         for table in _OF_MACHINES:
             connection.execute(table.delete())
@@ -141,7 +149,7 @@ def _count(connection: sa.Connection) -> Fleet:
 
     return Fleet(
         instances=count(hermes_instances, LIVING),
-        spares=count(spare_machines),
+        unassigned=count(unassigned_machines),
         images=count(images),
         backups=count(backups),
         operations=count(operations, UNFINISHED),

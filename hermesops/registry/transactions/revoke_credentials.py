@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.model.ids import InstanceId
-from hermesops.model.spare import SpareStatus
+from hermesops.model.unassigned_machine import UnassignedStatus
 from hermesops.registry.repositories.credentials.certificates import OF_MACHINES
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
-from hermesops.registry.schema.tables import instance_details, spare_machines
+from hermesops.registry.schema.tables import instance_details, unassigned_machines
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -25,11 +25,11 @@ def give_up_machine(connection: "sa.Connection", machine_id: str | None, now: da
     destroy_data_keys(connection, now, machine_id=machine_id)
 
 
-def mark_spares_for_deletion(connection: "sa.Connection", instance_id: InstanceId, now: datetime) -> list[str]:
-    """Let the next runs of their cells destroy an instance's spare machines; the names of those still wanted."""
-    columns = spare_machines.c
-    gone = {"wanted": False, "status": SpareStatus.DRAINING, "api_server_key": None}
-    giving_up = spare_machines.update().where(columns.instance_id == instance_id, columns.wanted).values(gone)
+def mark_unassigned_for_deletion(connection: "sa.Connection", instance_id: InstanceId, now: datetime) -> list[str]:
+    """Let the next runs of their cells destroy an instance's unassigned machines; the names of those still wanted."""
+    columns = unassigned_machines.c
+    gone = {"wanted": False, "status": UnassignedStatus.DRAINING, "api_server_key": None}
+    giving_up = unassigned_machines.update().where(columns.instance_id == instance_id, columns.wanted).values(gone)
     left = connection.execute(giving_up.returning(columns.name, columns.machine_id)).all()
     for row in left:
         give_up_machine(connection, row.machine_id, now)

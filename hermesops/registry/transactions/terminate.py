@@ -22,7 +22,7 @@ from hermesops.registry.schema.tables import (
     proxy_tokens,
 )
 from hermesops.registry.transactions.revoke_credentials import (
-    mark_spares_for_deletion,
+    mark_unassigned_for_deletion,
     raise_token_floor,
     revoke_machine,
 )
@@ -40,7 +40,7 @@ class TerminationTransactions(Repository):
         """Mark an instance as terminated and erase its secrets; safe to call twice.
 
         Its API key, settings, connections, proxy tokens and data keys are deleted, its certificates and model tokens
-        revoked, its spare machines given up, its unfinished operations abandoned.
+        revoked, its unassigned machines given up, its unfinished operations abandoned.
         """
         with self._database.writing() as connection:
             self.terminate_in(connection, instance_id, why)
@@ -66,7 +66,7 @@ class TerminationTransactions(Repository):
         connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
         connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
         now = self._database.now(connection)
-        mark_spares_for_deletion(connection, instance_id, now)
+        mark_unassigned_for_deletion(connection, instance_id, now)
         revoke_machine(connection, row.vm_id, now, "its instance was terminated")
         destroy_data_keys(connection, now, machine_id=row.vm_id, instance_id=instance_id)
         before, after = {"status": row.status}, {"status": InstanceStatus.TERMINATED}

@@ -24,7 +24,7 @@ from hermesops.release.requirements import Pin, known_wheels, pin_of
 
 SKILLS = "skills.tar.gz"
 
-Tell = Callable[[str], None]
+Reporter = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Builder:
     downloads: Downloads
     parts: Parts
     scratch: Path
-    tell: Tell
+    report: Reporter
 
     def build(self, order: BuildRequest, *, who: str, note: str, at: datetime) -> Built:
         """Put a release of an agent into the store; blocks for a minute for each Python when nothing is cached.
@@ -140,12 +140,12 @@ class Builder:
         pythons: dict[str, Wheels] = {}
         pins: tuple[Pin, ...] = ()
         for python in sorted(set(order.pythons)):
-            self.tell(f"resolving hermes-agent {version} for Python {python}")
+            self.report(f"resolving hermes-agent {version} for Python {python}")
             wanted = f"{PACKAGE}{self.parts.extras}=={version}"
             text = self.resolver.resolve(wanted, python, wheels=order.wheel.parent if order.wheel else None)
             pins = tuple(pin_of(own) if own and pin.name == PACKAGE else pin for pin in requirements.parse(text))
             kept = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
-            self.tell(f"gathering {len(pins)} wheels for Python {python}")
+            self.report(f"gathering {len(pins)} wheels for Python {python}")
             wheels = fetcher.wheels(pins, python, known=[*kept, *([own] if own else [])])
             listed = blob_store.keep("requirements.txt", requirements.render(python, wheels))
             pythons[python] = Wheels(listed, wheels)
@@ -208,7 +208,7 @@ class Builder:
             read_file(order.source)
             return blob_store.keep(SKILLS, self.parts.skills(order.source))
         if order.wheel is not None:
-            self.tell("the bundled skills are those of an older agent: no source archive was given")
+            self.report("the bundled skills are those of an older agent: no source archive was given")
             return blob_store.keep(SKILLS, self.parts.skills(self.source(None, scratch)))
         pin = next(pin for pin in pins if pin.name == PACKAGE)
         for lock in known:
@@ -227,7 +227,7 @@ class Builder:
         if pin is not None:
             wanted = scratch / "source.txt"
             wanted.write_text(pin.to_line(), encoding="utf-8")
-        self.tell("fetching the bundled skills")
+        self.report("fetching the bundled skills")
         self.downloads.source(wanted, folder)
         files = list(folder.iterdir())
         if len(files) != 1:
@@ -289,7 +289,7 @@ class Rebuilder:
                         hint=Hint(("release", "build", "--lock", "FILE", "--from", "WHEEL"), "names its wheel"),
                     )
                 if wanted:
-                    self.builder.tell(f"gathering {len(wanted)} wheels for Python {python}")
+                    self.builder.report(f"gathering {len(wanted)} wheels for Python {python}")
                     for blob in WheelFetcher(blob_store, self.builder.downloads, scratch).wheels(wanted, python):
                         missing.pop(blob.sha256, None)
         if missing:

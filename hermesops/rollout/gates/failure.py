@@ -1,4 +1,4 @@
-"""The failure gate: do the failures among touched targets speak for a good release or for a bad one? Pure.
+"""The failure gate: do failures among touched targets indicate a good release or a bad one? Pure.
 
 Wald's sequential probability ratio test (A. Wald, Sequential Analysis, 1947): after every batch the logarithm of how
 much likelier the outcome is under the bad rate than under the base rate; above one bound the release counts as bad,
@@ -132,7 +132,7 @@ def is_lost(stage: Tally) -> bool:
 
 
 def halts(overall: Tally, stage: Tally, gate: FailureGate, bounds: Bounds, *, is_over: bool = False) -> bool:
-    """Whether the gate fails; without words, as ``power`` asks it a million times."""
+    """Whether the gate fails, without a message: ``power`` calls it a million times."""
     return (
         is_early_harm(overall, gate)
         or bounds.ratio(overall) >= bounds.bad

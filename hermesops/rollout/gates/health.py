@@ -30,7 +30,7 @@ _LEAST = 1e-9
 
 @dataclass(frozen=True)
 class Compared:
-    """What one vital says.
+    """The result for one vital.
 
     Attributes:
         canaries: How many of them had data; ``controls`` likewise.
@@ -66,7 +66,7 @@ def compare(comparison: Comparison, *, alpha: float, floor: int) -> Compared:
     return Compared(comparison.vital, result, why, len(canaries), len(controls), round(shown, 4), chance)
 
 
-def can_tell(canaries: int, controls: int, *, alpha: float, floor: int) -> bool:
+def has_power(canaries: int, controls: int, *, alpha: float, floor: int) -> bool:
     """Whether so many with data could show harm at all: the smallest chance that their ranks can have is small enough.
 
     Args:
@@ -83,7 +83,7 @@ def _verdict(
     seen = f"{vital} {_words(worse, tolerance)} ({_words(_allowed(tolerance), tolerance)} allowed)"
     if not sizes[0]:
         return GateResult.NOT_EXERCISED, f"{vital}: no data of any canary"
-    if not can_tell(*sizes, alpha=alpha, floor=floor):
+    if not has_power(*sizes, alpha=alpha, floor=floor):
         return GateResult.INCONCLUSIVE, f"{vital}: {sizes[0]} canaries and {sizes[1]} controls are too few to tell"
     if chance < alpha:
         return GateResult.FAIL, f"{seen}; by chance with a probability of {chance:.2g}"

@@ -31,7 +31,7 @@ def main(words: Sequence[str]) -> int:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TOLD_TO_END))
     try:
-        # It inherits the environment that was made for it; a session of its own, so that it signals us by no mistake.
+        # It gets the environment made for it, and a session of its own, so that its signals cannot reach us.
         code = subprocess.Popen(words, start_new_session=True).wait()
     except OSError as error:
         print(f"{words[0]}: {error.strerror}", flush=True)  # noqa: T201 - where the command's own output goes

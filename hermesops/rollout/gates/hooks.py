@@ -41,7 +41,7 @@ _KEPT = 16 << 10
 _PIECE = 64 << 10
 
 _REST_S = 1.0
-"""Seconds for what is still in the pipe when the command has ended."""
+"""Seconds to read the rest of the pipe after the command's end."""
 
 _ENDING_S = hook_guard.ENDING_S + 1.0
 
@@ -175,7 +175,7 @@ async def run_hook(
         body: Is its standard input, as JSON.
 
     Returns:
-        Its exit code, ``None`` where it came to none, and the last line of its output, fit to be shown.
+        Its exit code, ``None`` without one, and the last line of its output, safe to show.
     """
     with tempfile.TemporaryDirectory(prefix="hermesops-hook-", ignore_cleanup_errors=True) as home:
         output, end = os.pipe()
@@ -218,7 +218,7 @@ async def _start(
 
 
 class _Output:
-    """The output of a command, of which the end is kept."""
+    """The end of a command's output."""
 
     def __init__(self, descriptor: int) -> None:
         self._stream = os.fdopen(descriptor, "rb", buffering=0)
@@ -232,7 +232,7 @@ class _Output:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Take what is still in the pipe; a process that could not be ended may hold it open for ever."""
+        """Read the rest of the pipe; a process that could not be ended may hold it open for ever."""
         await asyncio.wait({self._reading}, timeout=_REST_S)
         self._reading.cancel()
         self._transport.close()

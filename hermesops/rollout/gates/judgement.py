@@ -13,7 +13,7 @@ from hermesops.rollout.ports import HealthObservation
 _BETWEEN = 0.2
 """Share of a stage's alpha that may be spent on observations before its end; they are alike, and there may be many …"""
 
-_LOOKS = 20
+_ATTEMPTS = 20
 """… so each of them gets one twentieth of that share."""
 
 _WAITING = TargetState.WAITING
@@ -29,7 +29,7 @@ class GateAnswer:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What all gates say at one moment.
+    """The results of all gates at one time.
 
     Attributes:
         stage: The last stage of which a target counts, from 0; -1 before.
@@ -135,8 +135,8 @@ def is_unseen(target: RolloutTarget) -> bool:
 
 
 def share_of_alpha(gate: HealthGate, stages: int, *, at_end: bool) -> float:
-    """What one look at one vital may spend of the probability of taking noise for harm."""
-    share = (1 - _BETWEEN) if at_end else _BETWEEN / _LOOKS
+    """The part of the false alarm probability that one observation of one vital may use."""
+    share = (1 - _BETWEEN) if at_end else _BETWEEN / _ATTEMPTS
     return gate.alpha * share / (stages * max(1, len(gate.vitals)))
 
 

@@ -1,7 +1,7 @@
 """The power of the failure gate, computed and not simulated: how likely it halts, when, and after how many failures.
 
-The gate sees nothing but counts at the end of each batch. So the probability of every pair of counts follows exactly
-from that of the pairs a batch before, and the error rates of test and rule together can be stated for given batches.
+The gate reads only counts at the end of each batch. So the probability of every pair of counts follows exactly from
+those of the batch before, which yields the error rates of test and rule together for given batches.
 Pure.
 """
 
@@ -19,7 +19,7 @@ _OUT_OF_PLAY = -1
 """Instead of the failures of all: their test can halt nothing any more that the stage's own does not halt before."""
 
 Ways = dict[tuple[int, int], float]
-"""Failures of all targets and of the present stage, with the probability of having come to them unhalted."""
+"""Failures of all targets and of the present stage, with the probability of reaching them without a halt."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def odds(stages: Sequence[Sequence[int]], rate: float, gate: FailureGate) -> Odd
             mean += chance * touched
         by_stage.append(halted)
     mean += (1 - halted) * touched
-    return Odds(halted, tuple(by_stage), mean, rate * mean)  # Wald's equation: who is touched fails with that rate
+    return Odds(halted, tuple(by_stage), mean, rate * mean)  # Wald's equation: touched targets fail at that rate
 
 
 def seen_with(rate: float, power: float) -> int:

@@ -1,4 +1,4 @@
-"""What a rollout is refused for before it starts, and the blast radius above which two people must want it. Pure."""
+"""Reasons to refuse a rollout before it starts, and the blast radius above which two people must approve. Pure."""
 
 from collections.abc import Iterator, Sequence
 from math import log2
@@ -75,8 +75,8 @@ def _limits(spec: Spec) -> Iterator[str]:
     for name in ("settle_s", "soak_s", "data_s", "drain_s", "defer_s"):
         if getattr(spec, name) < 0:
             yield f"{name} cannot be below 0"
-    if spec.confirm_s <= 0 or spec.patience_s <= 0:
-        yield "confirm_s and patience_s must be above 0"
+    if spec.confirm_s <= 0 or spec.unreachable_after_s <= 0:
+        yield "confirm_s and unreachable_after_s must be above 0"
     if spec.attempt_s < spec.confirm_s + spec.drain_s:
         yield f"attempt_s must leave room for draining and confirming: {spec.confirm_s + spec.drain_s:g} s or more"
 

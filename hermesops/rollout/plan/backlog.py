@@ -54,13 +54,13 @@ def last_done(rollouts: Iterable[Rollout]) -> Rollout | None:
 
 
 def late_instances(last: Rollout, where: str, fleet: Fleet) -> tuple[OutdatedInstance, ...]:
-    """Running instances that a rollout would mean, that came after its start, and that run something else.
+    """Running instances that match a rollout's selector, came after its start, and run another release.
 
     Args:
-        where: The selector that it was asked for with.
+        where: The rollout's selector.
     """
     conditions = Selector.parse(where, fields=SELECTABLE).conditions
-    # What its targets ran before says nothing of instances that came later.
+    # Earlier releases of its targets prove nothing about instances that came later.
     selector = Selector({name: values for name, values in conditions.items() if name != "release"})
     created_at = {one.instance.id: one.instance.created_at for one in fleet.ordered}
     return tuple(

@@ -78,12 +78,12 @@ def stratum(target: Target) -> tuple[str, str, str, str]:
 
 
 def _precedence(target: Target) -> tuple[bool, bool, int]:
-    """Smaller comes first. A target that opted in is not spared for having been first."""
+    """Smaller comes first. A target that opted in may be first again."""
     return target.protected, not target.opted_in, 0 if target.opted_in else target.exposures
 
 
 def _spread(targets: list[Target], release: ReleaseId) -> Iterable[Target]:
-    """Strata mixed as evenly as they can be.
+    """The members of all strata, mixed as evenly as possible.
 
     The members of a stratum have even distances; which is first, and where it is placed, follows from the release.
     """

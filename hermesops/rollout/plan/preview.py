@@ -11,7 +11,7 @@ from hermesops.rollout.plan.admission import blast_radius
 from hermesops.rollout.plan.batches import batches_of, shape_of, stratum
 
 ATTEMPT_S = 20.0
-"""Seconds that one machine usually takes: a start of the agent, its trial and its checks."""
+"""Usual seconds for one machine: a start of the agent, its trial and its checks."""
 
 FAULTS = (0.05, 0.10, 0.20, 0.30, 1.0)
 """Shares of users that a fault may affect, for which the gate's power is stated."""
@@ -64,8 +64,8 @@ class RolloutPreview:
     """A rollout that has not started.
 
     Attributes:
-        false_halt: Probability that a good release is halted by what fails anyway.
-        worst_failed: How many targets fail under a release that breaks all.
+        false_halt: Probability that unrelated failures halt a good release.
+        worst_failed: How many targets fail if the release breaks every one.
         seen_machines: So many machines show a fault in 10 % of users with a probability of 90 %.
         seen_in: In which stage so many are touched; 0 when there are fewer.
     """

@@ -1,4 +1,4 @@
-"""What an operator asks to roll out, and which instances and which unfinished rollout that means. Pure."""
+"""An operator's request of a rollout; its instances, and the unfinished rollout that it continues. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,12 +18,12 @@ SELECTABLE = frozenset({"plan", "cell", "region", "release", "user"})
 
 @dataclass(frozen=True)
 class RolloutRequest:
-    """A rollout as an operator asks for it.
+    """An operator's request of a rollout.
 
     Attributes:
         release: An id, the beginning of one, or an agent's version; for whole machines an image's id or name.
         where: A selector; empty for all.
-        all_running: Whether an empty ``where`` is meant.
+        all_running: Whether an empty ``where`` is intended.
     """
 
     release: str
@@ -70,10 +70,10 @@ class RolloutRequest:
 
 
 def find_same(unfinished: Iterable[tuple[Rollout, str]], release: ReleaseId, request: RolloutRequest) -> Rollout | None:
-    """The rollout that an equal request began and that has not ended: asking again goes on with it.
+    """The unfinished rollout of an equal request: repeating the request continues it.
 
     Args:
-        unfinished: Rollouts, each with the selector that it was asked for with.
+        unfinished: Rollouts with their selectors.
     """
     wanted = (release, request.action, request.where)
     return next((one for one, where in unfinished if (one.release, one.action, where) == wanted), None)
@@ -89,7 +89,7 @@ def find_overlapping(
 
 @dataclass(frozen=True)
 class Fleet:
-    """What the registry knows of instances.
+    """Instances according to the registry.
 
     Attributes:
         releases: The release that each was last seen to run; unknown ones are absent.
@@ -111,7 +111,7 @@ def running_targets(fleet: Fleet, action: Action = Action.SLOT) -> tuple[Target,
 
 
 def select(targets: Iterable[Target], selector: Selector) -> tuple[Target, ...]:
-    """The targets that a selector takes."""
+    """The targets that match a selector."""
     return tuple(
         target
         for target in targets

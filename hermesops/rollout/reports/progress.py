@@ -1,4 +1,4 @@
-"""How far a rollout has come: figures with pace and time left, and lines that name targets. Pure; no gate uses it."""
+"""The progress of a rollout: figures with pace and time left, and lines that name targets. Pure; no gate uses it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,7 +99,7 @@ def narrate(step: Decision, observation: RolloutObservation) -> str:
 
 
 def progress_line(targets: Sequence[RolloutTarget], where: RolloutTarget | None = None) -> str:
-    """How far a rollout is, as ``stage 1/3, batch 2/4, 3 of 60 healthy``; failures follow where there are any.
+    """The position of a rollout, as ``stage 1/3, batch 2/4, 3 of 60 healthy``, with failures if there are any.
 
     Args:
         where: The target whose stage and batch are named; by default those that were begun last.

@@ -1,6 +1,6 @@
-"""What other gates would have made of a recorded rollout. Pure.
+"""How other gates would have judged a recorded rollout. Pure.
 
-The record ends where its own gates ended it, so nothing is said about what would have come after.
+The record ends where its own gates ended it; what would have followed is unknown.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from hermesops.model.rollout import GateResult, RolloutTarget
 from hermesops.model.rollout_spec import Gates, HealthGate
 from hermesops.rollout.events import BatchBegun, BatchEnded, Event, Recorded, StateChanged, TargetsUpdated
 from hermesops.rollout.gates.failure import Tally, weigh
-from hermesops.rollout.gates.health import can_tell
+from hermesops.rollout.gates.health import has_power
 from hermesops.rollout.gates.judgement import share_of_alpha
 
 
@@ -52,7 +52,7 @@ class Replayed:
 
 
 def replay(events: Sequence[Recorded[Event]], targets: Sequence[RolloutTarget], gates: Gates) -> Replayed:
-    """Run gates over what was recorded; ``events`` are all of one rollout, oldest first."""
+    """Run gates over a record; ``events`` are all of one rollout, oldest first."""
     every = tuple(_verdicts(events, Counter(target.stage for target in targets), gates))
     verdicts: list[Verdict] = []
     for verdict in every:
@@ -102,6 +102,6 @@ def _harm(event: Recorded[Event], gate: HealthGate, stages: int) -> str:
     for each in compared:
         if each["vital"] not in gate.vitals or float(each["chance"]) >= alpha:
             continue
-        if can_tell(int(each["canaries"]), int(each["controls"]), alpha=alpha, floor=gate.floor):
+        if has_power(int(each["canaries"]), int(each["controls"]), alpha=alpha, floor=gate.floor):
             return f"{each['vital']}: by chance with a probability of {float(each['chance']):.2g}, below {alpha:.2g}"
     return ""

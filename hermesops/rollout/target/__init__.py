@@ -1,1 +1,1 @@
-"""One target of a rollout: what is next for it, what follows for its row, and doing it."""
+"""One target of a rollout: its next step, carrying that out, and updating its row."""

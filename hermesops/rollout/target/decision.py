@@ -88,12 +88,12 @@ def decide_target(observation: TargetObservation, release: ReleaseId, spec: Spec
 
 
 def _in_silence(observation: TargetObservation, spec: Spec) -> TargetDecision:
-    if observation.silent_s < spec.patience_s and observation.tried_s < spec.attempt_s:
+    if observation.silent_s < spec.unreachable_after_s and observation.tried_s < spec.attempt_s:
         return TargetStep.AWAIT
     words = f"no answer for {observation.silent_s:.0f} s"
     if observation.target.touched_at is not None:
         return Settle(TargetState.SILENT, f"{words} since it was told to change")
-    if observation.silent_s < spec.patience_s:  # another operation works on it for too long
+    if observation.silent_s < spec.unreachable_after_s:  # another operation works on it for too long
         words = f"not begun after {observation.tried_s:.0f} s"
     return _unreachable(words)
 

@@ -1,7 +1,7 @@
 """Deploys to several targets at once, each until it has an outcome: observe, decide, do, write, and again.
 
-A target may be left at any moment, by a crash too: its machine tells the next runner how far it came. Within a second
-of an operator's command no new target is touched, and after an abort one that is changing goes back.
+Work on a target may end at any moment, by a crash too: its machine reports its progress to the next runner. Within a
+second of an operator's command no new target is touched, and after an abort a changing target rolls back.
 """
 
 import asyncio
@@ -236,11 +236,11 @@ class BatchExecutor:
     async def _limited(
         self, doing: Coroutine[None, None, T], target: RolloutTarget, left_s: float, *, notice_s: float
     ) -> T:
-        """Do one step, whose machine may never let it end.
+        """Do one step with a time limit: its machine may never answer.
 
         Args:
             doing: The step; it is cancelled when its time is up.
-            notice_s: Seconds that it has left from when the target is to end.
+            notice_s: Seconds for the step once the target is to end.
 
         Raises:
             UnavailableError: It was cancelled.

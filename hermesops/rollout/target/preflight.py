@@ -1,4 +1,4 @@
-"""Asks targets before their turn comes: one that gives no proper answer is known by then and delays no other."""
+"""Asks targets in advance, so that one without a proper answer delays no other."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ from hermesops.rollout.ports import Clock, Machines
 from hermesops.waiting import cancel
 
 _AHEAD = 64
-"""How many targets are asked before their turn comes, and …"""
+"""How many targets are asked in advance, and …"""
 
 _AT_ONCE = 16
 """… how many of them at the same time."""
 
 _GLANCE_S = 2.0
-"""Seconds for which a rollout waits for answers: a target that takes longer is not next."""
+"""Seconds for which a rollout waits for answers; a slower target is not next."""
 
 _AGAIN_S = 2.0
 _OBSERVE_S = 20.0
@@ -37,7 +37,7 @@ class Preflight:
         self._ended: dict[InstanceId, float] = {}
 
     async def ask(self, rollout: Rollout, targets: Iterable[RolloutTarget]) -> PreflightAnswers:
-        """Ask the targets that come next, unless they were asked.
+        """Ask the next targets, unless they were asked.
 
         Args:
             targets: Untouched ones, in the order of their turns.
@@ -70,8 +70,8 @@ class Preflight:
                 del self._asked[instance_id]
 
     async def _answer(self, target: RolloutTarget, rollout: Rollout) -> str:
-        """What is wrong with a target, asked until it answers as it should or ``patience_s`` is over."""
-        ends = self._clock.now().timestamp() + rollout.spec.patience_s
+        """What is wrong with a target, asked until it answers as it should or ``unreachable_after_s`` is over."""
+        ends = self._clock.now().timestamp() + rollout.spec.unreachable_after_s
         while (problem := await self._problem(target, rollout)) and self._clock.now().timestamp() < ends:
             await self._clock.pause(_AGAIN_S)
         self._ended[target.id] = self._clock.now().timestamp()
@@ -85,7 +85,7 @@ class Preflight:
                     return ""
                 return await self._machines.observe_agent(target.facts)
         except LeaseHeldError:
-            return ""  # that says nothing of the agent; it is observed when its turn comes
+            return ""  # that proves nothing about the agent; it is observed before its change
         except HermesError as error:
             return error.message
         except TimeoutError:

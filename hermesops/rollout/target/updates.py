@@ -1,4 +1,4 @@
-"""Targets whose state follows from an observation alone: soaked, failed, deferred, out of contact. Pure."""
+"""Updates of targets that follow from an observation alone: soaked, failed, deferred, out of contact. Pure."""
 
 from dataclasses import replace
 
@@ -13,8 +13,8 @@ from hermesops.rollout.target.decision import BEFORE_A_CHANGE, deferral
 def changed_by_health(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
     """Soaking targets that failed, do not answer, answer again, or have soaked.
 
-    One that does not answer has failed only after ``patience_s``. One that was not observed neither fails nor has
-    soaked: no sign is no good sign.
+    A target that does not answer fails only after ``unreachable_after_s``. A target that was not observed neither fails
+    nor completes its soak.
     """
     worse = worse_than_controls(observation.health.comparisons)
     soaking = observation.in_state(TargetState.SOAKING)
@@ -42,13 +42,13 @@ def _unwell(observation: RolloutObservation, target: RolloutTarget) -> RolloutTa
     if since is None:
         return replace(target, progress=replace(target.progress, unwell_since=observation.now))
     waited = (observation.now - since).total_seconds()
-    if waited < observation.spec.patience_s:
+    if waited < observation.spec.unreachable_after_s:
         return target
     return observation.marked(target, TargetState.SILENT, f"no answer for {waited:.0f} s")
 
 
 def deferred_by_hour(observation: RolloutObservation, batch: tuple[RolloutTarget, ...]) -> tuple[RolloutTarget, ...]:
-    """The targets of a batch whose users have quiet hours, deferred."""
+    """Defer the targets of a batch whose users have quiet hours."""
     return tuple(_deferred(observation, target) for target in batch if observation.is_quiet(target))
 
 

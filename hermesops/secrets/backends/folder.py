@@ -112,7 +112,7 @@ class EnvironmentBackend:
             RefusedError: Always; nothing changed.
         """
         raise RefusedError(
-            f"{name} lives in the variable {self._prefix}{_spelled(name)}, which no command can change",
+            f"{name} is in the variable {self._prefix}{_spelled(name)}, which no command can change",
             hint="set it where this process's environment comes from",
         )
 

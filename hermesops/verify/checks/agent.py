@@ -139,4 +139,4 @@ AGENT_PROMISES = (
     Promise("skills", "skills and memories outlive a restart", _skills, CONVERGE),
     Promise("chat", "a message is answered", _chat, Hint(("instance", "logs", "USER")), slow=True),
 )
-"""In the order in which a person wants to read them."""
+"""In the order for people to read."""

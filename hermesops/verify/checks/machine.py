@@ -16,7 +16,7 @@ from hermesops.verify.checks.promise import (
     GATEWAY,
     SANDBOX,
     Expected,
-    Look,
+    Probe,
     Promise,
     as_promised,
     broken_unless,
@@ -37,7 +37,7 @@ _FULL = 80
 """Per cent; the rest is for the copy that is kept while a backup is restored."""
 
 
-def _runs(name: str) -> Look:
+def _runs(name: str) -> Probe:
     """The check that a unit runs, and starts at boot."""
     return lambda host, _: running(host, name)
 
@@ -248,4 +248,4 @@ MACHINE_PROMISES = (
         Hint(("instance", "resize", "USER", "--plan", "heavy"), ", or its user deletes some: runbooks/data-volume.md"),
     ),
 )
-"""In the order in which a person wants to read them."""
+"""In the order for people to read."""

@@ -35,10 +35,10 @@ class Expected:
 
 
 class BrokenPromiseError(Exception):
-    """A promise does not hold; the message is what was seen."""
+    """A promise is broken; the message is the observation."""
 
 
-Look = Callable[[Host, Expected], str]
+Probe = Callable[[Host, Expected], str]
 """Checks a machine; returns what it saw, or raises ``BrokenPromiseError``.
 
 It runs all its commands before it judges any answer, and the commands do not depend on answers: so all are known
@@ -57,7 +57,7 @@ class Promise:
 
     name: str
     title: str
-    look: Look
+    observe: Probe
     hint: Hint
     slow: bool = False
 

@@ -16,7 +16,7 @@ import time
 
 
 def start(command: "str | list[str]") -> tuple[int, int, int]:
-    """Start one command in a process group of its own: its id, and files with its output and its complaints."""
+    """Start one command in its own process group; returns its id and files with its output and errors."""
     out, err = os.memfd_create("out"), os.memfd_create("err")
     if isinstance(command, list):
         return fork(command, out, err), out, err
@@ -54,7 +54,7 @@ def fork(program: "list[str]", out: int, err: int) -> int:
 
 
 def finish(started: tuple[int, int, int], deadline: float) -> "list[int | str] | None":
-    """Wait for one command: what it came to, or nothing when it had to be stopped."""
+    """Wait for one command; returns its result, or nothing when it had to be stopped."""
     pid, out, err = started
     ended = select.poll()
     ended.register(os.pidfd_open(pid), select.POLLIN)

@@ -1,8 +1,8 @@
 # ruff: noqa: PTH112, PTH114, PTH115, PTH123 - pathlib would cost every start of this program on every machine 10 ms
-"""Look at the agent on this machine and print what is seen as one JSON object: no secret, nothing that a user said.
+"""Observe the agent on this machine and print one JSON object, without secrets and users' words.
 
-Usage: ``probe.py look`` or ``probe.py chat SESSION``. Keys are used, never printed: only whether they fit, and a digest
-that the registry can compare.
+Usage: ``probe.py observe`` or ``probe.py chat SESSION``. Keys are used, never printed: only whether they fit, and a
+digest that the registry can compare.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ LARGEST = 1 << 20
 """Bytes that are read of a file or an answer. The agent decides what its API answers and what lies in its home."""
 
 MOST_FOLDERS = 20_000
-"""Folders that are looked into for skills: some forty times those of an agent with all that are bundled."""
+"""Limit of folders searched for skills: some forty times those of an agent with all bundled skills."""
 
 GONE = frozenset({200, 204, 404})
 
@@ -52,7 +52,7 @@ def parsed(text: str) -> "dict[str, Any]":
 
 
 def part(value: object, *names: str) -> "dict[str, Any]":
-    """The object that stands under these names, one in the other; empty where anything else does."""
+    """The object under these nested names; empty if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
@@ -77,7 +77,7 @@ def variables() -> "dict[str, str]":
 def ask(
     method: str, url: str, *, key: str = "", body: object = None, session: str = "", timeout_s: float = LOOK_S
 ) -> "tuple[int, dict[str, Any]]":
-    """Status and body of a request; status 0 and a reason when nobody answers.
+    """Status and body of a request; status 0 and a reason without an answer.
 
     By hand, since http.client costs 30 ms to import: HTTP/1.0, so that the answer ends where the connection does.
     """
@@ -168,7 +168,7 @@ def filesystem(pid: int, path: str) -> str:
 
 
 def skills(folder: str) -> int:
-    """How many skills are below a folder, as far as it is looked through; -1 when there is no such folder."""
+    """How many skills are below a folder, up to the limit; -1 when there is no such folder."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return -1
     count, until = 0, time.monotonic() + LOOK_S
@@ -208,7 +208,7 @@ def release() -> "dict[str, object]":
     return {**parsed(read("/opt/hermes/current/release.json")), "id": slot}
 
 
-def look() -> "dict[str, object]":
+def observe() -> "dict[str, object]":
     """Everything but a turn."""
     environment, properties = variables(), unit()
     pid = int(properties.get("MainPID") or 0)
@@ -234,7 +234,7 @@ def look() -> "dict[str, object]":
 
 
 def chat(session: str) -> "dict[str, object]":
-    """One turn in a session of its own, which is removed again."""
+    """One turn in a separate session, which is removed afterwards."""
     key = variables().get("API_SERVER_KEY", "")
     asked = {"messages": [{"role": "user", "content": "Answer with the one word: pong"}], "stream": False}
     status, body = ask("POST", api("/v1/chat/completions"), key=key, body=asked, session=session, timeout_s=CHAT_S)
@@ -251,4 +251,4 @@ def chat(session: str) -> "dict[str, object]":
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(look() if sys.argv[1] == "look" else chat(sys.argv[2])))
+    sys.stdout.write(json.dumps(observe() if sys.argv[1] == "observe" else chat(sys.argv[2])))

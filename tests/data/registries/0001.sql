@@ -16,7 +16,7 @@ CREATE TABLE cells (
   region VARCHAR(64) NOT NULL,
   created_at DATETIME NOT NULL,
   only_plan VARCHAR(16),
-  brought_at DATETIME,
+  applied_at DATETIME,
   CONSTRAINT pk_cells PRIMARY KEY (name)
 );
 CREATE TABLE proxy_tokens (
@@ -62,14 +62,14 @@ CREATE TABLE audit (
 CREATE INDEX ix_audit_subject ON audit (subject);
 CREATE TRIGGER audit_refuses_update BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'audit is only ever appended to'); END;
 CREATE TRIGGER audit_refuses_delete BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'audit is only ever appended to'); END;
-CREATE TABLE machine_sightings (
+CREATE TABLE machine_observations (
   machine_id VARCHAR(64) NOT NULL,
   name VARCHAR(255) NOT NULL,
   server_type VARCHAR(64) NOT NULL,
   status VARCHAR(32) NOT NULL,
   boot_id VARCHAR(64) NOT NULL,
   boot_seen_at DATETIME,
-  CONSTRAINT pk_machine_sightings PRIMARY KEY (machine_id)
+  CONSTRAINT pk_machine_observations PRIMARY KEY (machine_id)
 );
 CREATE TABLE authorities (
   certificate TEXT NOT NULL,
@@ -158,9 +158,9 @@ CREATE TABLE instance_details (
   CONSTRAINT uq_instance_details_machine_name UNIQUE (machine_name)
 );
 CREATE INDEX ix_instance_details_cell ON instance_details (cell);
-CREATE TABLE spare_machines (
+CREATE TABLE unassigned_machines (
   name VARCHAR(128) NOT NULL,
-  purpose VARCHAR(16) NOT NULL,
+  role VARCHAR(16) NOT NULL,
   instance_id CHAR(32),
   cell VARCHAR(64) NOT NULL,
   "plan" VARCHAR(16) NOT NULL,
@@ -174,13 +174,13 @@ CREATE TABLE spare_machines (
   epoch INTEGER NOT NULL,
   created_at DATETIME NOT NULL,
   ready_at DATETIME,
-  CONSTRAINT pk_spare_machines PRIMARY KEY (name),
-  CONSTRAINT fk_spare_machines_instance_id FOREIGN KEY(instance_id) REFERENCES hermes_instances (id),
-  CONSTRAINT fk_spare_machines_cell FOREIGN KEY(cell) REFERENCES cells (name)
+  CONSTRAINT pk_unassigned_machines PRIMARY KEY (name),
+  CONSTRAINT fk_unassigned_machines_instance_id FOREIGN KEY(instance_id) REFERENCES hermes_instances (id),
+  CONSTRAINT fk_unassigned_machines_cell FOREIGN KEY(cell) REFERENCES cells (name)
 );
-CREATE UNIQUE INDEX one_next_machine_per_instance ON spare_machines (instance_id) WHERE purpose = 'next' AND wanted;
-CREATE INDEX ix_spare_machines_instance_id ON spare_machines (instance_id);
-CREATE INDEX ix_spare_machines_cell ON spare_machines (cell);
+CREATE UNIQUE INDEX one_replacement_per_instance ON unassigned_machines (instance_id) WHERE role = 'replacement' AND wanted;
+CREATE INDEX ix_unassigned_machines_instance_id ON unassigned_machines (instance_id);
+CREATE INDEX ix_unassigned_machines_cell ON unassigned_machines (cell);
 CREATE TABLE operations (
   id CHAR(32) NOT NULL,
   kind VARCHAR(32) NOT NULL,
@@ -276,14 +276,14 @@ CREATE TABLE instance_policies (
   CONSTRAINT pk_instance_policies PRIMARY KEY (instance_id),
   CONSTRAINT fk_instance_policies_instance_id FOREIGN KEY(instance_id) REFERENCES hermes_instances (id)
 );
-CREATE TABLE readings (
+CREATE TABLE health_samples (
   instance_id CHAR(32) NOT NULL,
   at DATETIME NOT NULL,
   reading TEXT NOT NULL,
-  CONSTRAINT pk_readings PRIMARY KEY (instance_id, at),
-  CONSTRAINT fk_readings_instance_id FOREIGN KEY(instance_id) REFERENCES hermes_instances (id)
+  CONSTRAINT pk_health_samples PRIMARY KEY (instance_id, at),
+  CONSTRAINT fk_health_samples_instance_id FOREIGN KEY(instance_id) REFERENCES hermes_instances (id)
 );
-CREATE INDEX ix_readings_at ON readings (at);
+CREATE INDEX ix_health_samples_at ON health_samples (at);
 CREATE TABLE operation_steps (
   id INTEGER NOT NULL,
   operation_id CHAR(32) NOT NULL,

@@ -7,7 +7,7 @@ from enum import StrEnum
 _PLANS = {"light": "heavy", "heavy": "light"}
 _REGIONS = {"hel1": "nbg1", "nbg1": "hel1"}
 _WHY = ("--reason", "test")
-_KEEPS_PREVIOUS = {"HERMESOPS_FORMER_DAYS": "7"}
+_KEEPS_PREVIOUS = {"HERMESOPS_PREVIOUS_DAYS": "7"}
 
 
 class Phase(StrEnum):

@@ -60,7 +60,7 @@ class RecordingOs:
         self.folder = folder
         self.forgetful = forgetful
         self.disk = Disk()
-        self.moments: list[list[dict[str, bytes | None]]] = []
+        self.timestamps: list[list[dict[str, bytes | None]]] = []
         self._open: dict[int, str] = {}
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever os has
@@ -112,10 +112,10 @@ class RecordingOs:
         self.disk.names[self._name(path)] = None
         self._note()
 
-    def aftermaths(self, moment: int, folder: Path) -> Iterator[Path]:
+    def aftermaths(self, timestamp: int, folder: Path) -> Iterator[Path]:
         """Make what a cut at that moment may leave, one folder each."""
-        for number, left in enumerate(self.moments[moment]):
-            place = folder / f"{moment}-{number}"
+        for number, left in enumerate(self.timestamps[timestamp]):
+            place = folder / f"{timestamp}-{number}"
             place.mkdir(parents=True)
             for name, content in sorted(left.items()):
                 file = place / name
@@ -131,7 +131,7 @@ class RecordingOs:
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else ""
 
     def _note(self) -> None:
-        self.moments.append([self.disk.left(luck) for luck in Luck])
+        self.timestamps.append([self.disk.left(luck) for luck in Luck])
 
 
 def _parent(name: str) -> str:

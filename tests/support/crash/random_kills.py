@@ -150,7 +150,7 @@ class RandomKills:
         size: How much of it.
         seed: What decides commands and moments.
         checks: The same commands where only reading is asked of them; those of ``world`` unless given.
-        tell: Called with a line after each round.
+        report: Called with a line after each round.
     """
 
     def __init__(
@@ -161,12 +161,12 @@ class RandomKills:
         seed: int,
         *,
         checks: Command | None = None,
-        tell: Callable[[str], object] | None = None,
+        report: Callable[[str], object] | None = None,
     ) -> None:
         self.history: list[Done] = []
         self._world = world.with_variables(**LIFE)
         self._checking = (checks or world).with_variables(**LIFE)
-        self._tell = tell
+        self._report = report
         self._memory = memory
         self._size = size
         self._seed = seed
@@ -180,9 +180,9 @@ class RandomKills:
             self._round += 1
             done = await asyncio.gather(*(self._act(user) for user in self._expected))
             self.history += done
-            if self._tell:
+            if self._report:
                 kills = sum(one.kills for one in self.history)
-                self._tell(f"round {self._round}: {len(self.history)} acts, {kills} kills")
+                self._report(f"round {self._round}: {len(self.history)} acts, {kills} kills")
             await self._teach()
             self._refuse(await self._differences())
             if any(one.previous_machines for one in self._expected.values()):
@@ -210,9 +210,9 @@ class RandomKills:
         if act.loses_machine:
             await delete_behind_its_back(world.home / "local" / "world", (await self._row(user))["machine_id"])
         try:
-            for moment in _moments(act, chance, self._size.pause_s):
-                ran = await _killed(world, moment, act.words)
-                done.attempts.append((f"to be killed: {moment}", ran))
+            for timestamp in _moments(act, chance, self._size.pause_s):
+                ran = await _killed(world, timestamp, act.words)
+                done.attempts.append((f"to be killed: {timestamp}", ran))
                 if ran.exit_code != -signal.SIGKILL:
                     break
                 await self._ask_for_another(before, done, chance)
@@ -263,10 +263,10 @@ class RandomKills:
         """Have the machines that instances left given back, killed and repeated as any other command."""
         act = Act("give back kept machines", ("lifecycle", "apply", "--yes"), ExpectedInstance(""), lines=2)
         done = Done(act)
-        world = self._world.with_variables(HERMESOPS_FORMER_DAYS="0.0000001")
-        for moment in _moments(act, self._chance("give back"), self._size.pause_s):
-            ran = await _killed(world, moment, act.words)
-            done.attempts.append((f"to be killed: {moment}", ran))
+        world = self._world.with_variables(HERMESOPS_PREVIOUS_DAYS="0.0000001")
+        for timestamp in _moments(act, self._chance("give back"), self._size.pause_s):
+            ran = await _killed(world, timestamp, act.words)
+            done.attempts.append((f"to be killed: {timestamp}", ran))
         await _finish(world, done)
         done.wrong += _wrong_end(done)
         self.history.append(done)
@@ -343,7 +343,7 @@ def _moments(act: Act, chance: random.Random, pause_s: float) -> list[Moment]:
     ]
 
 
-async def _killed(world: Command, moment: Moment, words: Sequence[str]) -> Ran:
+async def _killed(world: Command, timestamp: Moment, words: Sequence[str]) -> Ran:
     """Run a command and kill it at a moment, unless it ends before."""
     began = time.monotonic()
     process = await world.start(*words)
@@ -355,21 +355,21 @@ async def _killed(world: Command, moment: Moment, words: Sequence[str]) -> Ran:
     told, came = bytearray(), asyncio.Event()
 
     async def narrate(stderr: asyncio.StreamReader) -> None:
-        if not moment.lines:
+        if not timestamp.lines:
             came.set()
         async for line in stderr:
             told.extend(line)
-            if told.count(b"\n") >= moment.lines:
+            if told.count(b"\n") >= timestamp.lines:
                 came.set()
         came.set()
 
     narrating = asyncio.create_task(narrate(process.stderr))
     await came.wait()
     ending = asyncio.create_task(process.wait())
-    await asyncio.wait({ending}, timeout=moment.pause_s)
+    await asyncio.wait({ending}, timeout=timestamp.pause_s)
     if process.returncode is None:
         with suppress(ProcessLookupError):  # it has ended this very moment
-            (os.killpg if moment.is_group else os.kill)(process.pid, signal.SIGKILL)
+            (os.killpg if timestamp.is_group else os.kill)(process.pid, signal.SIGKILL)
     code = await ending
     async with asyncio.timeout(_GIVE_UP_S):
         await narrating

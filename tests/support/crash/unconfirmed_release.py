@@ -62,24 +62,24 @@ class Survived:
     """
 
     blow: str
-    moment: float
+    timestamp: float
     ok: bool
     seconds: float
     why: str
 
 
-async def suffer(channel: Channel, release: str, blow: str, moment: float) -> Survived:
+async def suffer(channel: Channel, release: str, blow: str, timestamp: float) -> Survived:
     """Begin to bring a release, strike, and wait for the machine to be back.
 
     Args:
         channel: To a machine with an agent that is well.
         release: One that is installed and does not run.
         blow: A key of ``BLOWS``.
-        moment: When, from 0 to 1.
+        timestamp: When, from 0 to 1.
     """
     before = await _shown(channel)
     said = await _said(channel)
-    delay = moment * _SWITCH_S
+    delay = timestamp * _SWITCH_S
     script = f"sleep {delay:.2f}; {BLOWS[blow]}"
     words = f"{PROGRAM} release activate {release} --no-trial --confirm-within {CONFIRM_S} --drain 5"
     begin = (
@@ -97,11 +97,11 @@ async def suffer(channel: Channel, release: str, blow: str, moment: float) -> Su
     now = await _said(channel)
     if now != said:
         why += f" said {said}, and now {now}"
-    return Survived(blow, moment, not why, seconds, why)
+    return Survived(blow, timestamp, not why, seconds, why)
 
 
 async def _back(channel: Channel, release: str) -> bool:
-    async def look() -> bool | waiting.Pending[bool]:
+    async def observe() -> bool | waiting.Pending[bool]:
         try:
             shown = await _shown(channel)
         except (HermesError, ValueError) as error:
@@ -113,13 +113,13 @@ async def _back(channel: Channel, release: str) -> bool:
         return waiting.Pending(json.dumps(shown["activation"]))
 
     try:
-        return await waiting.until(look, what="the release of before", timeout_s=150, every_s=0.5)
+        return await waiting.until(observe, what="the release of before", timeout_s=150, every_s=0.5)
     except HermesError:
         return False
 
 
 async def _is_well(channel: Channel) -> bool:
-    async def look() -> bool | waiting.Pending[bool]:
+    async def observe() -> bool | waiting.Pending[bool]:
         try:
             done = await channel.run(f"{PROGRAM} health", timeout_s=30)
         except HermesError as error:
@@ -127,7 +127,7 @@ async def _is_well(channel: Channel) -> bool:
         return True if done.exit_code == 0 else waiting.Pending(done.text)
 
     try:
-        return await waiting.until(look, what="a gateway that is well", timeout_s=90, every_s=0.5)
+        return await waiting.until(observe, what="a gateway that is well", timeout_s=90, every_s=0.5)
     except HermesError:
         return False
 
@@ -143,7 +143,7 @@ async def _said(channel: Channel) -> Any:  # noqa: ANN401 - JSON
     return json.loads(done.stdout)["state"]["messages"] if done.exit_code == 0 else None
 
 
-def moments(count: int, seed: int) -> list[tuple[str, float]]:
+def timestamps(count: int, seed: int) -> list[tuple[str, float]]:
     """So many blows, each kind as often as the others, at moments that the seed chooses."""
     chance = random.Random(seed)  # noqa: S311 - a choice of tests
     names = list(BLOWS)

@@ -12,7 +12,7 @@ from hermesops.verify.on_machine import BATCH, PROBE, PYTHON
 KEY_DIGEST = "d" * 64
 INSTANCE = "0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001"
 
-HEALTHY_LOOK: dict[str, Any] = {
+HEALTHY_OBSERVATION: dict[str, Any] = {
     "unit": {
         "ActiveState": "active",
         "SubState": "running",
@@ -169,7 +169,7 @@ class PromisingMachine:
     Attributes:
         answers: As ``HEALTHY``; a test changes its own copy.
         units: What systemd shows.
-        look: What the probe sees.
+        observe: What the probe sees.
         chat: What the probe's turn comes to.
         runs: The commands that came over the channel.
     """
@@ -177,7 +177,7 @@ class PromisingMachine:
     def __init__(self) -> None:
         self.answers = dict(HEALTHY)
         self.units = copy.deepcopy(HEALTHY_UNITS)
-        self.look = copy.deepcopy(HEALTHY_LOOK)
+        self.observe = copy.deepcopy(HEALTHY_OBSERVATION)
         self.chat = dict(HEALTHY_CHAT)
         self.runs: list[str] = []
         self.too_slow: set[str] = set()
@@ -211,7 +211,7 @@ class PromisingMachine:
     def _answer(self, command: str) -> Completed:
         words = shlex.split(command)
         if PROBE in words:
-            return Completed(0, json.dumps(self.look if words[-1] == "look" else self.chat).encode(), b"")
+            return Completed(0, json.dumps(self.observe if words[-1] == "observe" else self.chat).encode(), b"")
         if command.startswith("systemctl show"):
             blocks = (
                 "\n".join(f"{name}={value}" for name, value in {"Id": unit, **properties}.items())

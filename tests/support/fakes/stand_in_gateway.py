@@ -15,7 +15,7 @@ _WATCHDOG_S = 5
 
 def main() -> None:
     """Say that it is ready and go on living, running each command that appears at its place."""
-    tell("READY=1")
+    report("READY=1")
     while True:
         for _ in range(_WATCHDOG_S * 10):
             if COMMAND.exists():
@@ -23,10 +23,10 @@ def main() -> None:
                 COMMAND.unlink()
                 subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL)
             time.sleep(0.1)  # noqa: TID251 - a program of its own, on a machine
-        tell("WATCHDOG=1")
+        report("WATCHDOG=1")
 
 
-def tell(state: str) -> None:
+def report(state: str) -> None:
     """Notify systemd."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
         connection.sendto(state.encode(), os.environ["NOTIFY_SOCKET"])  # noqa: TID251 - as above

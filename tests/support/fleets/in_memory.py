@@ -13,7 +13,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, UserId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.recovery import Recovered
-from hermesops.model.spare import Purpose, Spare, SpareStatus
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 IMAGE = ImageId("image-1")
@@ -53,12 +53,12 @@ def machine_for(row: Ordered, **changes: Any) -> Machine:  # noqa: ANN401 - any 
     return Machine(**(values | changes))
 
 
-def pooled(number: int, **changes: Any) -> Spare:  # noqa: ANN401 - any field of a spare machine
+def pooled(number: int, **changes: Any) -> UnassignedMachine:  # noqa: ANN401 - any field of an unassigned machine
     """A machine of the warm pool, ready."""
     instance_id = InstanceId(str(UUID(int=(number + 0xAB0000) << 80)))
-    spare = Spare(
+    row = UnassignedMachine(
         name=machine_name("local", CellName("cell1"), instance_id),
-        purpose=Purpose.POOL,
+        role=MachineRole.WARM,
         instance_id=None,
         cell=CellName("cell1"),
         plan=Plan.LIGHT,
@@ -67,23 +67,23 @@ def pooled(number: int, **changes: Any) -> Spare:  # noqa: ANN401 - any field of
         image_id=IMAGE,
         machine_id=MachineId(f"s-{number}"),
         wanted=True,
-        status=SpareStatus.READY,
+        status=UnassignedStatus.READY,
         epoch=0,
         created_at=AT,
         ready_at=AT,
     )
-    return replace(spare, **changes)
+    return replace(row, **changes)
 
 
-def machine_of_spare(spare: Spare, **changes: Any) -> Machine:  # noqa: ANN401 - any field of a machine
-    """A spare machine as the vendor lists it."""
+def machine_of_unassigned(row: UnassignedMachine, **changes: Any) -> Machine:  # noqa: ANN401 - any field of a machine
+    """An unassigned machine as the vendor lists it."""
     values: dict[str, Any] = {
-        "id": spare.machine_id or f"id-of-{spare.name}",
-        "name": spare.name,
+        "id": row.machine_id or f"id-of-{row.name}",
+        "name": row.name,
         "status": MachineStatus.READY,
-        "server_type": spare.server_type,
-        "region": spare.region,
-        "image_id": spare.image_id,
+        "server_type": row.server_type,
+        "region": row.region,
+        "image_id": row.image_id,
         "created_at": AT,
     }
     return Machine(**(values | changes))

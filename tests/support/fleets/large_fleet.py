@@ -153,11 +153,11 @@ async def up_until_done(world: Command, app: Container) -> tuple[int, ...]:
 
 
 def _nobody_works(app: Container) -> Any:  # noqa: ANN401 - what ``until`` takes
-    async def look() -> bool | Pending[bool]:
+    async def observe() -> bool | Pending[bool]:
         held = app.registry.leases.list()
         return Pending(", ".join(lease.subject for lease in held)) if held else True
 
-    return look
+    return observe
 
 
 async def _run_here(world: Command, session: Runtime, words: Sequence[str]) -> Ran:

@@ -80,12 +80,12 @@ class Ground:
     async def settled(self, machine_id: str, status: MachineStatus = MachineStatus.READY, size: str = "") -> None:
         """Wait until the vendor says so of a machine."""
 
-        async def look() -> Machine | Pending[Machine]:
+        async def observe() -> Machine | Pending[Machine]:
             machine = await self.session.client.get_machine(machine_id)
             fits = machine.status is status and size in {"", machine.server_type}
             return machine if fits else Pending(f"{machine.status} {machine.server_type}")
 
-        await until(look, what=f"machine {machine_id}", timeout_s=120, every_s=0.1)
+        await until(observe, what=f"machine {machine_id}", timeout_s=120, every_s=0.1)
 
 
 Break = Callable[[Ground, Ordered], Awaitable[None]]

@@ -118,7 +118,7 @@ class Watcher:
     leaks: set[Leak] = field(default_factory=set)
     seen: dict[str, int] = field(default_factory=dict)
 
-    def look(self) -> None:
+    def observe(self) -> None:
         """Look once."""
         for pid in _descendants(os.getpid()):
             words, environment = _read(pid, "cmdline"), _read(pid, "environ")
@@ -141,7 +141,7 @@ def watching(canaries: Canaries) -> Iterator[Watcher]:
 
     def work() -> None:
         while not ended.wait(_EVERY_S):
-            watcher.look()
+            watcher.observe()
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()

@@ -800,16 +800,16 @@ def _preview_file(data: bytes) -> object:
     return preview.FILE.parse(_text(data))
 
 
-def fuzz_all(cases: int, *, number: int, tell: Callable[[str], None]) -> Mapping[str, Outcomes]:
+def fuzz_all(cases: int, *, number: int, report: Callable[[str], None]) -> Mapping[str, Outcomes]:
     """Try so many documents with every parser.
 
     Args:
         cases: How many each.
         number: The same one repeats a run.
-        tell: Takes a line about each parser.
+        report: Takes a line about each parser.
     """
     found = {}
     for name, parser in PARSERS.items():
         found[name] = parser.fuzz(cases, number=number)
-        tell(f"{name:26} {sum(found[name].ends.values()):6} cases {found[name]}")
+        report(f"{name:26} {sum(found[name].ends.values()):6} cases {found[name]}")
     return found

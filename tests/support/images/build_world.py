@@ -11,7 +11,7 @@ from hermesops.channel import Channel, Completed
 from hermesops.image.build import Builder, Recipe
 from hermesops.image.definition import Definition, load
 from hermesops.image.download import Pip
-from hermesops.image.machines import Tell
+from hermesops.image.machines import Reporter
 from hermesops.justavps import Client, Image, ImageStatus, Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError, NotFoundError
 from hermesops.model.ids import MachineId
@@ -125,7 +125,7 @@ class World(Client):
             return Completed(self.prove_exit, "\n".join(self.broken).encode(), b"")
         return Completed(0, b"", b"")
 
-    def look(self, machine_id: str) -> Completed:
+    def observe(self, machine_id: str) -> Completed:
         self._alive()
         seen = {
             "distribution": "debian",
@@ -149,7 +149,9 @@ class _Shell:
         if command == "true":
             return Completed(0, b"", b"")
         script = stdin.decode().strip()
-        return self.world.run_script(self.machine_id, script) if script in SCRIPTS else self.world.look(self.machine_id)
+        return (
+            self.world.run_script(self.machine_id, script) if script in SCRIPTS else self.world.observe(self.machine_id)
+        )
 
 
 class StandInDownloads(Pip):
@@ -217,7 +219,7 @@ def recipe_of(definition: Definition, **changes: str) -> Recipe:
     return Recipe(definition, {"only": "a" * 64, **changes}, "local", "starter", "hel1")
 
 
-def builder_of(world: World, folder: Path, tell: Tell) -> Builder:
+def builder_of(world: World, folder: Path, report: Reporter) -> Builder:
     """A builder whose whole surroundings are the world."""
     return Builder(
         vendor=world,
@@ -227,5 +229,5 @@ def builder_of(world: World, folder: Path, tell: Tell) -> Builder:
         downloads=StandInDownloads(),
         cache=folder / "cache",
         manifests=folder / "manifests",
-        tell=tell,
+        report=report,
     )

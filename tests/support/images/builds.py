@@ -30,7 +30,7 @@ class Workshop:
     said: list[str] = field(default_factory=list)
 
     async def converge(self, machine_id: MachineId, playbook: str, variables: Mapping[str, object]) -> None:
-        await self.world.converger.apply(machine_id, playbook, variables, tell=self.said.append)
+        await self.world.converger.apply(machine_id, playbook, variables, report=self.said.append)
         planted = await self.world.channel(machine_id).run(PLANT)
         assert planted.exit_code == 0, planted.stderr
 
@@ -48,7 +48,7 @@ class Workshop:
             downloads=Pip(os.environ),  # noqa: TID251 - pip's own settings, as a user has them
             cache=shared_cache(),
             manifests=self.world.folder / "manifests",
-            tell=self.said.append,
+            report=self.said.append,
         )
 
     def recipe(self, definition: Definition, playbooks: Path) -> Recipe:

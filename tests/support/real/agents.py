@@ -73,7 +73,7 @@ def role_variables(world: ConvergedWorld) -> dict[str, object]:
     """What all roles have to be told."""
     image = definition.load(assets.folder("images") / "hermes-base")
     pip = Pip(os.environ)  # noqa: TID251 - pip's own settings, as a user has them
-    bundle = agent_bundle.bundle(image, base_python(), cache=shared_cache(), downloads=pip, tell=lambda _: None)
+    bundle = agent_bundle.bundle(image, base_python(), cache=shared_cache(), downloads=pip, report=lambda _: None)
     program = world.folder / "hermes-node"
     node.write(program)
     return {

@@ -58,7 +58,7 @@ class Command:
         ours = {key: value for key, value in os.environ.items() if not key.startswith("HERMESOPS_")}  # noqa: TID251
         cache = Path(tempfile.gettempdir()) / "hermesops-test-cache"
         # Most agents of tests know nothing that anybody would miss; tests of lives and backups say otherwise.
-        hasty = {"HERMESOPS_GRACE_DAYS": "0", "HERMESOPS_LAST_BACKUP": "none", "HERMESOPS_FORMER_DAYS": "0"}
+        hasty = {"HERMESOPS_GRACE_DAYS": "0", "HERMESOPS_LAST_BACKUP": "none", "HERMESOPS_PREVIOUS_DAYS": "0"}
         return {**ours, "HERMESOPS_HOME": str(self.home), "HERMESOPS_CACHE": str(cache), **hasty, **self.variables}
 
     def with_variables(self, **variables: str) -> Self:

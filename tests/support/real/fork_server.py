@@ -133,7 +133,7 @@ def _serve() -> None:
             for key, _ in selector.select():
                 if key.fd in children:
                     selector.unregister(key.fd)
-                    _tell_end(key.fd, *children.pop(key.fd))
+                    _report_end(key.fd, *children.pop(key.fd))
                     continue
                 data = os.read(key.fd, 1 << 20)
                 if not data:
@@ -151,7 +151,7 @@ def _serve() -> None:
                     selector.register(watched, selectors.EVENT_READ)
 
 
-def _tell_end(watched: int, child: int, number: int) -> None:
+def _report_end(watched: int, child: int, number: int) -> None:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(watched)
     sys.stdout.write(json.dumps({"number": number, "code": code}) + "\n")

@@ -70,26 +70,26 @@ class TestMachine:
     async def wait_until_booted(self, *, timeout_s: float = 60.0) -> dict[str, object]:
         """Wait until systemd has nothing left to start and the init script has ended."""
 
-        async def look() -> dict[str, object] | Pending[dict[str, object]]:
+        async def observe() -> dict[str, object] | Pending[dict[str, object]]:
             try:
                 health = await self.healthz()
             except httpx.HTTPError as error:
                 return Pending(f"{type(error).__name__} {error}")
             return health if health["booted"] and health["bootstrapped"] else Pending(str(health))
 
-        return await until(look, what=f"machine {self.id} to boot", timeout_s=timeout_s, every_s=0.05)
+        return await until(observe, what=f"machine {self.id} to boot", timeout_s=timeout_s, every_s=0.05)
 
     async def boots_anew(self, before: object) -> None:
         """Wait until another boot than the one of that id has come far enough."""
 
-        async def look() -> bool | Pending[bool]:
+        async def observe() -> bool | Pending[bool]:
             try:
                 health = await self.healthz()
             except httpx.HTTPError as error:
                 return Pending(str(error))
             return True if health["boot_id"] != before and health["booted"] else Pending(str(health))
 
-        await until(look, what="a new boot", timeout_s=20, every_s=0.05)
+        await until(observe, what="a new boot", timeout_s=20, every_s=0.05)
 
 
 def cached_tools() -> Path:

@@ -88,7 +88,7 @@ class Guest:
             },
         )
 
-        async def look() -> Completed | Pending[Completed]:
+        async def observe() -> Completed | Pending[Completed]:
             status = await self._ask("guest-exec-status", {"pid": begun["pid"]})
             if not status["exited"]:
                 return Pending("it runs")
@@ -96,7 +96,7 @@ class Guest:
             out, err = (base64.b64decode(status.get(name, "")) for name in ("out-data", "err-data"))
             return Completed(code, out, err, exact=not status.get("out-truncated", False))
 
-        return await until(look, what=command, timeout_s=timeout_s + _SPARE_S, every_s=0.1)
+        return await until(observe, what=command, timeout_s=timeout_s + _SPARE_S, every_s=0.1)
 
     async def output(self, command: str, *, timeout_s: float = 60) -> str:
         """What a command prints that must work."""
@@ -116,7 +116,7 @@ class Guest:
     async def wait_for_agent(self, timeout_s: float = _BOOT_S) -> None:
         """Wait until the guest has booted far enough to answer."""
 
-        async def look() -> bool | Pending[bool]:
+        async def observe() -> bool | Pending[bool]:
             if self._process.returncode is not None:
                 raise GuestError(f"QEMU ended with {self._process.returncode}:\n{self.said()}")
             number = next(self._numbers)
@@ -128,7 +128,7 @@ class Guest:
                 return Pending("QEMU closed its port")
             return answer == number or Pending(f"answer {answer}")
 
-        await until(look, what="the guest to boot", timeout_s=timeout_s, every_s=0.1)
+        await until(observe, what="the guest to boot", timeout_s=timeout_s, every_s=0.1)
 
     def said(self) -> str:
         """What the guest wrote to its console."""
@@ -224,7 +224,7 @@ async def _agent_port(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]  # noqa: N806 - a type
 
-    async def look() -> Connection | Pending[Connection]:
+    async def observe() -> Connection | Pending[Connection]:
         if process.returncode is not None:
             raise GuestError(f"QEMU ended with {process.returncode}: {said_on(console)}")
         try:
@@ -232,4 +232,4 @@ async def _agent_port(
         except OSError as error:
             return Pending(str(error))
 
-    return await until(look, what="QEMU to start", timeout_s=_ANSWER_S, every_s=0.05)
+    return await until(observe, what="QEMU to start", timeout_s=_ANSWER_S, every_s=0.05)

@@ -20,14 +20,14 @@ class TurnedClock:
     """Stands still until it is turned."""
 
     def __init__(self) -> None:
-        self.moment = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        self.timestamp = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
     def __call__(self) -> datetime:
-        return self.moment
+        return self.timestamp
 
     def turn(self, seconds: float) -> None:
         """Let time pass."""
-        self.moment += timedelta(seconds=seconds)
+        self.timestamp += timedelta(seconds=seconds)
 
 
 def registry_at(

@@ -78,7 +78,7 @@ class FakeJustAvps:
             routes=[
                 Route("/api/v1/machines", self._list, methods=["GET"]),
                 Route("/api/v1/machines", self._order, methods=["POST"]),
-                Route(one, self._look, methods=["GET"]),
+                Route(one, self._observe, methods=["GET"]),
                 Route(one, self._delete, methods=["DELETE"]),
                 Route(f"{one}/resize", self._resize, methods=["POST"]),
                 Route(f"{one}/image", self._save, methods=["POST"]),
@@ -110,7 +110,7 @@ class FakeJustAvps:
             return JSONResponse({"message": "internal error"}, 500)
         return JSONResponse(self.machines[machine_id], 202)
 
-    async def _look(self, request: Request) -> Response:
+    async def _observe(self, request: Request) -> Response:
         if not self._allowed(request):
             return JSONResponse({"message": "bad key"}, 401)
         machine_id = request.path_params["machine_id"]

@@ -72,10 +72,12 @@ class Account:
             nonlocal kept
             try:
                 if kept:
-                    seen = await self.machines.update(kept, self.name, {"server_type": size}, timeout_s=5, tell=_nobody)
+                    seen = await self.machines.update(
+                        kept, self.name, {"server_type": size}, timeout_s=5, report=_nobody
+                    )
                 else:
                     order = MachineSpec(self.name, size, "hel1", "")
-                    seen = await self.machines.create(order, timeout_s=5, tell=_nobody)
+                    seen = await self.machines.create(order, timeout_s=5, report=_nobody)
             except HalfMadeError as error:
                 kept = error.observed.id
                 raise
@@ -86,7 +88,7 @@ class Account:
     async def resized(self, machine_id: str, size: str) -> None:
         async def run() -> str:
             return (
-                await self.machines.update(machine_id, self.name, {"server_type": size}, timeout_s=2, tell=_nobody)
+                await self.machines.update(machine_id, self.name, {"server_type": size}, timeout_s=2, report=_nobody)
             ).server_type
 
         assert await self._until_well(run) == size
@@ -113,10 +115,10 @@ class Account:
             nonlocal kept
             try:
                 if kept:
-                    seen = await self.images.update(kept, self.image_name, {}, timeout_s=5, tell=_nobody)
+                    seen = await self.images.update(kept, self.image_name, {}, timeout_s=5, report=_nobody)
                 else:
                     order = ImageSpec(self.image_name, machine_id)
-                    seen = await self.images.create(order, timeout_s=5, tell=_nobody)
+                    seen = await self.images.create(order, timeout_s=5, report=_nobody)
             except HalfMadeError as error:
                 kept = error.observed.id
                 raise

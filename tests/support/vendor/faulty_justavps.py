@@ -40,8 +40,8 @@ class MoodyJustAvps(FakeJustAvps):
     async def _list(self, request: Request) -> Response:
         return _bad_gateway() if self._unlucky() else await super()._list(request)
 
-    async def _look(self, request: Request) -> Response:
-        return _bad_gateway() if self._unlucky() else await super()._look(request)
+    async def _observe(self, request: Request) -> Response:
+        return _bad_gateway() if self._unlucky() else await super()._observe(request)
 
     async def _delete(self, request: Request) -> Response:
         answer = await super()._delete(request)

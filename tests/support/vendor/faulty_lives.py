@@ -47,7 +47,7 @@ JOIN users ON users.id = user_id JOIN instance_details ON instance_id = hermes_i
 """
 _WANTED = """
 SELECT machine_name FROM instance_details JOIN hermes_instances ON id = instance_id
-WHERE machine_wanted AND status != 'terminated' UNION ALL SELECT name FROM spare_machines WHERE wanted
+WHERE machine_wanted AND status != 'terminated' UNION ALL SELECT name FROM unassigned_machines WHERE wanted
 """
 _OPEN = "SELECT kind, subject, step FROM operations WHERE status IN ('pending', 'running')"
 _PLUGIN = "tests.support.vendor.impatient_plugin"

@@ -27,13 +27,13 @@ async def delete_behind_its_back(folder: Path, machine_id: str) -> None:
 async def told(vendor: httpx.AsyncClient, path: str, **wanted: str) -> Mapping[str, Any]:
     """What the vendor tells below that path, once it says what is wanted there; that it is ready, unless told else."""
 
-    async def look() -> Mapping[str, Any] | Pending[Mapping[str, Any]]:
+    async def observe() -> Mapping[str, Any] | Pending[Mapping[str, Any]]:
         answer = await vendor.get(path)
         thing = answer.json() if answer.is_success else {}
         fits = {"status": "ready", **wanted}.items() <= thing.items()
         return thing if fits else Pending(f"{answer.status_code} {thing.get('status')}")
 
-    return await until(look, what=path, timeout_s=60, every_s=0.2)
+    return await until(observe, what=path, timeout_s=60, every_s=0.2)
 
 
 def vendor_of(folder: Path, path: str = "/api/v1/") -> httpx.AsyncClient:

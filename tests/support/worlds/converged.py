@@ -75,7 +75,7 @@ class ConvergedWorld:
         """A machine whose toolbox answers; gone afterwards."""
         name = f"hermes-test-c1-{uuid4().hex[:12]}"
         order = justavps.MachineOrder(name=name, server_type="starter", region="hel1", image_id=image_id)
-        async with borrowed(self.client, self.channel, order, tell=lambda _: None) as machine_id:
+        async with borrowed(self.client, self.channel, order, report=lambda _: None) as machine_id:
             yield machine_id
 
 

@@ -107,4 +107,4 @@ def _purge(state: Path) -> None:
     from hermesops.localcloud.world.local_world import World  # noqa: PLC0415 - half a second, and there is seldom anything to sweep
 
     world = World(state, base_definition=assets.folder("images") / "base-debian12")
-    asyncio.run(world.down(purge=True, tell=lambda _: None))
+    asyncio.run(world.down(purge=True, report=lambda _: None))

@@ -22,8 +22,8 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Lease
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
-from hermesops.model.spare import Purpose, Spare, SpareStatus
 from hermesops.model.state import Part, State
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.registry import FakeRegistry
 
@@ -95,7 +95,7 @@ class SmallWorld(FakeRegistry):
     wanted: bool = True
     computers: dict[MachineName, Computer] = field(default_factory=dict)
     stack: set[MachineName] = field(default_factory=set)
-    spare_machines: list[Spare] = field(default_factory=list)
+    unassigned_machines: list[UnassignedMachine] = field(default_factory=list)
     kept_backups: list[Backup] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     cannot_resize: bool = False
@@ -147,9 +147,9 @@ class SmallWorld(FakeRegistry):
     # Looks, Rests, HandsOver
 
     async def observe(self, _instance_id: InstanceId) -> Observation:
-        return await self.look_as(self.instance)
+        return await self.observe_as(self.instance)
 
-    async def look_as(self, instance: Instance) -> Observation:
+    async def observe_as(self, instance: Instance) -> Observation:
         computer = self.computers.get(instance.machine_name)
         if computer is None:
             return Observation(instance, None)
@@ -306,15 +306,17 @@ class SmallWorld(FakeRegistry):
     def instances_change_plan(self, _instance_id: InstanceId, plan: Plan, server_type: str, *, why: str) -> None:  # noqa: ARG002 - the port's
         self.instance = replace(self.instance, plan=plan)
 
-    def spares_list(self, *, purpose: Purpose | None = None, instance_id: InstanceId | None = None) -> list[Spare]:
-        return [each for each in self.spare_machines if each.purpose is purpose and each.instance_id == instance_id]
+    def unassigned_list(
+        self, *, role: MachineRole | None = None, instance_id: InstanceId | None = None
+    ) -> list[UnassignedMachine]:
+        return [each for each in self.unassigned_machines if each.role is role and each.instance_id == instance_id]
 
-    def spares_find(self, name: MachineName) -> Spare | None:
-        return next((spare for spare in self.spare_machines if spare.name == name), None)
+    def unassigned_find(self, name: MachineName) -> UnassignedMachine | None:
+        return next((row for row in self.unassigned_machines if row.name == name), None)
 
-    def spares_place(
+    def unassigned_place(
         self,
-        purpose: Purpose,
+        role: MachineRole,
         *,
         plan: Plan,
         server_type: str,
@@ -322,11 +324,11 @@ class SmallWorld(FakeRegistry):
         choose: Callable[[Sequence[Cell]], Placement],
         instance_id: InstanceId | None = None,
         why: str = "",  # noqa: ARG002 - the port's
-    ) -> Spare:
+    ) -> UnassignedMachine:
         name, place = MachineName("hermes-local-cell2-next"), choose(())
-        spare = Spare(
+        row = UnassignedMachine(
             name,
-            purpose,
+            role,
             instance_id,
             place.cell,
             plan,
@@ -335,15 +337,17 @@ class SmallWorld(FakeRegistry):
             image_id,
             None,
             wanted=True,
-            status=SpareStatus.GROWING,
+            status=UnassignedStatus.PREPARING,
             epoch=0,
             created_at=AT,
         )
-        self.spare_machines.append(spare)
-        return spare
+        self.unassigned_machines.append(row)
+        return row
 
-    def spares_set_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:  # noqa: ARG002 - the port's
-        self.spare_machines = [replace(s, machine_id=machine_id) if s.name == name else s for s in self.spare_machines]
+    def unassigned_set_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.unassigned_machines = [
+            replace(s, machine_id=machine_id) if s.name == name else s for s in self.unassigned_machines
+        ]
 
     def assignments_cut_over(
         self,
@@ -353,11 +357,11 @@ class SmallWorld(FakeRegistry):
         lease: Lease | None,  # noqa: ARG002 - as the repository
         why: str,  # noqa: ARG002 - as the repository
     ) -> None:
-        (spare,) = (spare for spare in self.spare_machines if spare.name == name)
-        former = replace(
-            spare,
+        (row,) = (row for row in self.unassigned_machines if row.name == name)
+        previous = replace(
+            row,
             name=self.instance.machine_name,
-            purpose=Purpose.FORMER,
+            role=MachineRole.PREVIOUS,
             cell=self.instance.cell,
             machine_id=self.instance.machine_id,
             instance_id=instance_id,
@@ -365,21 +369,21 @@ class SmallWorld(FakeRegistry):
         )
         self.instance = replace(
             self.instance,
-            machine_name=spare.name,
-            machine_id=spare.machine_id,
-            cell=spare.cell,
-            plan=spare.plan,
+            machine_name=row.name,
+            machine_id=row.machine_id,
+            cell=row.cell,
+            plan=row.plan,
             epoch=self.instance.epoch + 1,
         )
-        self.spare_machines, self.wanted = [former], True
+        self.unassigned_machines, self.wanted = [previous], True
 
-    def spares_retire(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
-        self.spare_machines = [
-            replace(spare, wanted=False) if spare.name == name else spare for spare in self.spare_machines
+    def unassigned_retire(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.unassigned_machines = [
+            replace(row, wanted=False) if row.name == name else row for row in self.unassigned_machines
         ]
 
-    def spares_forget(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
-        self.spare_machines = [spare for spare in self.spare_machines if spare.name != name or spare.wanted]
+    def unassigned_forget(self, name: MachineName, *, why: str) -> None:  # noqa: ARG002 - the port's
+        self.unassigned_machines = [row for row in self.unassigned_machines if row.name != name or row.wanted]
 
     # Cells
 
@@ -390,7 +394,7 @@ class SmallWorld(FakeRegistry):
         if not await still_wanted():
             return
         rows = {self.instance.machine_name: SIZES[self.instance.plan]} if self.wanted else {}
-        rows |= {spare.name: spare.server_type for spare in self.spare_machines if spare.wanted}
+        rows |= {row.name: row.server_type for row in self.unassigned_machines if row.wanted}
         for name, size in rows.items():
             if name not in self.stack:
                 self.computers.setdefault(name, Computer(MachineId(f"id-of-{name}"), size))

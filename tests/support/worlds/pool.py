@@ -14,7 +14,7 @@ from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Spare, SpareStatus, pool_subject
+from hermesops.model.unassigned_machine import UnassignedMachine, UnassignedStatus, pool_subject
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.operations.reconcile import Reconciler, drive
 from hermesops.pool.claims import claim
@@ -102,7 +102,7 @@ class Site:
         await self.cloud.pause()
         return NodeState(self.cloud.owners.get(machine_id), 0, "", "")
 
-    async def await_machine(self, _spare: Spare) -> None:
+    async def await_machine(self, _row: UnassignedMachine) -> None:
         await self.cloud.pause()
 
     async def faults(self, _machine_id: MachineId) -> Sequence[str]:
@@ -141,9 +141,9 @@ class Site:
                 self.computer.change(self.cloud.machines.setdefault, name, rented(f"m-{name}"))
                 self.cloud.stack.add(name)
 
-    async def is_up(self, spare: Spare) -> bool:
+    async def is_up(self, row: UnassignedMachine) -> bool:
         await self.cloud.pause()
-        return spare.name in self.cloud.machines
+        return row.name in self.cloud.machines
 
 
 def target(size: int, image: int = 0) -> Target:
@@ -181,15 +181,15 @@ async def come(site: Site, alias: str, wanted: Target) -> None:
 def problems(cloud: Cloud, size: int, image: int) -> list[str]:
     """What is not as it must be once everything has come to rest."""
     registry = cloud.registry
-    instances, spares = registry.instances.list(), registry.spares.list(cell=CELL)
+    instances, unassigned = registry.instances.list(), registry.unassigned.list(cell=CELL)
     found = list(cloud.wrong)
-    names = sorted([*(one.machine_name for one in instances), *(one.name for one in spares)])
+    names = sorted([*(one.machine_name for one in instances), *(one.name for one in unassigned)])
     if names != sorted(cloud.machines) or set(names) != cloud.stack:
         found.append(f"rows {names}, machines {sorted(cloud.machines)}, stack {sorted(cloud.stack)}")
     room = CELL_SIZE - len(instances)
-    ready = [one for one in spares if one.status is SpareStatus.READY and one.wanted]
-    if len(ready) != len(spares) or len(ready) != min(size, room):
-        found.append(f"the pool is {[(one.name, one.status) for one in spares]}, and should be {size}")
+    ready = [one for one in unassigned if one.status is UnassignedStatus.READY and one.wanted]
+    if len(ready) != len(unassigned) or len(ready) != min(size, room):
+        found.append(f"the pool is {[(one.name, one.status) for one in unassigned]}, and should be {size}")
     if any(one.image_id != IMAGES[image] for one in ready):
         found.append("a stale image is in the pool")
     if touched := [one.name for one in ready if one.machine_id in cloud.owners]:

@@ -27,7 +27,7 @@ class Fleet(FakeRegistry):
     """Agents with the time of their newest backup, on a clock that is turned."""
 
     def __init__(self, count: int) -> None:
-        self.moment = MIDNIGHT
+        self.timestamp = MIDNIGHT
         self.agents = [agent(number) for number in range(count)]
         self.newest: dict[InstanceId, datetime | None] = {one.id: MIDNIGHT for one in self.agents}
         self.made: Counter[str] = Counter()
@@ -36,7 +36,7 @@ class Fleet(FakeRegistry):
         self.silent: set[str] = set()
 
     def now(self) -> datetime:
-        return self.moment
+        return self.timestamp
 
     def instances_list(self, *, status: InstanceStatus | None = None) -> Sequence[Instance]:
         return [one for one in self.agents if one.status is status]
@@ -51,9 +51,9 @@ class Fleet(FakeRegistry):
         self.running -= 1
         if instance.title in self.silent:
             raise UnavailableError("no answer")
-        self.newest[instance.id] = self.moment
+        self.newest[instance.id] = self.timestamp
         self.made[instance.title] += 1
-        self.at.append(self.moment)
+        self.at.append(self.timestamp)
 
     def nightly(self) -> Nightly:
         return Nightly(self, self.back_up, at_once=AT_ONCE)
@@ -61,7 +61,7 @@ class Fleet(FakeRegistry):
     async def day(self) -> None:
         """A day of looks."""
         for _ in range(144):
-            self.moment += timedelta(minutes=10)
+            self.timestamp += timedelta(minutes=10)
             await self.nightly().run()
 
 
@@ -78,7 +78,7 @@ async def test_a_night_of_a_thousand() -> None:
 async def test_one_that_does_not_answer_is_told_and_keeps_no_other_from_it() -> None:
     fleet = Fleet(30)
     fleet.silent = {"u3"}
-    fleet.moment += timedelta(days=2)
+    fleet.timestamp += timedelta(days=2)
     told = await fleet.nightly().run()
     assert {title: why for title, why in told.items() if why} == {"u3": "no answer"}
     assert len(fleet.made) == 29
@@ -96,5 +96,5 @@ async def test_after_an_hour_without_the_object_store_those_that_would_lose_most
 async def test_who_sleeps_is_not_woken_for_it() -> None:
     fleet = Fleet(3)
     fleet.agents[1] = replace(fleet.agents[1], status=InstanceStatus.SUSPENDED)
-    fleet.moment += timedelta(days=2)
+    fleet.timestamp += timedelta(days=2)
     assert {one.title for one in fleet.nightly().due()} == {"u0", "u2"}

@@ -58,7 +58,7 @@ def test_yes_alone_is_not_enough_in_production(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_yes_beside_the_typed_name_is() -> None:
-    context.select("production", verbose=False, tell=print)
+    context.select("production", verbose=False, report=print)
     asked(yes=True)
 
 
@@ -69,7 +69,7 @@ def test_production_is_typed_on_a_terminal_unless_the_command_names_it(monkeypat
     types(monkeypatch, "ada", "staging")
     with pytest.raises(RefusedError, match="ada lives on"):
         asked()
-    context.select("production", verbose=False, tell=print)
+    context.select("production", verbose=False, report=print)
     types(monkeypatch, "ada")
     asked()
 
@@ -89,7 +89,7 @@ def test_naming_what_is_destroyed_needs_productions_name_as_well(monkeypatch: py
         console.require_typed_environment(spared="all lives on")
     types(monkeypatch, "production")
     console.require_typed_environment(spared="all lives on")
-    context.select("production", verbose=False, tell=print)
+    context.select("production", verbose=False, report=print)
     types(monkeypatch)
     console.require_typed_environment(spared="all lives on")
 

@@ -18,8 +18,17 @@ from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, Op
 from hermesops.model.image import snapshot_name
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
-from hermesops.model.spare import SpareStatus, pool_subject
-from tests.support.fleets.in_memory import AT, Fleet, machine_for, machine_of_spare, ordered, pooled, stacks_of, told
+from hermesops.model.unassigned_machine import UnassignedStatus, pool_subject
+from tests.support.fleets.in_memory import (
+    AT,
+    Fleet,
+    machine_for,
+    machine_of_unassigned,
+    ordered,
+    pooled,
+    stacks_of,
+    told,
+)
 
 CELL = CellName("cell1")
 STRAY = "hermes-local-cell1-ffffffffffff"
@@ -264,20 +273,20 @@ def test_a_selection_narrows_findings_and_who_is_asked_but_makes_nobody_an_orpha
 
 
 def test_a_machine_of_the_pool_is_no_orphan_and_one_more_of_its_name_is() -> None:
-    fleet, spare = Fleet.of(1), pooled(0)
-    fleet.machines.append(machine_of_spare(spare))
-    assert found(fleet, spares=(spare,)) == []
-    fleet.machines.append(machine_of_spare(spare, id="s-twin"))
-    assert only(fleet, spares=(spare,)).kind is Kind.DUPLICATE
+    fleet, row = Fleet.of(1), pooled(0)
+    fleet.machines.append(machine_of_unassigned(row))
+    assert found(fleet, unassigned=(row,)) == []
+    fleet.machines.append(machine_of_unassigned(row, id="s-twin"))
+    assert only(fleet, unassigned=(row,)).kind is Kind.DUPLICATE
 
 
 @pytest.mark.parametrize(
     ("change", "listed"),
-    [({"status": SpareStatus.GROWING}, 1), ({"wanted": False}, 1), ({"wanted": False}, 0), ({}, 0)],
+    [({"status": UnassignedStatus.PREPARING}, 1), ({"wanted": False}, 1), ({"wanted": False}, 0), ({}, 0)],
 )
 def test_what_a_pool_left_half_done_is_found_unless_somebody_is_at_it(change: dict[str, Any], listed: int) -> None:
-    fleet, spare = Fleet.of(1), pooled(0, **change)
-    fleet.machines += [machine_of_spare(spare)] * listed
-    finding = only(fleet, spares=(spare,))
-    assert (finding.kind, commands(finding.repair)) == (Kind.SPARE_UNFINISHED, ("hermesops pool refill cell1",))
-    assert found(fleet, spares=(spare,), in_hand=frozenset({pool_subject(CELL)})) == []
+    fleet, row = Fleet.of(1), pooled(0, **change)
+    fleet.machines += [machine_of_unassigned(row)] * listed
+    finding = only(fleet, unassigned=(row,))
+    assert (finding.kind, commands(finding.repair)) == (Kind.WARM_UNFINISHED, ("hermesops pool refill cell1",))
+    assert found(fleet, unassigned=(row,), in_hand=frozenset({pool_subject(CELL)})) == []

@@ -56,8 +56,10 @@ class Fleet(Sampler):
         for whose, reading in read.items():
             self.kept.setdefault(whose, []).append(reading)
 
-    async def since(self, instances: Collection[InstanceId], moment: datetime) -> dict[InstanceId, list[HealthSample]]:
-        return {whose: [each for each in self.kept.get(whose, []) if each.at >= moment] for whose in instances}
+    async def since(
+        self, instances: Collection[InstanceId], timestamp: datetime
+    ) -> dict[InstanceId, list[HealthSample]]:
+        return {whose: [each for each in self.kept.get(whose, []) if each.at >= timestamp] for whose in instances}
 
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], *, after_s: float = 60
@@ -112,9 +114,9 @@ async def test_errors_are_counted_once() -> None:
     changed = {ADA: BEGIN}
     await fleet.watch(changed, [BOB])
     assert (fleet.asked[ADA].since, fleet.asked[BOB].since) == (BEGIN, BEGIN)
-    looked = fleet.now
+    answer = fleet.now
     await fleet.watch(changed, [BOB])
-    assert (fleet.asked[ADA].since, fleet.asked[BOB].since) == (looked, looked)
+    assert (fleet.asked[ADA].since, fleet.asked[BOB].since) == (answer, answer)
 
 
 async def test_turns_are_taken_soon_after_the_change_and_ever_more_rarely() -> None:

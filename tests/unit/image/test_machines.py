@@ -45,7 +45,7 @@ class DeafWorld(World):
 
 async def test_a_machine_that_is_late_is_waited_for_and_told_of() -> None:
     world, said = SlowWorld(), list[str]()
-    async with borrowed(world, world.channel_to, ORDER, tell=said.append) as machine_id:
+    async with borrowed(world, world.channel_to, ORDER, report=said.append) as machine_id:
         assert machine_id in world.machines
     assert world.machines == {}
     assert [part for line in said for part in ("not listed yet", "booting") if part in line] == [
@@ -57,7 +57,7 @@ async def test_a_machine_that_is_late_is_waited_for_and_told_of() -> None:
 async def test_a_machine_the_vendor_gave_up_is_removed_at_once() -> None:
     world = HopelessWorld()
     with pytest.raises(RefusedError, match="gave machine"):
-        async with borrowed(world, world.channel_to, ORDER, tell=lambda _: None):
+        async with borrowed(world, world.channel_to, ORDER, report=lambda _: None):
             pytest.fail("it must not be used")
     assert world.machines == {}
 
@@ -65,7 +65,7 @@ async def test_a_machine_the_vendor_gave_up_is_removed_at_once() -> None:
 async def test_what_fails_on_a_machine_is_what_is_reported_and_the_machine_goes() -> None:
     world = World()
     with pytest.raises(RefusedError, match="no room"):
-        async with borrowed(world, world.channel_to, ORDER, tell=lambda _: None):
+        async with borrowed(world, world.channel_to, ORDER, report=lambda _: None):
             raise RefusedError("no room")
     assert world.machines == {}
 

@@ -8,14 +8,14 @@ from hermesops.instances.expiry import Upkeep, due_of
 from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, Spare, SpareStatus
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from tests.support.fakes.instances import ADA
 from tests.support.worlds.one_user import AT, SmallWorld
 
 DAY = timedelta(days=1)
-FORMER = Spare(
+PREVIOUS = UnassignedMachine(
     MachineName("hermes-local-cell1-left"),
-    Purpose.FORMER,
+    MachineRole.PREVIOUS,
     ADA.id,
     CellName("cell1"),
     Plan.LIGHT,
@@ -24,49 +24,49 @@ FORMER = Spare(
     None,
     None,
     wanted=True,
-    status=SpareStatus.CLAIMED,
+    status=UnassignedStatus.CLAIMED,
     epoch=1,
     created_at=AT,
 )
 
 
-def leaves(spare: Spare, *, days: float, busy: frozenset[InstanceId] = frozenset()) -> bool:
-    return due_of([], [spare], busy, now=AT + days * DAY, kept=DAY).leaves == (spare,)
+def leaves(row: UnassignedMachine, *, days: float, busy: frozenset[InstanceId] = frozenset()) -> bool:
+    return due_of([], [row], busy, now=AT + days * DAY, kept=DAY).leaves == (row,)
 
 
 def test_a_machine_that_was_left_is_kept_for_a_while() -> None:
-    assert not leaves(FORMER, days=0.9)
-    assert leaves(FORMER, days=1)
-    assert leaves(replace(FORMER, wanted=False), days=0)
+    assert not leaves(PREVIOUS, days=0.9)
+    assert leaves(PREVIOUS, days=1)
+    assert leaves(replace(PREVIOUS, wanted=False), days=0)
 
 
 def test_a_machine_that_was_ordered_for_what_was_given_up_goes_at_once() -> None:
-    assert leaves(replace(FORMER, purpose=Purpose.NEXT), days=0)
+    assert leaves(replace(PREVIOUS, role=MachineRole.REPLACEMENT), days=0)
 
 
 def test_what_somebody_works_on_is_left_alone() -> None:
     busy = frozenset({ADA.id})
-    assert not leaves(FORMER, days=9, busy=busy)
-    assert not leaves(replace(FORMER, purpose=Purpose.NEXT), days=9, busy=busy)
+    assert not leaves(PREVIOUS, days=9, busy=busy)
+    assert not leaves(replace(PREVIOUS, role=MachineRole.REPLACEMENT), days=9, busy=busy)
     assert due_of([ADA], [], busy, now=AT, kept=DAY).ends == ()
 
 
 def test_a_machine_that_was_lent_to_a_drill_goes_once_nobody_drills() -> None:
-    lent = replace(FORMER, purpose=Purpose.DRILL)
+    lent = replace(PREVIOUS, role=MachineRole.DRILL)
     assert leaves(lent, days=0)
     assert leaves(lent, days=0, busy=frozenset({ADA.id})), "what else is done with its agent does not matter"
-    drilled = due_of([], [lent, FORMER], frozenset(), now=AT + 9 * DAY, kept=DAY, drilled=frozenset({ADA.id}))
-    assert drilled.leaves == (FORMER,)
+    drilled = due_of([], [lent, PREVIOUS], frozenset(), now=AT + 9 * DAY, kept=DAY, drilled=frozenset({ADA.id}))
+    assert drilled.leaves == (PREVIOUS,)
 
 
 def test_a_machine_that_a_releases_drill_left_behind_goes_once_nobody_rolls_out() -> None:
-    lent = replace(FORMER, purpose=Purpose.DRILL, instance_id=None)
+    lent = replace(PREVIOUS, role=MachineRole.DRILL, instance_id=None)
     assert leaves(lent, days=0)
     assert due_of([], [lent], frozenset(), now=AT + 9 * DAY, kept=DAY, rolls_out=True).leaves == ()
 
 
 def test_the_warm_pool_is_nobodys_to_give_back() -> None:
-    assert not leaves(replace(FORMER, purpose=Purpose.POOL, instance_id=None), days=9)
+    assert not leaves(replace(PREVIOUS, role=MachineRole.WARM, instance_id=None), days=9)
 
 
 @dataclass
@@ -83,10 +83,12 @@ class Ends:
 
 async def test_what_cannot_be_done_stops_nothing_else() -> None:
     world, ends = SmallWorld.lively(), Ends()
-    world.spare_machines, world.stack = [FORMER], world.stack | {FORMER.name}
+    world.unassigned_machines, world.stack = [PREVIOUS], world.stack | {PREVIOUS.name}
     upkeep = Upkeep(world, world, ends, DAY)
-    done = await upkeep.apply(due_of([replace(ADA, user_alias="grace"), ADA], [FORMER], frozenset(), now=AT, kept=-DAY))
-    assert done == {"grace": "no answer", "ada": "", FORMER.name: ""}
+    done = await upkeep.apply(
+        due_of([replace(ADA, user_alias="grace"), ADA], [PREVIOUS], frozenset(), now=AT, kept=-DAY)
+    )
+    assert done == {"grace": "no answer", "ada": "", PREVIOUS.name: ""}
     assert ends.ended == ["ada"]
-    assert world.spare_machines == []
-    assert FORMER.name not in world.stack
+    assert world.unassigned_machines == []
+    assert PREVIOUS.name not in world.stack

@@ -102,7 +102,7 @@ class Clock:
 
     async def run(self, looks: int) -> None:
         for _ in range(looks):
-            self.jobs._look()
+            self.jobs._start_due()
             while self.jobs._turns:
                 await asyncio.gather(*self.jobs._turns.values())
                 await asyncio.sleep(0)  # noqa: TID251 - lets what follows a task run

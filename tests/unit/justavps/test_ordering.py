@@ -13,8 +13,8 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def _machine(machine_id: str, name: str = "edge", *, minutes: int = 0, status: str = "provisioning") -> Machine:
-    moment = NOON + timedelta(minutes=minutes)
-    return Machine.model_validate({"id": machine_id, "name": name, "created_at": moment, "status": status})
+    timestamp = NOON + timedelta(minutes=minutes)
+    return Machine.model_validate({"id": machine_id, "name": name, "created_at": timestamp, "status": status})
 
 
 class Shop:
@@ -40,10 +40,10 @@ class Shop:
         return list(shown)
 
     async def get_machine(self, machine_id: str) -> Machine:
-        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
-        if isinstance(look, Exception):
-            raise look
-        return _machine(machine_id, status=str(look))
+        observe = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        if isinstance(observe, Exception):
+            raise observe
+        return _machine(machine_id, status=str(observe))
 
     async def post_order(self, order: MachineOrder) -> Machine:
         assert order == ORDER
@@ -56,7 +56,7 @@ class Shop:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_LOOK_EVERY_S", 0)
+    monkeypatch.setattr(ordering, "_ATTEMPT_EVERY_S", 0)
     monkeypatch.setattr(ordering, "_POLL_S", 0)
 
 
@@ -159,5 +159,5 @@ async def test_deleted_ends_the_wait() -> None:
 async def test_a_wait_ends_and_says_what_was_seen_last() -> None:
     told: list[str] = []
     with pytest.raises(WaitExpiredError, match="error"):
-        await ordering.wait_ready(Shop([], looks=["provisioning", "error"]), "m", timeout_s=0.05, tell=told.append)
+        await ordering.wait_ready(Shop([], looks=["provisioning", "error"]), "m", timeout_s=0.05, report=told.append)
     assert "provisioning" in told[0]

@@ -54,7 +54,9 @@ EXAMPLES: tuple[Intent, ...] = (
     ResumeIntent(user="ada", reason="r"),
     ResizeIntent(user="ada", reason="r", before=PlanSize(Plan.LIGHT, "starter"), after=PlanSize(Plan.HEAVY, "basic")),
     RELOCATE,
-    replace(RELOCATE, image_id=ImageId("i"), only_plan=Plan.HEAVY, snapshot="s", keeps_former=True, approved=APPROVED),
+    replace(
+        RELOCATE, image_id=ImageId("i"), only_plan=Plan.HEAVY, snapshot="s", keeps_previous=True, approved=APPROVED
+    ),
     ScheduleTerminationIntent(user="ada", reason="r", until=AT),
     BackupIntent(user="ada", why="daily"),
     RestoreIntent(user="ada", reason="r", snapshot="s", keeps=False),

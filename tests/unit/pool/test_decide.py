@@ -10,7 +10,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId
 from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Spare, SpareStatus
+from hermesops.model.unassigned_machine import UnassignedMachine, UnassignedStatus
 from hermesops.pool.decide import (
     ApplyCell,
     Forget,
@@ -29,12 +29,12 @@ from tests.support.fleets.in_memory import IMAGE, pooled
 
 CELL = CellName("cell1")
 LIGHT = Target(Plan.LIGHT, 2, "starter", IMAGE)
-GONE = replace(pooled(9), wanted=False, status=SpareStatus.DRAINING)
+GONE = replace(pooled(9), wanted=False, status=UnassignedStatus.DRAINING)
 
 
-def held(spare: Spare, **changes: Any) -> PoolMachine:  # noqa: ANN401 - any field
+def held(row: UnassignedMachine, **changes: Any) -> PoolMachine:  # noqa: ANN401 - any field
     """A machine that is as its row says."""
-    as_it_is = PoolMachine(spare, spare.machine_id, MachineStatus.READY, in_stack=True)
+    as_it_is = PoolMachine(row, row.machine_id, MachineStatus.READY, in_stack=True)
     return replace(as_it_is, **changes)
 
 
@@ -56,25 +56,25 @@ def test_what_lacks_is_ordered_as_far_as_the_cell_has_room() -> None:
 
 
 def test_the_cell_is_run_for_what_is_ordered_and_for_what_was_given_up() -> None:
-    ordered = replace(pooled(0), machine_id=None, status=SpareStatus.GROWING)
+    ordered = replace(pooled(0), machine_id=None, status=UnassignedStatus.PREPARING)
     for machine in (PoolMachine(ordered), held(GONE), held(GONE, machine_id=None)):
-        assert decide(sight(machine, target=None if machine.spare is GONE else replace(LIGHT, size=1))) == ApplyCell()
+        assert decide(sight(machine, target=None if machine.row is GONE else replace(LIGHT, size=1))) == ApplyCell()
 
 
 def test_a_machine_is_recorded_then_made_ready() -> None:
-    grown = replace(pooled(0), machine_id=None, status=SpareStatus.GROWING)
+    grown = replace(pooled(0), machine_id=None, status=UnassignedStatus.PREPARING)
     one = replace(LIGHT, size=1)
     seen = held(grown, machine_id=MachineId("m"))
     assert decide(sight(seen, target=one)) == Record(((grown.name, MachineId("m")),))
     known = replace(grown, machine_id=MachineId("m"))
     assert decide(sight(held(known), target=one)) == MakeReady((known.name,))
-    assert decide(sight(held(replace(known, status=SpareStatus.READY), is_silent=True), target=one)) == MakeReady(
+    assert decide(sight(held(replace(known, status=UnassignedStatus.READY), is_silent=True), target=one)) == MakeReady(
         (known.name,)
     )
 
 
 @pytest.mark.parametrize(
-    ("spare", "changes", "said"),
+    ("row", "changes", "said"),
     [
         ({}, {"belongs_to": InstanceId("i-1")}, "instance i-1's"),
         ({}, {"status": MachineStatus.ERROR}, "in error"),
@@ -85,8 +85,8 @@ def test_a_machine_is_recorded_then_made_ready() -> None:
         ({"server_type": "pro"}, {}, "a starter now"),
     ],
 )
-def test_what_is_unfit_is_given_up(spare: dict[str, Any], changes: dict[str, Any], said: str) -> None:
-    one = replace(pooled(0), **spare)
+def test_what_is_unfit_is_given_up(row: dict[str, Any], changes: dict[str, Any], said: str) -> None:
+    one = replace(pooled(0), **row)
     step = decide(sight(held(one, **changes), held(pooled(1))))
     assert isinstance(step, Retire)
     [(name, why)] = step.machines
@@ -96,7 +96,7 @@ def test_what_is_unfit_is_given_up(spare: dict[str, Any], changes: dict[str, Any
 
 def test_a_pool_shrinks_by_what_is_not_ready_then_by_what_waited_longest() -> None:
     old, young = pooled(0), replace(pooled(1), created_at=pooled(1).created_at + timedelta(hours=1))
-    growing = replace(pooled(2), status=SpareStatus.GROWING)
+    growing = replace(pooled(2), status=UnassignedStatus.PREPARING)
     step = decide(sight(held(old), held(young), held(growing), target=replace(LIGHT, size=1)))
     assert isinstance(step, Retire)
     assert {name for name, _ in step.machines} == {growing.name, old.name}
@@ -139,7 +139,7 @@ def test_a_newcomer_is_given_what_fits_and_has_waited_longest() -> None:
     fitting = pooled(0)
     later = replace(pooled(1), created_at=fitting.created_at + timedelta(seconds=1))
     unfit = [
-        replace(pooled(2), status=SpareStatus.GROWING),
+        replace(pooled(2), status=UnassignedStatus.PREPARING),
         replace(pooled(3), wanted=False),
         replace(pooled(4), plan=Plan.HEAVY),
         replace(pooled(5), region="nbg1"),

@@ -8,14 +8,14 @@ import pytest
 from hermesops.model.ids import CellName, ImageId, MachineId, MachineName, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, Spare, SpareStatus
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.pool.decide import Target, is_at_rest, is_short
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TARGET = Target(Plan.LIGHT, 1, "starter", ImageId("new"))
-READY = Spare(
+READY = UnassignedMachine(
     MachineName("a"),
-    Purpose.POOL,
+    MachineRole.WARM,
     None,
     CellName("cell1"),
     Plan.LIGHT,
@@ -24,29 +24,29 @@ READY = Spare(
     ImageId("new"),
     MachineId("m"),
     wanted=True,
-    status=SpareStatus.READY,
+    status=UnassignedStatus.READY,
     epoch=0,
     created_at=NOON,
 )
 
 
 @pytest.mark.parametrize(
-    ("spares", "room", "short"),
+    ("unassigned", "room", "short"),
     [
         ([], 5, True),
         ([], 0, False),
         ([READY], 5, False),
         ([READY, READY], 5, True),
-        ([replace(READY, status=SpareStatus.GROWING)], 5, True),
-        ([replace(READY, wanted=False, status=SpareStatus.DRAINING)], 0, True),
+        ([replace(READY, status=UnassignedStatus.PREPARING)], 5, True),
+        ([replace(READY, wanted=False, status=UnassignedStatus.DRAINING)], 0, True),
         ([replace(READY, image_id=ImageId("old"))], 0, True),
         ([replace(READY, server_type="basic")], 0, True),
         ([READY, replace(READY, plan=Plan.HEAVY)], 5, True),
-        ([READY, replace(READY, purpose=Purpose.FORMER, wanted=False)], 5, False),
+        ([READY, replace(READY, role=MachineRole.PREVIOUS, wanted=False)], 5, False),
     ],
 )
-def test_a_pool_is_filled_shrunk_or_renewed(spares: list[Spare], *, room: int, short: bool) -> None:
-    assert is_short([TARGET], spares, room=room) == short
+def test_a_pool_is_filled_shrunk_or_renewed(unassigned: list[UnassignedMachine], *, room: int, short: bool) -> None:
+    assert is_short([TARGET], unassigned, room=room) == short
 
 
 def test_without_an_image_nothing_can_be_made_and_nothing_is_given_up() -> None:

@@ -7,7 +7,7 @@ from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, SpareStatus, pool_subject
+from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus, pool_subject
 from hermesops.pool.decide import PoolSizes, Target
 from tests.support.fleets.in_memory import AT, IMAGE, pooled
 
@@ -55,5 +55,5 @@ def test_a_full_cell_takes_no_machine_more_and_anothers_machines_do_not_count() 
 
 def test_without_pools_nothing_is_short_but_what_is_left_of_one_is_given_up() -> None:
     none = replace(SIZES, of_plan={Plan.LIGHT: 0})
-    assert none.short_cells([CELL], [pooled(0, purpose=Purpose.NEXT)], [], AT) == []
-    assert none.short_cells([CELL], [pooled(0, status=SpareStatus.READY)], [], AT) == [CELL.name]
+    assert none.short_cells([CELL], [pooled(0, role=MachineRole.REPLACEMENT)], [], AT) == []
+    assert none.short_cells([CELL], [pooled(0, status=UnassignedStatus.READY)], [], AT) == [CELL.name]

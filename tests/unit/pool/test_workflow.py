@@ -12,7 +12,7 @@ from hermesops.fan_out import Limits
 from hermesops.model.health import NodeState
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
-from hermesops.model.spare import SpareStatus
+from hermesops.model.unassigned_machine import UnassignedStatus
 from hermesops.pool import workflow
 from hermesops.registry import Registry
 from tests.support.real.registries import registry_at
@@ -75,7 +75,7 @@ async def test_a_pool_is_filled_around_a_machine_that_hangs_or_talks_nonsense(
     async with asyncio.timeout(240):
         await fill(site, target(SIZE))
         said = await fill(site, target(SIZE))  # asks those that are ready
-    ready = [one for one in registry.spares.list(cell=CELL) if one.wanted and one.status is SpareStatus.READY]
+    ready = [one for one in registry.unassigned.list(cell=CELL) if one.wanted and one.status is UnassignedStatus.READY]
     assert len(ready) == SIZE, said
     assert site.evil not in {one.machine_id for one in ready}
     assert site.cloud.wrong == []

@@ -18,14 +18,14 @@ ORDER = ImageSpec("base-1", "machine-1")
 READY = ObservedImage("id-1", "base-1", "ready", bootable=True, machine_id="machine-1")
 NEW = replace(READY, status="creating", bootable=False)
 
-Look = ObservedImage | None | Exception
+Probe = ObservedImage | None | Exception
 
 
 @dataclass
 class ScriptedVendor(JustAvps):
     """Answers looks from a list, the last one for ever."""
 
-    looks: list[Look] = field(default_factory=lambda: [READY])
+    looks: list[Probe] = field(default_factory=lambda: [READY])
     listed: list[ObservedImage] = field(default_factory=list)
     did: list[str] = field(default_factory=list)
     save_error: Exception | None = None
@@ -70,7 +70,7 @@ def images(vendor: ScriptedVendor, **timeouts: float) -> Images:
 
 
 async def create(vendor: ScriptedVendor, timeout_s: float = 2) -> ObservedImage:
-    return await images(vendor).create(ORDER, timeout_s=timeout_s, tell=nobody)
+    return await images(vendor).create(ORDER, timeout_s=timeout_s, report=nobody)
 
 
 async def test_an_image_is_done_when_it_boots_and_not_when_it_is_called_ready() -> None:
@@ -138,7 +138,7 @@ async def test_one_that_failed_and_cannot_be_removed_is_kept_with_its_id() -> No
         ([UnavailableError("no route")], r"no answer \(no route\)"),
     ],
 )
-async def test_one_that_is_not_finished_is_kept_with_its_id(looks: list[Look], reason: str) -> None:
+async def test_one_that_is_not_finished_is_kept_with_its_id(looks: list[Probe], reason: str) -> None:
     with pytest.raises(HalfMadeError, match=reason) as caught:
         await create(ScriptedVendor(looks), timeout_s=0.1)
     assert caught.value.observed.id == "id-1"
@@ -151,7 +151,7 @@ async def test_one_that_vanished_is_not_kept_in_the_state() -> None:
 
 async def test_a_half_made_one_is_finished_without_asking_for_anything() -> None:
     vendor = ScriptedVendor([NEW, NEW, READY])
-    assert await images(vendor).update("id-1", "base-1", {}, timeout_s=2, tell=nobody) == READY
+    assert await images(vendor).update("id-1", "base-1", {}, timeout_s=2, report=nobody) == READY
     assert vendor.did == []
 
 
@@ -161,9 +161,9 @@ async def test_a_wait_ends_at_once_when_the_engine_wants_an_end(monkeypatch: pyt
     subject = images(vendor)
     vendor.on_look = subject.stopping.set
     with pytest.raises(HalfMadeError, match="interrupted"):
-        await asyncio.wait_for(subject.create(ORDER, timeout_s=0, tell=nobody), 60)
+        await asyncio.wait_for(subject.create(ORDER, timeout_s=0, report=nobody), 60)
     with pytest.raises(InterruptedWorkError, match="was not begun"):
-        await subject.create(ORDER, timeout_s=0, tell=nobody)
+        await subject.create(ORDER, timeout_s=0, report=nobody)
     assert vendor.did == ["save base-1 of machine-1"]
 
 

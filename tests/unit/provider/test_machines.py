@@ -20,14 +20,14 @@ ORDER = MachineSpec(NAME, "starter", "hel1", "img")
 READY = ObservedMachine("id-1", NAME, "ready", region="hel1", server_type="starter", image_id="img")
 NEW = replace(READY, status="provisioning", stage="server_creating")
 
-Look = ObservedMachine | None | Exception
+Probe = ObservedMachine | None | Exception
 
 
 @dataclass
 class ScriptedVendor(JustAvps):
     """Answers looks from a list, the last one for ever."""
 
-    looks: list[Look] = field(default_factory=lambda: [READY])
+    looks: list[Probe] = field(default_factory=lambda: [READY])
     ordered: ObservedMachine = NEW
     found: ObservedMachine | None = None
     did: list[str] = field(default_factory=list)
@@ -76,17 +76,17 @@ def machines(vendor: ScriptedVendor, **timeouts: float) -> Machines:
 
 
 async def create(vendor: ScriptedVendor, timeout_s: float = 2, **timeouts: float) -> ObservedMachine:
-    return await machines(vendor, **timeouts).create(ORDER, timeout_s=timeout_s, tell=Told())
+    return await machines(vendor, **timeouts).create(ORDER, timeout_s=timeout_s, report=Told())
 
 
 async def update(vendor: ScriptedVendor, server_type: str, timeout_s: float = 2) -> ObservedMachine:
-    return await machines(vendor).update("id-1", NAME, {"server_type": server_type}, timeout_s=timeout_s, tell=Told())
+    return await machines(vendor).update("id-1", NAME, {"server_type": server_type}, timeout_s=timeout_s, report=Told())
 
 
 async def test_a_new_machine_is_waited_for_and_what_it_waits_for_is_told_once() -> None:
     told = Told()
     vendor = ScriptedVendor([NEW, NEW, replace(NEW, stage="cloud_init_running"), READY])
-    assert await machines(vendor).create(ORDER, timeout_s=2, tell=told) == READY
+    assert await machines(vendor).create(ORDER, timeout_s=2, report=told) == READY
     assert told.lines == [
         f"{NAME} is machine id-1",
         f"waiting for {NAME} to be ready: provisioning server_creating",
@@ -122,7 +122,7 @@ async def test_a_machine_that_recovers_from_error_is_fine() -> None:
     ],
 )
 async def test_a_machine_that_is_billed_and_not_ready_is_kept_with_its_id(
-    looks: list[Look], timeouts: dict[str, float], reason: str
+    looks: list[Probe], timeouts: dict[str, float], reason: str
 ) -> None:
     with pytest.raises(HalfMadeError, match=re.escape(reason)) as caught:
         await create(ScriptedVendor(looks), timeout_s=0.2, **timeouts)
@@ -146,7 +146,7 @@ async def test_nothing_is_ordered_once_the_engine_stops() -> None:
     subject = machines(vendor)
     subject.stopping.set()
     with pytest.raises(InterruptedWorkError, match="was not ordered"):
-        await subject.create(ORDER, timeout_s=1, tell=Told())
+        await subject.create(ORDER, timeout_s=1, report=Told())
     assert vendor.did == []
 
 
@@ -155,7 +155,7 @@ async def test_a_wait_that_is_interrupted_keeps_the_machine() -> None:
     subject = machines(vendor)
     vendor.on_look = subject.stopping.set
     with pytest.raises(HalfMadeError, match="interrupted"):
-        await subject.create(ORDER, timeout_s=60, tell=Told())
+        await subject.create(ORDER, timeout_s=60, report=Told())
 
 
 async def test_a_size_counts_when_it_is_seen_and_not_when_it_is_accepted() -> None:
@@ -188,14 +188,14 @@ async def test_a_stopped_machine_may_stay_stopped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("look", "reason"),
+    ("observe", "reason"),
     [
         (None, "is gone"),
         (replace(READY, name="hermes-local-cell1-ffffffffffff"), "is named 'hermes-local-cell1-ffffffffffff'"),
     ],
 )
-async def test_nothing_is_resized_that_is_gone_or_named_otherwise(look: ObservedMachine | None, reason: str) -> None:
-    vendor = ScriptedVendor([look])
+async def test_nothing_is_resized_that_is_gone_or_named_otherwise(observe: ObservedMachine | None, reason: str) -> None:
+    vendor = ScriptedVendor([observe])
     with pytest.raises(RefusedError, match=reason):
         await update(vendor, "pro")
     assert vendor.did == []
@@ -253,20 +253,20 @@ async def test_a_wait_ends_at_once_when_the_engine_wants_an_end(monkeypatch: pyt
     vendor = ScriptedVendor([NEW])
     subject = machines(vendor)
     work: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
-        "create": lambda: subject.create(ORDER, timeout_s=0, tell=Told()),
-        "update": lambda: subject.update("id-1", NAME, {"server_type": "pro"}, timeout_s=0, tell=Told()),
+        "create": lambda: subject.create(ORDER, timeout_s=0, report=Told()),
+        "update": lambda: subject.update("id-1", NAME, {"server_type": "pro"}, timeout_s=0, report=Told()),
         "delete": lambda: subject.delete("id-1", NAME),
     }
     task = asyncio.create_task(work[waiting]())
     looks = {"create": 1, "update": 2, "delete": 2}[waiting]
-    looked: list[None] = []
+    answer: list[None] = []
 
-    def look() -> None:
-        looked.append(None)
-        if len(looked) == looks:
+    def observe() -> None:
+        answer.append(None)
+        if len(answer) == looks:
             subject.stopping.set()
 
-    vendor.on_look = look
+    vendor.on_look = observe
     with pytest.raises((HalfMadeError, InterruptedWorkError), match="interrupted"):
         await asyncio.wait_for(task, 60)
 
@@ -282,7 +282,7 @@ async def test_an_order_on_its_way_is_answered_for_when_the_engine_wants_an_end(
 
     vendor.create_machine = late  # type: ignore[method-assign]
     with pytest.raises(HalfMadeError, match="interrupted while waiting") as caught:
-        await subject.create(ORDER, timeout_s=0, tell=Told())
+        await subject.create(ORDER, timeout_s=0, report=Told())
     assert caught.value.observed.id == "id-1"
 
 

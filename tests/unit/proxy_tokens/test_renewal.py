@@ -102,14 +102,14 @@ class World(FakeRegistry):
 
     def renewal(self) -> TokenRenewal:
         vendor = cast("Client", self)
-        return TokenRenewal(vendor, self, self.opens, self.address, now=lambda: self.at + self.skew, patience_s=0)
+        return TokenRenewal(vendor, self, self.opens, self.address, now=lambda: self.at + self.skew, edge_timeout_s=0)
 
     def due(self) -> bool:
         kept = [KeptToken(one.id, MACHINE, purpose, one.expires_at) for purpose, one in self.rows.items()]
         found = due_of([MACHINE], [MACHINE], kept, self.at + self.skew)
         return bool(found.renew or found.drop)
 
-    async def look(self) -> None:
+    async def observe(self) -> None:
         """What the job does at one look."""
         kept = [KeptToken(one.id, MACHINE, purpose, one.expires_at) for purpose, one in self.rows.items()]
         found = due_of([MACHINE], [MACHINE], kept, self.at + self.skew)
@@ -171,7 +171,7 @@ async def test_an_old_one_that_could_not_be_revoked_is_revoked_by_the_next_look(
     await world.renewal().renew(MACHINE)
     assert world.rows[former_of(PLATFORM)].id == "id1"
     world.away = False
-    await world.look()
+    await world.observe()
     assert world.counts() == {"id2"}
 
 
@@ -190,7 +190,7 @@ async def test_killed_anywhere_the_next_look_leaves_one_token_that_counts_and_is
         assert world.rows[PLATFORM].id in world.counts(), f"killed at {dies_at}: what is published opens nothing"
         world.death = Death()
         while world.due():
-            await world.look()
+            await world.observe()
         assert {world.rows[PLATFORM].id} == world.counts(), f"killed at {dies_at}: a token was left"
         assert set(world.rows) == {PLATFORM}
         assert len(world.issued) == 2, f"killed at {dies_at}: more tokens than needed"
@@ -200,7 +200,7 @@ async def test_killed_anywhere_the_next_look_leaves_one_token_that_counts_and_is
 async def test_clocks_that_differ_by_two_minutes_do_no_harm(minutes: int) -> None:
     world = World(skew=timedelta(minutes=minutes))
     for _ in range(48 * 60):
-        await world.look()
+        await world.observe()
         assert world.rows[PLATFORM].id in world.counts()
         assert len(world.counts()) == 1
         world.at += timedelta(minutes=1)
@@ -209,16 +209,16 @@ async def test_clocks_that_differ_by_two_minutes_do_no_harm(minutes: int) -> Non
 
 async def test_two_hours_without_the_vendor_leave_the_platform_a_token_that_opens() -> None:
     world = World()
-    await world.look()
+    await world.observe()
     world.at += 3 * HOUR
     world.opening = False
     for _ in range(24):
         with pytest.raises(UnavailableError, match="refused by the proxy"):
-            await world.look()
+            await world.observe()
         world.at += timedelta(minutes=5)
     world.opening = True
     assert world.rows[PLATFORM].id in world.counts()
-    await world.look()
+    await world.observe()
     assert world.counts() == {world.rows[PLATFORM].id}
 
 

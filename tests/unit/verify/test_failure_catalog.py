@@ -5,18 +5,18 @@ import pytest
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.failure_catalog import Failure, diagnose
 from hermesops.verify.observations import Observations
-from tests.support.fakes.healthy_machine import HEALTHY_LOOK, INSTANCE, KEY_DIGEST
+from tests.support.fakes.healthy_machine import HEALTHY_OBSERVATION, INSTANCE, KEY_DIGEST
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST)
 
 
 def named(expected: Expected = EXPECTED, **changes: dict[str, Any] | None) -> list[Failure]:
     """The failures recognised when groups of the probe's answer are changed."""
-    looked = {
+    answer = {
         group: {**value, **change} if isinstance(change := changes.get(group, value), dict) else change
-        for group, value in HEALTHY_LOOK.items()
+        for group, value in HEALTHY_OBSERVATION.items()
     }
-    return [finding.failure for finding in diagnose(Observations.parse(looked), expected)]
+    return [finding.failure for finding in diagnose(Observations.parse(answer), expected)]
 
 
 SILENT: dict[str, Any] = {
@@ -27,9 +27,9 @@ SILENT: dict[str, Any] = {
 
 def unit(state: str, sub: str, *, started: float, ready: float, restarts: int = 0) -> dict[str, str]:
     """Seconds of the machine's clock at which the last process started, and at which one was last called ready."""
-    moments = {"ExecMainStartTimestampMonotonic": started, "ActiveEnterTimestampMonotonic": ready}
+    timestamps = {"ExecMainStartTimestampMonotonic": started, "ActiveEnterTimestampMonotonic": ready}
     words = {"ActiveState": state, "SubState": sub, "NRestarts": str(restarts), "Result": "exit-code"}
-    return {**words, **{name: str(int(seconds * 1e6)) for name, seconds in moments.items()}}
+    return {**words, **{name: str(int(seconds * 1e6)) for name, seconds in timestamps.items()}}
 
 
 def test_a_healthy_machine_has_no_known_failure() -> None:
@@ -114,7 +114,7 @@ def test_a_machine_that_is_nobodys_has_no_failure() -> None:
 
 
 def test_every_finding_says_what_to_do() -> None:
-    seen = Observations.parse({**HEALTHY_LOOK, "model": {**HEALTHY_LOOK["model"], "has_key": False}})
+    seen = Observations.parse({**HEALTHY_OBSERVATION, "model": {**HEALTHY_OBSERVATION["model"], "has_key": False}})
     (finding,) = diagnose(seen, EXPECTED)
     assert "hermesops" in str(finding.hint)
     assert "TOKEN" in finding.seen

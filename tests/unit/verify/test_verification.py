@@ -48,15 +48,15 @@ async def test_one_by_one_asks_often_and_sees_the_same() -> None:
     assert (slow.checks, slow.findings) == (fast.checks, fast.findings)
 
 
-def look(path: str, value: object) -> Callable[[PromisingMachine], None]:
+def observe(path: str, value: object) -> Callable[[PromisingMachine], None]:
     """A break of what the probe sees."""
     group, _, name = path.partition(".")
 
     def apply(machine: PromisingMachine) -> None:
         if name:
-            machine.look[group][name] = value
+            machine.observe[group][name] = value
         else:
-            machine.look[group] = value
+            machine.observe[group] = value
 
     return apply
 
@@ -109,9 +109,9 @@ BREAKS = [
     ("ports", says("ss ", 0, 'tcp LISTEN 0 128 0.0.0.0:80 0.0.0.0:* users:(("nginx",pid=5,fd=6))')),
     ("ports", says("ss ", 0, 'tcp LISTEN 0 128 [::]:9119 [::]:* users:(("python",pid=5,fd=6))')),
     ("units", says("systemctl list-units", 0, "logrotate.service loaded failed failed Rotate\n")),
-    ("release", look("release", {})),
-    ("release", look("release", {"id": "0.19.0-abc"})),
-    ("release", look("alive.version", "0.18.2")),
+    ("release", observe("release", {})),
+    ("release", observe("release", {"id": "0.19.0-abc"})),
+    ("release", observe("alive.version", "0.18.2")),
     ("machine-key", says("find /etc/hermes-node", 0, "/etc/hermes-node/machine.key\n")),
     ("machine-key", unit("hermes-identity.service", UnitFileState="disabled")),
     ("machine-key", unit("hermes-certificate.timer", ActiveState="inactive")),
@@ -119,9 +119,9 @@ BREAKS = [
     ("secrets", says("stat --format='%n %U:%G %a' /etc", 1, "/etc/hermes root:hermes 755\n")),
     ("home", says("stat --format='%n %U:%G %a' /var", 0, "/var/lib/hermes root:root 755\n")),
     ("home", says("stat --format='%n %U:%G %a' /var", 1, "/var/lib/hermes hermes:hermes 700\n")),
-    ("identity", look("identity", None)),
-    ("identity", look("identity.instance", "somebody-else")),
-    ("identity", look("identity.epoch", 2)),
+    ("identity", observe("identity", None)),
+    ("identity", observe("identity.instance", "somebody-else")),
+    ("identity", observe("identity.epoch", 2)),
     ("memory", unit("hermes-gateway.service", MemoryMax="infinity")),
     ("sandbox", unit("hermes-sandbox@verify.service", MemoryMax="infinity")),
     ("sandbox", says("ls /opt/hermes/current/venv", 0, "")),
@@ -133,18 +133,18 @@ BREAKS = [
     ("disk", says("df ", 0, "Use% IUse% Used 1B-blocks\n 80%  3% 32000000000 40000000000\n")),
     ("disk", says("df ", 0, "Use% IUse% Used 1B-blocks\n 9%  99% 1 40000000000\n")),
     ("volume", says("findmnt", 1, "")),
-    ("api", look("alive.status", 0)),
-    ("key", look("detailed.status", 401)),
-    ("key", look("key_digest", "e" * 64)),
-    ("ready", look("detailed.verdict", "degraded")),
-    ("ready", look("detailed.state", "draining")),
-    ("watchdog", look("unit.WatchdogUSec", "0")),
-    ("model", look("model.has_key", False)),
-    ("model", look("model.router_status", 401)),
-    ("model", look("model.name", "claude-opus")),
-    ("skills", look("home.filesystem", "tmpfs")),
-    ("skills", look("home.used", "/root/.hermes")),
-    ("skills", look("home.skills", -1)),
+    ("api", observe("alive.status", 0)),
+    ("key", observe("detailed.status", 401)),
+    ("key", observe("key_digest", "e" * 64)),
+    ("ready", observe("detailed.verdict", "degraded")),
+    ("ready", observe("detailed.state", "draining")),
+    ("watchdog", observe("unit.WatchdogUSec", "0")),
+    ("model", observe("model.has_key", False)),
+    ("model", observe("model.router_status", 401)),
+    ("model", observe("model.name", "claude-opus")),
+    ("skills", observe("home.filesystem", "tmpfs")),
+    ("skills", observe("home.used", "/root/.hermes")),
+    ("skills", observe("home.skills", -1)),
     ("chat", turn(status=500, answered=False, error="no provider")),
     ("chat", turn(answered=False)),
     ("chat", turn(session_removed=False)),
@@ -164,7 +164,7 @@ async def test_a_broken_promise_is_named(name: str, break_it: Callable[[Promisin
 
 async def test_what_an_agent_says_of_itself_stands_in_marks() -> None:
     machine = PromisingMachine()
-    look("detailed.verdict", "ok hermes-node: all is well")(machine)
+    observe("detailed.verdict", "ok hermes-node: all is well")(machine)
     found = await verify(as_channel(machine), EXPECTED)
     (ready,) = (check for check in found.checks if check.name == "ready")
     assert ready.seen.startswith("“ok hermes-node: all is well")
@@ -183,8 +183,8 @@ async def test_a_gateway_that_answers_before_systemd_calls_it_ready_runs() -> No
 
 async def test_a_release_whose_unit_tells_systemd_nothing_is_not_watched_and_not_broken() -> None:
     machine = PromisingMachine()
-    look("unit.WatchdogUSec", "0")(machine)
-    look("unit.Type", "simple")(machine)
+    observe("unit.WatchdogUSec", "0")(machine)
+    observe("unit.Type", "simple")(machine)
     assert failed(await verify(as_channel(machine), EXPECTED)) == []
 
 
@@ -246,7 +246,7 @@ async def test_an_unforeseen_command_costs_a_round_trip_and_no_verdict() -> None
 
 
 async def test_testinfras_own_modules_work_over_the_channel() -> None:
-    def look(host: Host, _: Expected) -> str:
+    def observe(host: Host, _: Expected) -> str:
         service, file = host.service("hermes-gateway"), host.file("/etc/hermes/.env")
         broken_unless(service.is_running and service.is_enabled and file.exists, "not there")
         return "there"
@@ -260,7 +260,7 @@ async def test_testinfras_own_modules_work_over_the_channel() -> None:
         "systemctl is-enabled": (0, "enabled\n"),
         "systemctl is-active": (0, "active\n"),
     }
-    found = await verify(as_channel(machine), EXPECTED, (Promise("unit", "it runs", look, Hint("start it")),))
+    found = await verify(as_channel(machine), EXPECTED, (Promise("unit", "it runs", observe, Hint("start it")),))
     assert (failed(found), found.round_trips) == ([], 1)
 
 
@@ -288,7 +288,7 @@ async def test_in_one_batch_the_verdicts_are_those_of_testinfra_one_by_one(
     changed: dict[str, tuple[int, str]], breaks: list[int]
 ) -> None:
     machine = PromisingMachine()
-    machine.look["identity"] = dict(machine.look["identity"])
+    machine.observe["identity"] = dict(machine.observe["identity"])
     for number in breaks:
         try:
             BREAKS[number][1](machine)
@@ -303,7 +303,7 @@ async def test_in_one_batch_the_verdicts_are_those_of_testinfra_one_by_one(
 
 async def test_findings_come_first_and_name_the_user() -> None:
     machine = PromisingMachine()
-    machine.look["detailed"]["status"] = 401
+    machine.observe["detailed"]["status"] = 401
     found = await verify(as_channel(machine), EXPECTED)
     first, *rest = found.for_user("ada")
     assert first.name == f"diagnosis:{Failure.KEY_MISMATCH}"
@@ -313,7 +313,7 @@ async def test_findings_come_first_and_name_the_user() -> None:
 
 async def test_a_machine_of_nobodys_is_asked_for_less() -> None:
     machine = PromisingMachine()
-    machine.look |= {"identity": None, "alive": {}, "detailed": {}, "model": {}, "home": {}, "key_digest": ""}
+    machine.observe |= {"identity": None, "alive": {}, "detailed": {}, "model": {}, "home": {}, "key_digest": ""}
     machine.units["hermes-gateway.service"]["ActiveState"] = "inactive"
     assert failed(await verify(as_channel(machine), Expected(""), WITHOUT_USER)) == []
     machine.answers["find -H"] = (0, "/opt/hermes/current/venv\n")

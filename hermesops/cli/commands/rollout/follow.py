@@ -78,7 +78,7 @@ def _execute(
     from hermesops.cli.views.rollout.live import view
 
     with view(composed.registry.now) as seen:
-        composed.tell = seen.tell
+        composed.report = seen.report
 
         async def work(session: "Runtime") -> "Rollout":
             return await _run_or_leave(session, await begin(session), seen, detach=detach)

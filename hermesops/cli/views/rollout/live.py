@@ -33,7 +33,7 @@ class PlainView:
     _state: str = ""
     _told: "deque[str]" = field(default_factory=lambda: deque(maxlen=_HEARD))
 
-    def tell(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """Show narration of the runner; a line that repeats the last one is left out."""
         what = line.partition(": ")[2] or line  # without how far the rollout was then
         if not self._told or what != self._told[-1]:
@@ -67,7 +67,7 @@ class LiveView:
         self._told: deque[str] = deque(maxlen=_LINES_KEPT)
         self._records: Records | None = None
 
-    def tell(self, line: str) -> None:
+    def report(self, line: str) -> None:
         """Show narration of the runner; a line that repeats the last one is left out."""
         if not self._told or line != self._told[-1]:
             self._told.append(line)

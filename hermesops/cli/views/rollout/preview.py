@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hermesops.cli.views.rollout.progress import span
-from hermesops.cli.views.shapes import moment
+from hermesops.cli.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from hermesops.rollout.plan.preview import RolloutPreview
@@ -87,7 +87,7 @@ def replayed(seen: "Replayed") -> dict[str, object]:
         "recorded_failed": seen.recorded_failed,
         "verdicts": [
             {
-                "at": moment(one.at),
+                "at": timestamp(one.at),
                 "stage": one.stage,
                 "touched": one.touched,
                 "failed": one.failed,

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.cli.views.shapes import moment
+from hermesops.cli.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,9 +23,9 @@ def freeze(one: "Freeze", now: datetime) -> dict[str, object]:
     return {
         "id": one.id,
         "state": "holds" if one.holds_at(now) else "past" if one.is_past(now) else "to come",
-        "begins_at": moment(one.begins_at),
-        "ends_at": moment(one.ends_at),
-        "lifted_at": moment(one.lifted_at),
+        "begins_at": timestamp(one.begins_at),
+        "ends_at": timestamp(one.ends_at),
+        "lifted_at": timestamp(one.lifted_at),
         "reason": one.reason,
         "who": one.who,
     }
@@ -52,8 +52,8 @@ def rollout(row: "Rollout") -> dict[str, object]:
         "state": row.state.value,
         "reason": row.reason,
         "who": row.who,
-        "created_at": moment(row.created_at),
-        "updated_at": moment(row.updated_at),
+        "created_at": timestamp(row.created_at),
+        "updated_at": timestamp(row.updated_at),
     }
 
 
@@ -68,8 +68,8 @@ def target(one: "RolloutTarget") -> dict[str, object]:
         "detail": one.detail or None,
         "release_before": one.facts.release_before or None,
         "on_release": one.progress.on_release,
-        "touched_at": moment(one.touched_at),
-        "updated_at": moment(one.updated_at),
+        "touched_at": timestamp(one.touched_at),
+        "updated_at": timestamp(one.updated_at),
     }
 
 
@@ -104,7 +104,7 @@ def event(one: "Recorded[Event]") -> dict[str, object]:
     row = to_row(one)
     return {
         "id": row.id,
-        "at": moment(row.at),
+        "at": timestamp(row.at),
         "kind": row.kind,
         "why": str(row.decision.get("why") or ""),
         "decision": dict(row.decision),
@@ -120,7 +120,7 @@ def outdated(one: "OutdatedInstance") -> dict[str, object]:
         "release": one.release,
         "rollout": one.rollout,
         "why": one.why,
-        "since": moment(one.since),
+        "since": timestamp(one.since),
     }
 
 
@@ -163,7 +163,7 @@ def change(at: "datetime", event: "RolloutStarted | StateChanged | CommandGiven"
         case _:
             what, before, after = event.verb or "decided", event.before.value, event.after.value
     who = event.who or "hermesops"
-    return {"at": moment(at), "what": what, "from": before, "to": after, "who": who, "why": event.why}
+    return {"at": timestamp(at), "what": what, "from": before, "to": after, "who": who, "why": event.why}
 
 
 def explain_lines(one: "Explained", titles: "Mapping[InstanceId, str]") -> list[str]:

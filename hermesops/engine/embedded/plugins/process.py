@@ -87,7 +87,7 @@ class PluginProcess:
         return ProviderFaultError(code, message, half_made(error), about=f"{self._name}.{method}")
 
     async def close(self) -> None:
-        """End the process: asks first, then kills. Safe to call twice."""
+        """End the process: SIGTERM first, then SIGKILL. Safe to call twice."""
         self._channel.close()
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -152,11 +152,11 @@ class ProcessHost:
             self._early[package] = asyncio.create_task(self._launch(package))
 
     async def start(self, package: str) -> PluginProcess:
-        """Start a plugin, or take the one that was started early.
+        """Start a plugin, or return the one that was started early.
 
         Raises:
             RefusedError: There is no such plugin.
-            UnavailableError: It did not come up.
+            UnavailableError: It did not start.
         """
         early = self._early.pop(package, None)
         process, port = await (early or self._launch(package))

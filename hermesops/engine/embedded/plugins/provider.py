@@ -75,7 +75,7 @@ class Provider:
         return to_wire(properties, self.vault, secrets=self.accepts_secrets and not bare)
 
     async def handshake(self, folder: str) -> None:
-        """Say who we are; plugins that do not know the call are taken as old ones."""
+        """Send the handshake; plugins without that call count as old ones."""
         from google.protobuf.empty_pb2 import Empty  # noqa: PLC0415  loads protobuf
         from pulumi.runtime.proto import provider_pb2  # noqa: PLC0415  loads the SDK
 
@@ -99,7 +99,7 @@ class Provider:
         await self.connection.call("GetPluginInfo", Empty())
 
     async def _call_if_known(self, method: str, request: Message) -> Message | None:
-        """Call the plugin; None when it does not know the method."""
+        """Call the plugin; None when it lacks the method."""
         try:
             return await self.connection.call(method, request)
         except ProviderFaultError as fault:
@@ -110,7 +110,7 @@ class Provider:
     async def check_config(
         self, olds: Mapping[str, Any], news: Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """Ask whether a configuration is one; it gets secrets in the clear, and the marks are put back."""
+        """Check a configuration; the plugin gets secrets in the clear, and their marks are restored afterwards."""
         bare = {"olds": self._struct(olds, bare=True), "news": self._struct(news, bare=True)}
         answer = await self._call_if_known("CheckConfig", self._request("Check", self.urn, **bare))
         if answer is None:

@@ -1,4 +1,4 @@
-"""The providers of one run: default ones, explicit ones, and those that only the state still knows.
+"""The providers of one run: default ones, explicit ones, and those that are only in the state.
 
 Source: recordings, semantics §1-§2: one process per provider resource; Configure runs beside other work.
 """
@@ -25,7 +25,7 @@ class Providers:
     """Starts, configures and ends provider plugins.
 
     Args:
-        folder: What plugins are told the program's folder is.
+        folder: The program's folder, for plugins.
         engine_address: Where plugins send log lines; empty for none.
     """
 
@@ -40,7 +40,7 @@ class Providers:
         self._stored: dict[str, asyncio.Task[Provider]] = {}
 
     async def launch(self, urn: str, resource_id: str = "") -> Provider:
-        """Start a plugin for a provider resource and shake hands; it is not configured yet."""
+        """Start a plugin for a provider resource, with the handshake; it is not configured yet."""
         connection = await self._host.start(urns.package_of(urns.type_of(urn)))
         provider = Provider(urn, resource_id, connection, self._journal.vault, self._engine_address)
         self._running.append(provider)
@@ -140,7 +140,7 @@ class Plugins:
 
     Attributes:
         folders: Searched before ``PATH``.
-        about: What plugins are told the program's folder is.
+        about: The program's folder, for plugins.
         host: Replaces plugin processes; for tests.
     """
 
@@ -161,7 +161,7 @@ class Plugins:
             # The key takes a second; it is derived while the plugin and the SDK start.
             unlocking = asyncio.create_task(asyncio.to_thread(journal.vault.unlock))
         loop = asyncio.get_running_loop()
-        server = None if self.host else LogServer(lambda line: events.tell_line(line, loop))
+        server = None if self.host else LogServer(lambda line: events.report_line(line, loop))
         address = server.address if server else ""
         host = self.host() if self.host else ProcessHost(self.folders, self.environment, address)
         for resource in journal.left:

@@ -1,1 +1,1 @@
-"""What passes between engine, providers and programs: property values, calls, answers. No process of its own."""
+"""The protocol between engine, providers and programs: property values, calls, answers. Starts no process."""

@@ -1,4 +1,4 @@
-"""What the program wants a resource to be, read from its registration. Pure but for protobuf.
+"""The desired state of a resource, read from its registration. Pure but for protobuf.
 
 Every option that this engine does not honour is refused here, by name, before anything is called.
 """
@@ -77,7 +77,7 @@ def goal_of(ref: StackRef, request: Message) -> Goal:
     """Read a RegisterResourceRequest.
 
     Raises:
-        UnsupportedByEmbeddedError: It asks for something that only the CLI does.
+        UnsupportedByEmbeddedError: It has an option that only the CLI supports.
     """
     urn = urns.urn_of(ref, request.type, request.name, request.parent)
     _refuse(urn, request)

@@ -8,7 +8,7 @@ from typing import Any
 from hermesops.engine.embedded.protocol.values import Message
 
 DIED = "error reading from server: EOF"
-"""How a call ends whose plugin died under it, in the CLI's words."""
+"""The CLI's message for a call during which the plugin died."""
 
 
 @dataclass(frozen=True)

@@ -60,12 +60,12 @@ def is_provider(resource_type: str) -> bool:
 
 
 def is_default_provider(urn: str) -> bool:
-    """Whether an engine made it by itself; such providers are invisible in counts."""
+    """Whether it is a default provider, which an engine makes; counts leave it out."""
     return is_provider(type_of(urn)) and DEFAULT_NAME.fullmatch(name_of(urn)) is not None
 
 
 def package_of(resource_type: str) -> str:
-    """The package whose plugin serves this type; of a provider, the one that it provides for."""
+    """The package of the plugin for this type; for a provider, the package that it serves."""
     if is_provider(resource_type):
         return resource_type[len(PROVIDER_PREFIX) :]
     return resource_type.split(":", 1)[0]

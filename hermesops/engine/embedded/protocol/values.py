@@ -83,7 +83,7 @@ def dumps(value: Property) -> str:
 
 
 def is_unknown(value: Property) -> bool:
-    """Whether a value will only be known after the change; only previews have such."""
+    """Whether a value is known only after the change; only previews have such values."""
     return isinstance(value, str) and value in UNKNOWNS
 
 
@@ -159,7 +159,7 @@ def revealed(value: Property, vault: PassphraseVault) -> Property:
 
 
 def from_wire(struct: "Struct") -> dict[str, Any]:
-    """Read what came over gRPC."""
+    """Parse a value from gRPC."""
     return {key: _from_value(item) for key, item in struct.fields.items()}
 
 
@@ -195,10 +195,10 @@ def _from_struct(struct: "Struct") -> Property:
 
 
 def to_wire(properties: Mapping[str, Any], vault: PassphraseVault, *, secrets: bool) -> "Struct":
-    """Write what goes over gRPC.
+    """Serialise a value for gRPC.
 
     ``vault`` opens secrets of the state that are still encrypted. ``secrets``: whether the other side understands
-    marked secrets; otherwise they travel bare.
+    marked secrets; otherwise they are sent without marks.
     """
     from google.protobuf.struct_pb2 import Struct  # noqa: PLC0415  loaded only by commands that run a program
 

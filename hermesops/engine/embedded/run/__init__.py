@@ -1,1 +1,1 @@
-"""One run over one stack: what the program registers, what is told of it, how it ends."""
+"""One run over one stack: the program's registrations, events, the result."""

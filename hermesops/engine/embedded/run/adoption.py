@@ -1,6 +1,6 @@
-"""Takes over things that exist: imports, and creates that an interrupted run began.
+"""Adopts things that exist: imports, and creates that an interrupted run began.
 
-Such creates are never repeated blindly: they are looked up by name, then taken over or forgotten. (The CLI repeats
+Such creates are never repeated blindly: they are looked up by name, then adopted or forgotten. (The CLI repeats
 them, and makes a second one: recordings, ``crash_cli:12``.)
 Source: recordings, semantics §2 (import), ``import_option``.
 """
@@ -59,7 +59,7 @@ class Importer:
         """Read a thing and write it down as this resource; ``old`` is what had the name before and goes later.
 
         Raises:
-            StopRunError: It does not exist, or could not be read.
+            StopRunError: It does not exist, or was not readable.
         """
         step = Step(Op.IMPORT if old is None else Op.IMPORT_REPLACEMENT, goal.urn)
         at = now()
@@ -70,7 +70,7 @@ class Importer:
             taken = await self._read(step, bare, goal.import_id, provider, old)
         self._applier.finish(step, taken)
         if old is not None:
-            self._replacement.tell_replaced(Step(Op.REPLACE, goal.urn), taken)
+            self._replacement.report_replaced(Step(Op.REPLACE, goal.urn), taken)
         return taken
 
     async def _read(
@@ -88,7 +88,7 @@ class Importer:
             message = f"resource '{resource_id}' does not exist"
             if not applier.dry:
                 applier.fail(step.urn, message, step)
-            applier.fail(step.urn, f"Preview failed: {message}")  # of which the CLI tells no failed step
+            applier.fail(step.urn, f"Preview failed: {message}")  # for which the CLI reports no failed step
         if old is not None:
             journal.swap(old, replace(old, delete=True))
         taken = with_outputs(replace(bare, inputs=found.inputs), found.id, found.outputs)
@@ -106,12 +106,12 @@ def no_replacement(decision: Decision, olds: Mapping[str, Any], news: Mapping[st
 
 
 def stuck_in(deployment: Deployment) -> list[Resource]:
-    """What an interrupted run began to create outside the state and nobody has seen end."""
+    """Creates of an interrupted run with an unknown outcome."""
     return [op.resource for op in deployment.pending if op.kind == "creating" and op.resource.is_external]
 
 
 def refuse_unadoptable(ref: StackRef, before: Deployment, adopting: Collection[str]) -> None:
-    """Refuse to go on over creates that cannot be looked up by name.
+    """Refuse to continue if there are creates that cannot be looked up by name.
 
     Raises:
         RefusedError: There are such creates; names them and the commands that settle them.
@@ -130,7 +130,7 @@ async def settle_creates(applier: Applier) -> None:
     """Settle the unconfirmed creates at the start of a run.
 
     Raises:
-        StopRunError: One could not be looked up; why has been told.
+        StopRunError: One could not be looked up; the reason was reported.
     """
     journal = applier.journal
     for operation in [op for op in journal.pending if op.kind == "creating"]:

@@ -1,6 +1,6 @@
-"""Does single steps: asks and calls the provider, keeps the journal true, tells what happens.
+"""Does single steps: calls the provider, keeps the journal, reports events.
 
-Every effect is written down before it is asked for and after it has ended.
+Every effect is recorded before its call and after its end.
 Source: recordings, semantics §2, §7.
 """
 
@@ -23,7 +23,7 @@ from hermesops.engine.options import RunOptions, destroy_refusal
 
 
 class StopRunError(Exception):
-    """The run goes no further; why has been told already."""
+    """The run stops; the reason was reported already."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Applier:
         return not self.options.targets or urn in self.options.targets
 
     def refuse_unnamed(self, victims: Iterable[Resource]) -> None:
-        """Refuse when something would be destroyed that nobody named.
+        """Refuse to destroy what was not named.
 
         Raises:
             RefusedError: Lists what would be destroyed and was not named.
@@ -97,44 +97,44 @@ class Applier:
             raise StopRunError
 
     def stop(self) -> NoReturn:
-        """Stop the run; why has been told."""
+        """Stop the run; the reason was reported."""
         self.stopped = True
         raise StopRunError
 
     def fail(self, urn: str, message: str, step: Step | None = None) -> NoReturn:
-        """Tell why a resource failed and stop the run."""
-        self.tell_failure(urn, message, step)
+        """Report why a resource failed and stop the run."""
+        self.report_failure(urn, message, step)
         self.stop()
 
     def fail_with(self, fault: ProviderFaultError, urn: str, step: Step | None = None) -> NoReturn:
-        """Tell what a plugin answered, to a question or in a step that was begun, and stop the run."""
+        """Report a plugin's error, in a query or in a begun step, and stop the run."""
         self.faults.append(fault)
         self.fail(urn, describe(fault), step)
 
-    def tell_failure(self, urn: str, message: str, step: Step | None = None) -> None:
-        """Tell why a resource failed."""
+    def report_failure(self, urn: str, message: str, step: Step | None = None) -> None:
+        """Report why a resource failed."""
         prefix = "Preview failed: " if self.dry and step else ""
         self.report(f"{prefix}{message}\n", urn)
         if step is not None:
             self.events.step("failed", step)
 
     def report(self, message: str, urn: str) -> None:
-        """Tell an error that makes the run fail; it may still go on."""
+        """Report an error that makes the run fail; the run may continue."""
         failure = Diagnostic("error", message, urn)
         self.failures.append(failure)
-        self.events.tell(failure)
+        self.events.report(failure)
 
     def finish(self, step: Step, resource: Resource, *, outputs: bool = True) -> None:
-        """Tell that a step ended well."""
+        """Report a successful step."""
         self.finished.append((step, resource.id))
         if outputs:
             self.events.step("outputs", step, resource.id)
 
     async def check(self, provider: Provider, goal: Goal, olds: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask the provider what the wanted inputs mean.
+        """Have the provider check the wanted inputs.
 
         Raises:
-            StopRunError: They are refused; why has been told.
+            StopRunError: They are refused; the reason was reported.
         """
         try:
             inputs, problems = await provider.check(goal.urn, olds, goal.properties)
@@ -144,17 +144,17 @@ class Applier:
         return inputs
 
     def refuse(self, goal: Goal, problems: list[Problem]) -> None:
-        """Stop the run if there are problems; each is told."""
+        """Stop the run if there are problems; each is reported."""
         for problem in problems:
             told = f"{goal.type} resource '{goal.name}'"
             if problem.property:
                 told += f": property {problem.property} value {{{masked(goal.properties.get(problem.property))}}}"
-            self.tell_failure(goal.urn, f"{told} has a problem: {problem.reason}")
+            self.report_failure(goal.urn, f"{told} has a problem: {problem.reason}")
         if problems:
             self.stop()
 
     async def decide(self, goal: Goal, old: Resource, inputs: Mapping[str, Any], provider: Provider) -> Decision:
-        """Ask the provider what differs, and choose what is to be done about it."""
+        """Ask the provider for differences, and choose the step."""
         try:
             if await self._needs_new_provider(old, provider):
                 return Decision(Way.REPLACE_NEW_FIRST, keys=("provider",))
@@ -177,17 +177,17 @@ class Applier:
     def untouched(self, old: Resource) -> Resource:
         """Take over a resource that is no target, exactly as it was."""
         self.journal.move(old, old)
-        self.tell_unchanged(old)
+        self.report_unchanged(old)
         return old
 
-    def tell_unchanged(self, old: Resource) -> None:
-        """Tell that a resource stays as it was and where it was."""
+    def report_unchanged(self, old: Resource) -> None:
+        """Report that a resource is unchanged."""
         step = Step(Op.SAME, old.urn)
         self.events.step("pre", step, old.id)
         self.finish(step, old, outputs=old.custom or self.dry)
 
     def same(self, old: Resource, new: Resource) -> Resource:
-        """Take over a resource that stays as it is; written at once only if something stored differs."""
+        """Keep an unchanged resource; written at once only if something stored differs."""
         step = Step(Op.SAME, new.urn)
         self.events.step("pre", step, old.id)
         kept = replace(new, id=old.id, outputs=old.outputs, created=old.created, modified=old.modified, other=old.other)
@@ -198,7 +198,7 @@ class Applier:
         return kept
 
     def component(self, step: Step, goal: Goal, old: Resource | None) -> Resource:
-        """Take up a component, which no provider knows: it exists by being written down."""
+        """Record a component, which has no provider: it exists only in the state."""
         at = now()
         new = goal.resource(inputs=goal.properties, created=old.created if old else at, modified=at)
         if old is not None:

@@ -1,4 +1,4 @@
-"""What to do with one resource, from what is, what is wanted and what the provider says. Pure."""
+"""The step for one resource, from its present state, the wanted one and the provider's answer. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Decision:
 
 
 def decide(old: Resource, inputs: Mapping[str, Any], difference: Difference, *, delete_first: bool | None) -> Decision:
-    """Choose how an existing resource gets its wanted inputs.
+    """Choose the step that gives an existing resource its wanted inputs.
 
     ``inputs`` is what Check answered and ``difference`` what Diff did; an "unknown" there makes this function compare
     the inputs itself. ``delete_first`` comes from the program and overrules the provider either way.
@@ -55,7 +55,7 @@ def decide(old: Resource, inputs: Mapping[str, Any], difference: Difference, *, 
 
 
 def _unless_half_made(old: Resource) -> Decision:
-    """A resource whose making or changing failed half-way is updated even when nothing differs."""
+    """A resource with a half-done create or update is updated even if nothing differs."""
     return Decision(Way.UPDATE if old.init_errors else Way.SAME)
 
 

@@ -1,4 +1,4 @@
-"""What a run tells while it runs: steps and diagnostics."""
+"""Events of a run: steps and diagnostics."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 from hermesops.engine.embedded.protocol import urns
 from hermesops.engine.embedded.protocol.values import Message
-from hermesops.engine.options import Progress, Tell
+from hermesops.engine.options import Progress, Reporter
 
 
 class Op(StrEnum):
@@ -70,16 +70,16 @@ Event = StepEvent | Diagnostic
 
 @dataclass
 class EventLog:
-    """Collects what a run tells and hands it on at once.
+    """Collects the events of a run and passes them on at once.
 
     Attributes:
         listener: Called with each event as a line of narration, except for default providers, which are invisible.
     """
 
-    listener: Tell | None = None
+    listener: Reporter | None = None
     events: list[Event] = field(default_factory=list)
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Record an event; never fails the run."""
         self.events.append(event)
         if self.listener is None:
@@ -92,16 +92,16 @@ class EventLog:
             case StepEvent() if not urns.is_default_provider(urn):
                 self.listener(Progress(PHASES[event.phase], str(event.step.op), **about))
 
-    def tell_line(self, line: Message, loop: asyncio.AbstractEventLoop) -> None:
+    def report_line(self, line: Message, loop: asyncio.AbstractEventLoop) -> None:
         """Record a ``LogRequest`` of the program or of a plugin, from any thread; debug lines are dropped."""
         if line.severity > 0 and not loop.is_closed():
             diagnostic = Diagnostic(SEVERITIES[min(line.severity, 3)], line.message, line.urn)
-            loop.call_soon_threadsafe(self.tell, diagnostic)
+            loop.call_soon_threadsafe(self.report, diagnostic)
 
     def step(self, phase: str, step: Step, resource_id: str = "") -> None:
         """Record a phase of a step."""
-        self.tell(StepEvent(phase, step, resource_id))
+        self.report(StepEvent(phase, step, resource_id))
 
     def warning(self, message: str, urn: str = "") -> None:
         """Record a warning."""
-        self.tell(Diagnostic("warning", message, urn))
+        self.report(Diagnostic("warning", message, urn))

@@ -54,10 +54,10 @@ UNSUPPORTED_CALLS = {
 
 
 class StoppedError(grpc.RpcError):
-    """What the program sees when the engine stops: as if the monitor's server had gone."""
+    """The program's error when the engine stops: as if the monitor's server were gone."""
 
     def code(self) -> grpc.StatusCode:
-        """Tell the SDK that no more answers come."""
+        """Inform the SDK that no more answers will come."""
         return grpc.StatusCode.UNAVAILABLE
 
     def details(self) -> str:
@@ -67,10 +67,10 @@ class StoppedError(grpc.RpcError):
 
 @dataclass(frozen=True)
 class Registrations:
-    """What takes the program's registrations; the first two run on the engine's loop.
+    """Handlers of the program's registrations; the first two run on the engine's loop.
 
     Attributes:
-        register: Brings about one resource; answers what the program may know of it.
+        register: Makes one resource so; returns what the program may read of it.
         register_outputs: Stores the outputs of a component or of the stack.
         refuse: Notes what the program asked for that this engine does not do, and where.
     """
@@ -129,7 +129,7 @@ class Monitor:
 
 
 class EngineLog:
-    """The engine service: takes log lines of the program."""
+    """The engine service: receives log lines of the program."""
 
     def __init__(self, events: EventLog, loop: asyncio.AbstractEventLoop) -> None:
         self._events = events
@@ -138,11 +138,11 @@ class EngineLog:
 
     def Log(self, request: Message) -> Message:  # noqa: N802  the protocol's name
         """Pass a line on."""
-        self._events.tell_line(request, self._loop)
+        self._events.report_line(request, self._loop)
         return Empty()
 
     def GetRootResource(self, _request: Message) -> Message:  # noqa: N802  the protocol's name
-        """Answer what SetRootResource was told."""
+        """Return the value of SetRootResource."""
         return engine_pb2.GetRootResourceResponse(urn=self._root)
 
     def SetRootResource(self, request: Message) -> Message:  # noqa: N802  the protocol's name

@@ -41,7 +41,7 @@ async def _refresh_one(applier: Applier, old: Resource) -> None:
                 turned = await provider.diff(replace(old, inputs=found.inputs, outputs=found.outputs), old.inputs)
         except ProviderFaultError as fault:
             applier.faults.append(fault)
-            applier.tell_failure(old.urn, describe(fault), begun)
+            applier.report_failure(old.urn, describe(fault), begun)
             return
         _note(applier, old, found, turned)
 
@@ -73,7 +73,7 @@ def drift(old: Resource, inputs: Mapping[str, Any], turned: Difference) -> Step:
 
 
 def forget_missing(resources: list[Resource]) -> None:
-    """Take references to what is gone out of a state's list; children get the next parent that exists."""
+    """Remove references to missing resources from a state's list; children get the next existing parent."""
     there = {resource.urn for resource in resources}
     parents = {resource.urn: resource.parent for resource in resources}
     for index, resource in enumerate(resources):

@@ -1,4 +1,4 @@
-"""Brings about what the program registers, one resource per call, and what is imported by hand.
+"""Carries out the program's registrations, one resource per call, and imports by hand.
 
 Source: recordings, semantics §1-§3, ``targets``, ``import_cli``.
 """
@@ -23,7 +23,7 @@ from hermesops.model.stack import Import
 
 
 class Registrar:
-    """Handles the registrations of one run; what comes of them is noted in ``known`` of the applier."""
+    """Handles the registrations of one run; results are in ``known`` of the applier."""
 
     def __init__(self, applier: Applier) -> None:
         self._applier = applier
@@ -35,11 +35,11 @@ class Registrar:
         self._seen: set[str] = set()
 
     async def register(self, goal: Goal) -> Resource:
-        """Bring about one resource.
+        """Make one resource match its registration.
 
         Raises:
-            StopRunError: It failed; why has been told.
-            RefusedError: It would destroy what nobody named.
+            StopRunError: It failed; the reason was reported.
+            RefusedError: It would destroy something that was not named.
         """
         self._applier.check_running()
         if goal.urn in self._seen:
@@ -59,7 +59,7 @@ class Registrar:
         return news[goal.urn]
 
     def register_outputs(self, urn: str, outputs: Mapping[str, Any]) -> None:
-        """Store what a component or the stack gives out."""
+        """Store the outputs of a component or the stack."""
         if urn in self._known.skipped:
             return
         old = self._known.news[urn]
@@ -73,7 +73,7 @@ class Registrar:
         self._applier.events.step("outputs", self._known.steps.get(urn) or Step(Op.SAME, urn))
 
     def _component(self, goal: Goal) -> Resource:
-        """Bring about a component or the stack itself, which no provider knows."""
+        """Register a component or the stack itself, which have no provider."""
         old = self._known.olds.get(goal.urn)
         if old is not None and old.inputs == goal.properties:
             self._known.steps[goal.urn] = Step(Op.SAME, goal.urn)
@@ -125,7 +125,7 @@ class Registrar:
                 return await self._replacement.old_first(goal, old, inputs, provider, decision)
 
     def _refuse_imported(self, goal: Goal, old: Resource, inputs: Mapping[str, Any], decision: Decision) -> None:
-        """What the program still imports by its id is not replaced; a preview goes on and says so."""
+        """A resource that the program still imports by id is not replaced; a preview continues with a warning."""
         if not goal.import_id:
             return
         message = no_replacement(decision, old.inputs, inputs)
@@ -134,13 +134,13 @@ class Registrar:
         self._applier.events.warning(message + "\n", goal.urn)
 
     async def import_by_hand(self, wanted: Sequence[Import]) -> None:
-        """Make existing things resources of the stack, one after the other; what it has already stays as it is.
+        """Import existing things into the stack, one after the other; those it has already stay unchanged.
 
         Raises:
-            StopRunError: One does not exist, or another one has its name; those before it are in.
+            StopRunError: One does not exist, or its name is taken; those before it are imported.
         """
         for old in list(self._applier.journal.left):
-            self._applier.tell_unchanged(old)
+            self._applier.report_unchanged(old)
         root = urns.stack_urn(self._ref)
         if root not in self._known.olds:
             stack = Goal(urn=root, type=urns.STACK_TYPE, name=urns.name_of(root), custom=False)

@@ -1,4 +1,4 @@
-"""Deletes what is not wanted any more: dependents before what they depend on, independent ones side by side.
+"""Deletes unwanted resources: dependents before their dependencies, independent ones in parallel.
 
 Source: recordings, semantics §2 (deletes), §4, ``targets``.
 """
@@ -14,7 +14,7 @@ from hermesops.engine.embedded.state.deployment import Resource
 
 
 def must_go_first(victims: list[Resource]) -> dict[int, list[int]]:
-    """For each victim the others, by index, that must be gone before it. Pure."""
+    """For each resource to delete, the indexes of those to delete before it. Pure."""
     wanted: dict[int, list[int]] = {index: [] for index in range(len(victims))}
     by_urn: dict[str, list[int]] = {}
     for index, victim in enumerate(victims):
@@ -31,7 +31,7 @@ async def remove_unwanted(applier: Applier) -> None:
     """Delete what a program that has ended did not register; old halves of replacements need no permission.
 
     Raises:
-        RefusedError: It would destroy what nobody named; nothing was deleted.
+        RefusedError: It would destroy something that was not named; nothing was deleted.
     """
     victims = [old for old in applier.journal.left if applier.is_target(old.urn)]
     await _delete_allowed(applier, victims, [old for old in victims if not old.delete])
@@ -41,8 +41,8 @@ async def remove_everything(applier: Applier) -> None:
     """Delete all, or the targets.
 
     Raises:
-        RefusedError: It would destroy what nobody named; nothing was deleted.
-        StopRunError: Something would stay that needs what goes; told, and nothing was deleted.
+        RefusedError: It would destroy something that was not named; nothing was deleted.
+        StopRunError: A remaining resource needs a deleted one; it was reported, and nothing was deleted.
     """
     left = list(applier.journal.left)
     victims = [old for old in left if applier.is_target(old.urn)]
@@ -53,14 +53,14 @@ async def remove_everything(applier: Applier) -> None:
         applier.stop()
     for old in left:
         if not applier.is_target(old.urn):
-            applier.tell_unchanged(old)
+            applier.report_unchanged(old)
     await _delete_allowed(applier, victims, victims)
 
 
 async def _delete_allowed(applier: Applier, victims: list[Resource], guarded: list[Resource]) -> None:
-    """Delete all of them if all guarded ones may go; failures are told, and what they depend on stays.
+    """Delete all if all guarded ones may be deleted; failures are reported, and their dependencies stay.
 
-    What was deleted already for a replacement that never came only leaves the list.
+    A resource deleted for a replacement that was never made is only removed from the list.
     """
     for entry in [old for old in victims if old.pending_replacement]:
         applier.journal.move(entry, None)
@@ -94,7 +94,7 @@ async def _delete(applier: Applier, old: Resource) -> bool:
         except ProviderFaultError as fault:
             applier.faults.append(fault)
             applier.stopped = True
-            applier.tell_failure(old.urn, fault.message, step)
+            applier.report_failure(old.urn, fault.message, step)
             return False
         applier.finish(step, old)
     return True
@@ -161,7 +161,7 @@ def left_behind(resources: Iterable[Resource], victims: Collection[Resource]) ->
     """What needs one of the victims and is none itself, also by way of others."""
     going = {victim.urn for victim in victims}
     found: list[Resource] = []
-    for resource in resources:  # a state's list has what is needed before what needs it
+    for resource in resources:  # a state's list has dependencies before dependents
         if resource.urn not in going and resource.needs() & going:
             going.add(resource.urn)
             found.append(resource)

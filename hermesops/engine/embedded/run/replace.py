@@ -26,10 +26,10 @@ class Replacement:
         self._wanted_gone: dict[str, Decision] = {}
 
     def allow(self, old: Resource) -> None:
-        """Refuse to replace a resource that nobody named or that is protected.
+        """Refuse to replace a resource that was not named or is protected.
 
         Raises:
-            RefusedError: Nobody named it.
+            RefusedError: It was not named.
             StopRunError: It is protected.
         """
         self._applier.refuse_unnamed([old])
@@ -55,7 +55,7 @@ class Replacement:
             step=decision.step(Op.CREATE_REPLACEMENT, goal.urn),
             recorded=lambda: journal.swap(old, replace(old, delete=True)),
         )
-        self.tell_replaced(decision.step(Op.REPLACE, goal.urn), new)
+        self.report_replaced(decision.step(Op.REPLACE, goal.urn), new)
         return new
 
     async def old_first(
@@ -73,31 +73,31 @@ class Replacement:
             *others, gone = await delete_for_replacement(applier, [*reversed(dependents), old])
         for entry in others:
             applier.known.olds[entry.urn] = entry
-        self.tell_replaced(decision.step(Op.REPLACE, goal.urn), gone)
+        self.report_replaced(decision.step(Op.REPLACE, goal.urn), gone)
         return await self._made_after(goal, gone, inputs, provider, decision)
 
     async def again(self, goal: Goal, gone: Resource, provider: Provider) -> Resource:
-        """Make again what was deleted for a replacement, in this run or in one that did not get further."""
+        """Make what was deleted for a replacement, in this run or an interrupted one."""
         decision = self._wanted_gone.get(goal.urn)
         if decision is None:
             checked = await self._applier.check(provider, goal, gone.inputs)
             decision = await self._applier.decide(goal, gone, checked, provider)
-            self.tell_replaced(decision.step(Op.REPLACE, goal.urn), gone)
+            self.report_replaced(decision.step(Op.REPLACE, goal.urn), gone)
         else:
-            self.tell_replaced(Step(Op.REPLACE, goal.urn), gone)
+            self.report_replaced(Step(Op.REPLACE, goal.urn), gone)
         inputs = await self._applier.check(provider, goal, {})
         return await self._made_after(goal, gone, inputs, provider, decision)
 
     async def _made_after(
         self, goal: Goal, gone: Resource, inputs: Mapping[str, Any], provider: Provider, decision: Decision
     ) -> Resource:
-        """Make the new one; the same write takes the deleted one out of the list."""
+        """Make the new one; the same write removes the deleted one from the list."""
         journal = self._applier.journal
         step = decision.step(Op.CREATE_REPLACEMENT, goal.urn)
         return await self._applier.create(goal, inputs, provider, step=step, recorded=lambda: journal.move(gone, None))
 
-    def tell_replaced(self, step: Step, new: Resource) -> None:
-        """Tell the logical half of a replacement, which is the one that counts."""
+    def report_replaced(self, step: Step, new: Resource) -> None:
+        """Report the logical half of a replacement, which counts use."""
         self._applier.events.step("pre", step, new.id)
         self._applier.finish(step, new)
 

@@ -1,4 +1,4 @@
-"""One run over one stack: the program's registrations, then what is not wanted any more, then the record of it."""
+"""One run over one stack: the program's registrations, then deletions, then the history's entry."""
 
 import asyncio
 import time
@@ -64,7 +64,7 @@ class Run:
             await self._run_program()
 
     async def _start(self, kind: RunKind) -> None:
-        """Settle what an interrupted run left, take the state as it is then, and do all that needs no program."""
+        """Settle creates of an interrupted run, read the state, and do everything that needs no program."""
         await settle_creates(self.applier)
         self.applier.known.olds = {old.urn: old for old in self.journal.left if not old.delete}
         match kind:
@@ -78,7 +78,7 @@ class Run:
                 await self._registrar.import_by_hand(self.options.imports)
 
     async def _run_program(self) -> None:
-        """Run the program and, when it ended well, delete what it did not want."""
+        """Run the program; after its success, delete what it did not register."""
         taker = Registrations(
             register=lambda request: self._answer(self._register(request)),
             register_outputs=lambda request: self._answer(self._register_outputs(request)),
@@ -123,7 +123,7 @@ class Run:
             self.applier.stopped = True
 
     async def _tracked(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something that goes on when its caller is cancelled; :meth:`_settle` waits for its end."""
+        """Run something that continues when its caller is cancelled; :meth:`_settle` waits for its end."""
         task = asyncio.ensure_future(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -136,7 +136,7 @@ class Run:
         await self._settle()
 
     async def _settle(self) -> None:
-        """Wait for what is under way, within a limit."""
+        """Wait for running steps, within a limit."""
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=END_LIMIT_S)
 

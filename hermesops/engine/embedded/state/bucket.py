@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OLD_NAMES = {"disableSSL": "disable_https", "s3ForcePathStyle": "use_path_style"}
-"""What Go's first AWS SDK called them; Pulumi takes both."""
+"""Their names in Go's first AWS SDK; Pulumi accepts both."""
 
 _FLAGS = frozenset(
     {"disable_https", "use_path_style", "hostname_immutable", "anonymous", "dualstack", "fips", "accelerate"}
@@ -63,7 +63,7 @@ class Bucket:
 
     @property
     def in_path(self) -> bool:
-        """Whether the bucket's name goes into the path and not before the host's."""
+        """Whether the bucket's name is in the path and not before the host's."""
         return bool(self.flags & {"use_path_style", "hostname_immutable"})
 
 
@@ -120,7 +120,7 @@ class BucketStorage:
             retries={"mode": "standard", "total_max_attempts": _TRIES},
             use_dualstack_endpoint="dualstack" in bucket.flags,
             use_fips_endpoint="fips" in bucket.flags,
-            # Servers that are not Amazon's often know no newer checksums than the ones that S3 demands.
+            # Servers other than Amazon's often lack newer checksums than those that S3 demands.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
         )

@@ -141,7 +141,7 @@ def resource_from_doc(doc: Mapping[str, Any]) -> Resource:
 
 
 def resource_to_doc(resource: Resource, vault: PassphraseVault) -> dict[str, Any]:
-    """Write one resource; what is empty is left out, as the CLI does."""
+    """Write one resource without empty fields, as the CLI does."""
     doc: dict[str, Any] = {
         "urn": resource.urn,
         "custom": resource.custom,

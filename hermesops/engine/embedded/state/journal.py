@@ -38,13 +38,13 @@ class Journal:
     _docs: dict[int, tuple[Resource, dict[str, Any]]] = field(default_factory=dict)
 
     def load(self, deployment: Deployment) -> None:
-        """Start from a state; of what was begun only creates are kept, the rest is harmless to forget."""
+        """Start from a state; of begun steps only creates are kept, the rest is harmless to forget."""
         self.left = list(deployment.resources)
         self.pending = [op for op in deployment.pending if op.kind == "creating"]
 
     @property
     def resources(self) -> list[Resource]:
-        """The state's list: finished ones first, then what is left."""
+        """The state's list: finished ones first, then the rest of the earlier state."""
         return self.done + self.left
 
     def begin(self, kind: str, resource: Resource) -> Operation:
@@ -56,7 +56,7 @@ class Journal:
         return operation
 
     def end(self, operation: Operation, *, old: Resource | None = None, new: Resource | None = None) -> None:
-        """Write down how it ended: ``old`` leaves the list, ``new`` joins what is finished."""
+        """Record the end of a step: ``old`` leaves the list, ``new`` joins the finished ones."""
         if operation in self.pending:
             self.pending.remove(operation)
         self.move(old, new)

@@ -53,10 +53,10 @@ class Lock:
             )
 
 
-async def outwait(folder: Folder, token: Token | None, *, tell: Callable[[str], None]) -> None:
+async def outwait(folder: Folder, token: Token | None, *, report: Callable[[str], None]) -> None:
     """Wait for the locks of former holders of the stack's lease, and remove those that are not given back.
 
-    ``token`` is of our lease; without one no lock is stale. ``tell`` gets a line for each lock that was removed.
+    ``token`` is of our lease; without one no lock is stale. ``report`` gets a line for each lock that was removed.
     """
 
     async def gone() -> bool | Pending[bool]:
@@ -71,7 +71,7 @@ async def outwait(folder: Folder, token: Token | None, *, tell: Callable[[str], 
         for file in _outranked(folder, token):
             described = _describe(folder.storage, file)
             folder.storage.delete(file)
-            tell(f"removed a lock whose owner has lost the lease of the stack: {described}")
+            report(f"removed a lock whose owner has lost the lease of the stack: {described}")
 
 
 def _outranked(folder: Folder, token: Token | None) -> list[str]:
@@ -88,23 +88,23 @@ def _is_outranked(content: bytes | None, token: Token | None) -> bool:
 
 
 @contextlib.contextmanager
-def held(folder: Folder, *, stack: str, tell: Callable[[str], None], token: Token | None = None) -> Iterator[Lock]:
+def held(folder: Folder, *, stack: str, report: Callable[[str], None], token: Token | None = None) -> Iterator[Lock]:
     """Hold the stack's lock: list, write, list again, and step back when another one has appeared.
 
     Safe where a list shows what was written before it, as folders and S3 do. Of two processes that try at once, both
     may step back.
 
-    ``token`` is of our lease of the stack; without one nobody else can tell whether the lock is stale. ``tell`` gets a
+    ``token`` is of our lease of the stack; without it other computers cannot detect a stale lock. ``report`` gets a
     line for each lock of a dead process that was removed.
 
     Raises:
         RefusedError: Somebody else holds it.
     """
     mine = f"{folder.name}/{uuid.uuid4()}.json"
-    refuse_others(folder, mine, stack=stack, tell=tell)
+    refuse_others(folder, mine, stack=stack, report=report)
     try:
         folder.storage.write(mine, dumps(_lock_document(token)).encode())
-        refuse_others(folder, mine, stack=stack, tell=tell)  # two may have written at once; then both step back
+        refuse_others(folder, mine, stack=stack, report=report)  # two may have written at once; then both step back
         yield Lock(folder.storage, mine, stack)
     finally:
         folder.storage.delete(mine)
@@ -127,15 +127,15 @@ def _is_child(pid: int) -> bool:
     return pid != os.getpid() and processes.descends(pid, os.getpid())
 
 
-def refuse_others(folder: Folder, mine: str = "", *, stack: str, tell: Callable[[str], None]) -> None:
+def refuse_others(folder: Folder, mine: str = "", *, stack: str, report: Callable[[str], None]) -> None:
     """Return if nobody else holds the stack's lock; locks of processes that have provably ended are removed.
 
-    ``mine`` is the name of our own lock, if any; ``tell`` gets a line for each lock that was removed.
+    ``mine`` is the name of our own lock, if any; ``report`` gets a line for each lock that was removed.
 
     Raises:
         RefusedError: Somebody else holds it.
     """
-    living = remove_dead(folder, mine, tell=tell)
+    living = remove_dead(folder, mine, report=report)
     if living:
         described = "; ".join(_describe(folder.storage, file) for file in living)
         raise RefusedError(
@@ -144,12 +144,12 @@ def refuse_others(folder: Folder, mine: str = "", *, stack: str, tell: Callable[
         )
 
 
-def remove_dead(folder: Folder, mine: str = "", *, tell: Callable[[str], None]) -> list[str]:
+def remove_dead(folder: Folder, mine: str = "", *, report: Callable[[str], None]) -> list[str]:
     """Remove locks of processes that have provably ended; returns the names of the others' that are left."""
-    return [file for file in folder.files(".json") if file != mine and not _removed(folder.storage, file, tell)]
+    return [file for file in folder.files(".json") if file != mine and not _removed(folder.storage, file, report)]
 
 
-def _removed(storage: Storage, file: str, tell: Callable[[str], None]) -> bool:
+def _removed(storage: Storage, file: str, report: Callable[[str], None]) -> bool:
     """Remove a lock if its process provably ended; answer whether there is no lock any more."""
     content = storage.read(file)
     if content is None:
@@ -158,7 +158,7 @@ def _removed(storage: Storage, file: str, tell: Callable[[str], None]) -> bool:
     if not _is_dead(doc):
         return False
     storage.delete(file)
-    tell(f"removed the lock of process {doc.get('pid')}, which has ended without giving it back")
+    report(f"removed the lock of process {doc.get('pid')}, which has ended without giving it back")
     return True
 
 

@@ -34,7 +34,7 @@ class Storage(Protocol):
 
         Raises:
             UnavailableError: It cannot be read now.
-            RefusedError, UsageError: Nor later: no permission, no such bucket.
+            RefusedError, UsageError: It cannot be read later either: no permission, no such bucket.
         """
 
     def write(self, name: str, content: bytes) -> None:
@@ -53,7 +53,7 @@ class Storage(Protocol):
         """Remove a file; one that is gone already is success."""
 
     def link(self, name: str, *, life_s: int) -> str:
-        """A URL from which anybody who knows it can download a file; empty for a folder, which nobody serves.
+        """A URL from which anybody who knows it can download a file; empty for a folder, which is not served.
 
         The file need not exist. The URL is good for ``life_s`` seconds.
         """
@@ -133,33 +133,33 @@ class FolderStorage:
     def write(self, name: str, content: bytes) -> None:
         """Write beside, bring to the disk, rename, and bring the rename to the disk."""
         file = self._folder / name
-        spare = file.with_name(file.name + ".new")
+        fresh = file.with_name(file.name + ".new")
         with _writing(file):
             _make(file.parent)
-            descriptor = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "wb") as out:
                 out.write(content)
                 out.flush()
                 os.fsync(descriptor)
-            os.replace(spare, file)  # noqa: PTH105  the calls whose order matters stand here in one manner
+            os.replace(fresh, file)  # noqa: PTH105  the calls whose order matters stand here in one manner
             _sync(file.parent)
 
     def keep(self, name: str, also: str) -> None:
         """Link the content under the second name; files are only ever replaced, so a link is a copy."""
         file, copy = self._folder / name, self._folder / also
-        spare = copy.with_name(copy.name + ".new")
+        fresh = copy.with_name(copy.name + ".new")
         with _writing(copy):
             _make(copy.parent)
-            spare.unlink(missing_ok=True)
+            fresh.unlink(missing_ok=True)
             try:
-                os.link(file, spare)
+                os.link(file, fresh)
             except FileNotFoundError:
                 return
             except OSError as error:
                 if error.errno not in _NO_LINKS:
                     raise
             else:
-                os.replace(spare, copy)  # noqa: PTH105  as above
+                os.replace(fresh, copy)  # noqa: PTH105  as above
                 return
         self.write(also, self.read(name) or b"")
 

@@ -65,7 +65,7 @@ class StoredStacks:
         return dict(await asyncio.to_thread(revealed, found, vault) if show_secrets else masked(found))
 
     async def unfinished(self, stack: StackRef) -> Sequence[Unfinished]:
-        """List what an interrupted run had begun and nobody has seen end; empty for a stack that is in order.
+        """List begun operations of an interrupted run with an unknown outcome; empty for a stack in order.
 
         Raises:
             UsageError: There is no such stack.
@@ -77,7 +77,7 @@ class StoredStacks:
         ]
 
     async def history(self, stack: StackRef) -> Sequence[StackHistoryEntry]:
-        """List what was done to a stack, newest first.
+        """List the operations on a stack, newest first.
 
         Raises:
             UsageError: There is no such stack.
@@ -119,7 +119,7 @@ class StoredStacks:
         return latest, given
 
     async def import_state(self, stack: StackRef, document: Mapping[str, Any]) -> None:
-        """Replace a stack's state by an exported one; what it was before is kept as a copy.
+        """Replace a stack's state by an exported one; the replaced state is kept as a copy.
 
         Creates that had not ended come along and are looked up by the next ``up``. A stack that does not exist yet
         is made.
@@ -132,7 +132,7 @@ class StoredStacks:
         async with self._locked(stack) as lock:
             _, vault = self._opened(stack, latest)
             if any(has_secret(dict(r.inputs)) or has_secret(dict(r.outputs)) for r in given.resources):
-                # A state whose secrets nobody can read must not replace one whose secrets can be read.
+                # A state with unreadable secrets must not replace one with readable secrets.
                 await asyncio.to_thread(vault.unlock)
             journal = Journal(stack, self._backend, vault, lock=lock)
             journal.load(given)
@@ -162,8 +162,8 @@ class StoredStacks:
     @contextlib.asynccontextmanager
     async def _locked(self, stack: StackRef, warn: Callable[[str], None] = lambda _: None) -> AsyncIterator[Lock]:
         folder, token = self._backend.lock_folder(stack), self._token_of(stack)
-        await outwait(folder, token, tell=warn)
-        with held(folder, stack=stack.stack, tell=warn, token=token) as lock:
+        await outwait(folder, token, report=warn)
+        with held(folder, stack=stack.stack, report=warn, token=token) as lock:
             yield lock
 
     def _opened(self, stack: StackRef, latest: dict[str, Any]) -> tuple[Deployment, PassphraseVault]:

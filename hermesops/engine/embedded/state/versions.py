@@ -24,7 +24,7 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class _Copy:
-    """A copy as it was read: what was judged is what is put back."""
+    """A copy as it was read, so that the checked bytes are the restored ones."""
 
     name: str
     content: bytes

@@ -64,13 +64,13 @@ class NspawnDriver(Driver):
         definition: Path,
         bases: Path | None = None,
         service_ports: Iterable[int] = (18080,),
-        tell: Callable[[str], None] = _silent,
+        report: Callable[[str], None] = _silent,
     ) -> None:
         self._state = state.resolve()
         self._definition = definition
         self._bases = (bases or self._state / "bases").resolve()
         self._ports = tuple(service_ports)
-        self._tell = tell
+        self._report = report
         self._store = Store(self._state)
         self._ownership = Ownership(self._state)
         self._world: OpenWorld | None = None
@@ -118,7 +118,7 @@ class NspawnDriver(Driver):
         await self.aside(self._base)
 
     def _base(self) -> Path:
-        return ensure_base(read_definition(self._definition), self._bases, self._tell)
+        return ensure_base(read_definition(self._definition), self._bases, self._report)
 
     def _take_over(self, *, forgiving: bool = False) -> OpenWorld:
         if os.geteuid() != 0:

@@ -121,7 +121,7 @@ class Machine:
         self.disk.mount(layers, cwd=self._layers_root)
 
     def boot(self) -> None:
-        """Start it; returns once it is on its way. A running machine is left alone."""
+        """Start it; returns once the boot has started. Does nothing for a running machine."""
         if self.group.pids():
             return
         self.take_down()
@@ -172,7 +172,7 @@ class Machine:
             self.boot()
             return
         if not holds_within(lambda: self.group.leader() not in (before, None), _REBOOT_S, every_s=_POLL_S):
-            # The signal came too early, or the keeper is gone: pull the plug and start it again.
+            # The signal came too early, or the keeper is gone: kill the machine and start it again.
             self.take_down()
             self.boot()
 

@@ -75,7 +75,7 @@ def _alone_on_this_computer() -> Iterator[None]:
 
 
 class Ownership:
-    """One process at a time drives a world; the kernel takes the lock back when it dies."""
+    """One process at a time drives a world; the kernel releases the lock of a dead one."""
 
     def __init__(self, state: Path) -> None:
         self._state = state

@@ -27,8 +27,8 @@ class Answer:
     """An answer of the agent's API.
 
     Attributes:
-        status: 0 where nobody answered.
-        body: JSON of any shape, or text; where nobody answered, why.
+        status: 0 without an answer.
+        body: JSON of any shape, or text; the reason if there was no answer.
     """
 
     status: int

@@ -30,7 +30,7 @@ from hermesops.node.system.https import download
 
 
 def verify(data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
-    """Who signed some bytes as that kind of text, by the name that the allowed signers give to the key.
+    """The signer of some bytes as that kind of text, as named in the allowed signers.
 
     Raises:
         RefusedError: None of them did.
@@ -82,7 +82,7 @@ class DiskSlots:
         return update_node(self.layout, program)
 
     def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
-        """Take in what was uploaded; the files that are still missing. A file with another hash is removed."""
+        """Store uploaded files; returns those still missing. A file with another hash is removed."""
         place, incoming = self.layout.blobs, self.layout.blobs / "incoming"
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         lacking = []
@@ -144,7 +144,7 @@ class DiskSlots:
         files.point(self.layout.releases.parent / link, f"releases/{target}")
 
     def rename(self, source: Path, target: Path, /) -> bool:
-        """Put one name in the place of another, in one step that survives a crash; whether there was one."""
+        """Rename a file over another, in one step that survives a crash; whether there was one to rename."""
         try:
             _rename(source, target)
         except FileNotFoundError:

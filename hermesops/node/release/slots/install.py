@@ -61,7 +61,7 @@ def fill(slot: Path, lock: Lock, blobs: Path, python: str) -> None:
 def _install(slot: Path, wheels: Wheels, blobs: Path, folder: Path) -> None:
     uv = folder / "uv"
     (folder / "wheels").mkdir()
-    for blob in wheels.wheels:  # each wheel gets its name back: an installer goes by it
+    for blob in wheels.wheels:  # an installer needs each wheel's file name
         (folder / "wheels" / blob.name).hardlink_to(blobs / blob.sha256)
     offline = ("--offline", "--no-config", "--no-cache")
     _run(uv, "venv", *offline, f"--python={PYTHON}", str(slot / "venv"))
@@ -87,7 +87,7 @@ def _is_skill(member: tarfile.TarInfo) -> bool:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Let the agent's user read what is made meanwhile."""
+    """Make new files readable for the agent's user."""
     before = os.umask(0o022)
     try:
         yield

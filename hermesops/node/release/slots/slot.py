@@ -99,7 +99,7 @@ def unit_under(machine: Machine, release: str) -> str:
 
 
 def adopt_unit(machine: Machine) -> None:
-    """Copy the installed unit into the running slot, where that has none of its own."""
+    """Copy the installed unit into the running slot if that has none."""
     running = current(machine)
     installed = machine.files.read(machine.layout.unit(UNIT))
     if running and installed is not None and unit_of(machine, running) is None:
@@ -149,7 +149,7 @@ def clear_rollback_files(machine: Machine) -> None:
 
 
 def switch_to(machine: Machine, release: str) -> None:
-    """Put in place what a slot needs; no gateway runs. The link comes last."""
+    """Install the staged files of a slot; no gateway runs. The link comes last."""
     for path, (data, access) in _files(machine, release).items():
         machine.files.write_if_changed(path, data, access)
     machine.system.systemctl("daemon-reload")

@@ -8,10 +8,10 @@ import sqlalchemy as sa
 
 from hermesops.model.fleet import CellTally, Ordered
 from hermesops.model.ids import CellName, InstanceId, MachineName
-from hermesops.model.spare import Purpose, SpareStatus
+from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.instances.instance import ALL, instance_of
-from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, spare_machines
+from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, unassigned_machines
 
 if TYPE_CHECKING:
     from hermesops.model.instance import InstanceStatus
@@ -44,7 +44,7 @@ class FleetRepository(Repository):
 
     def tally_cells(self) -> tuple[CellTally, ...]:
         """How many machines of which kind each cell has, by name; without terminated instances."""
-        columns, spares = hermes_instances.c, spare_machines.c
+        columns, unassigned = hermes_instances.c, unassigned_machines.c
         query = (
             sa.select(instance_details.c.cell, columns.plan, columns.status)
             .join_from(instance_details, hermes_instances)
@@ -54,15 +54,15 @@ class FleetRepository(Repository):
         with self._database.reading() as connection:
             regions = connection.execute(sa.select(cells.c.name, cells.c.region).order_by(cells.c.name)).all()
             living = connection.execute(query).all()
-            extra = connection.execute(sa.select(spares.cell, spares.purpose, spares.status)).all()
+            extra = connection.execute(sa.select(unassigned.cell, unassigned.role, unassigned.status)).all()
         grids: dict[str, list[InstanceStatus]] = {}
         plans: dict[str, Counter[Plan]] = {}
         for cell, plan, status in living:
             grids.setdefault(cell, []).append(status)
             plans.setdefault(cell, Counter())[plan] += 1
-        kinds: dict[str, Counter[tuple[Purpose, SpareStatus]]] = {}
-        for cell, purpose, status in extra:
-            kinds.setdefault(cell, Counter())[Purpose(purpose), SpareStatus(status)] += 1
+        kinds: dict[str, Counter[tuple[MachineRole, UnassignedStatus]]] = {}
+        for cell, role, status in extra:
+            kinds.setdefault(cell, Counter())[MachineRole(role), UnassignedStatus(status)] += 1
         return tuple(
             CellTally(name, region, tuple(grids.get(name, ())), dict(plans.get(name, {})), dict(kinds.get(name, {})))
             for name, region in regions

@@ -27,7 +27,7 @@ from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import LIVING, hermes_instances, instance_details, users
 from hermesops.registry.transactions.revoke_credentials import (
     give_up_machine,
-    mark_spares_for_deletion,
+    mark_unassigned_for_deletion,
     raise_token_floor,
 )
 
@@ -121,19 +121,19 @@ class InstanceRepository(Repository):
         return self._set(instance_id, "status_changed", why, {"status": status})
 
     def mark_for_deletion(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """Let the next run of its cell destroy the instance's machine, and its former and next ones.
+        """Let the next run of its cell destroy the instance's machine, and its replacement and previous ones.
 
         Their certificates are revoked and the keys of their data destroyed.
         """
         with self._database.writing() as connection:
             changed = self._leave(connection, instance_id)
-            spares = mark_spares_for_deletion(connection, instance_id, self._database.now(connection))
-            if changed or spares:
-                after = {"spares": spares} if spares else None
+            unassigned = mark_unassigned_for_deletion(connection, instance_id, self._database.now(connection))
+            if changed or unassigned:
+                after = {"unassigned": unassigned} if unassigned else None
                 self._note(connection, "machine_given_up", instance_subject(instance_id), after=after, why=why)
 
     def leave_machine(self, instance_id: InstanceId, *, why: str = "") -> None:
-        """``mark_for_deletion`` for the present machine only: the instance may still need its former one."""
+        """``mark_for_deletion`` for the present machine only: the instance may still need its previous one."""
         with self._database.writing() as connection:
             if self._leave(connection, instance_id):
                 self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)

@@ -1,1 +1,1 @@
-"""Machines: spare ones, how each was last observed, what opens their volumes, their agents' health in figures."""
+"""Machines: unassigned ones, how each was last observed, what opens their volumes, their agents' health in figures."""

@@ -1,4 +1,4 @@
-"""Rows of ``machine_sightings`` and ``readings``: how machines looked last, and health samples of their agents."""
+"""Rows of ``machine_observations`` and ``health_samples``: machines as last observed, agents' health."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
@@ -12,11 +12,11 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.registry.meta import read_meta
 from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update, insert_or_update_all
 from hermesops.registry.schema.tables import (
+    health_samples,
     hermes_instances,
     instance_details,
-    machine_sightings,
+    machine_observations,
     meta,
-    readings,
     users,
 )
 
@@ -49,16 +49,18 @@ class MachineObservationRepository(Repository):
         with self._database.writing() as connection:
             before = {
                 MachineId(row.machine_id): MachineObservation(**row._asdict())
-                for row in connection.execute(sa.select(machine_sightings))
+                for row in connection.execute(sa.select(machine_observations))
             }
             now = self._database.now(connection)
             left = dict(before)
             changed = []
             for observation in (*seen, *gone):
                 changed += self._changed(connection, left.pop(observation.machine_id, None), observation, now)
-            insert_or_update_all(connection, machine_sightings, changed)
+            insert_or_update_all(connection, machine_observations, changed)
             for old in left.values():
-                connection.execute(machine_sightings.delete().where(machine_sightings.c.machine_id == old.machine_id))
+                connection.execute(
+                    machine_observations.delete().where(machine_observations.c.machine_id == old.machine_id)
+                )
                 if old.status != GONE:
                     self._note_gone(connection, old)
             insert_or_update(connection, meta, {"name": _LISTED_AT, "value": now.isoformat()})
@@ -66,11 +68,11 @@ class MachineObservationRepository(Repository):
 
     def confirmation(self) -> Confirmation:
         """How the vendor's last listing shows the machines of running instances."""
-        status, instances = machine_sightings.c.status, hermes_instances.c
+        status, instances = machine_observations.c.status, hermes_instances.c
         running = (
             sa.select(users.c.alias, instances.user_id, instance_details.c.machine_name, status)
             .select_from(hermes_instances.join(instance_details).join(users))
-            .outerjoin(machine_sightings, machine_sightings.c.machine_id == instances.vm_id)
+            .outerjoin(machine_observations, machine_observations.c.machine_id == instances.vm_id)
             .where(instances.status == InstanceStatus.RUNNING)
         )
         with self._database.reading() as connection:
@@ -118,14 +120,14 @@ class HealthSampleRepository(Repository):
         """Record samples by instance, with the moment of each, and delete old ones; safe to call twice."""
         with self._database.writing() as connection:
             forgotten = self._database.now(connection) - _REMEMBERED
-            connection.execute(readings.delete().where(readings.c.at < forgotten))
+            connection.execute(health_samples.delete().where(health_samples.c.at < forgotten))
             for instance_id, (at, text) in read.items():
                 values = {"instance_id": instance_id, "at": at, "reading": text}
-                insert_if_absent(connection, readings, values)
+                insert_if_absent(connection, health_samples, values)
 
     def list(self, instances: Collection[InstanceId], *, since: datetime) -> dict[InstanceId, tuple[str, ...]]:
         """The samples of these instances since a moment, oldest first."""
-        columns = readings.c
+        columns = health_samples.c
         query = (
             sa.select(columns.instance_id, columns.reading)
             .where(columns.instance_id.in_(list(instances)), columns.at >= since)

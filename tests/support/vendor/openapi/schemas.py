@@ -16,11 +16,11 @@ NUMBER: Schema = {"type": "number"}
 INTEGER: Schema = {"type": "integer"}
 FLAG: Schema = {"type": "boolean"}
 UUID: Schema = {"type": "string", "format": "uuid", "minLength": 36}
-MOMENT: Schema = {"type": "string", "format": "date-time"}
+TIMESTAMP: Schema = {"type": "string", "format": "date-time"}
 SOME_TEXT: Schema = {"type": "string", "minLength": 1}
 MAYBE_TEXT: Schema = {"type": ["string", "null"]}
 MAYBE_UUID: Schema = {"type": ["string", "null"], "format": "uuid", "minLength": 36}
-MAYBE_MOMENT: Schema = {"type": ["string", "null"], "format": "date-time"}
+MAYBE_TIMESTAMP: Schema = {"type": ["string", "null"], "format": "date-time"}
 FREE: Schema = {"type": "object"}
 NAME: Schema = {"type": ["string", "null"], "maxLength": 128}
 REQUIRED_NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 128}
@@ -68,14 +68,14 @@ SCHEMAS: dict[str, Schema] = {
             "server_type": TEXT,
             "region": TEXT,
             "backups_enabled": FLAG,
-            "created_at": MOMENT,
+            "created_at": TIMESTAMP,
         },
         provisioning_stage=TEXT,
-        provisioning_stage_updated_at=MAYBE_MOMENT,
+        provisioning_stage_updated_at=MAYBE_TIMESTAMP,
         image_id=MAYBE_UUID,
         ip=MAYBE_TEXT,
         price_monthly=NUMBER,
-        ready_at=MAYBE_MOMENT,
+        ready_at=MAYBE_TIMESTAMP,
         urls=shape({"vscode": TEXT, "pty": TEXT}, proxy=TEXT, port_template=TEXT),
         ssh={"oneOf": [TEXT, shape({"command": TEXT, "setup_command": TEXT})]},
         ssh_key=shape({"private_key": TEXT, "public_key": TEXT, "setup_command": TEXT, "key_path": TEXT}),
@@ -105,8 +105,8 @@ SCHEMAS: dict[str, Schema] = {
             "name": TEXT,
             "status": choice(ImageStatus),
             "provider": TEXT,
-            "created_at": MOMENT,
-            "updated_at": MOMENT,
+            "created_at": TIMESTAMP,
+            "updated_at": TIMESTAMP,
         },
         source_machine_id=MAYBE_UUID,
         provider_image_id=MAYBE_TEXT,
@@ -115,14 +115,14 @@ SCHEMAS: dict[str, Schema] = {
         description=MAYBE_TEXT,
         is_template=FLAG,
     ),
-    "Backup": shape({"id": TEXT, "description": TEXT, "created": MOMENT, "size": NUMBER, "status": TEXT}),
-    "ProxyToken": shape({"id": UUID, "token": TEXT, "expires_at": MOMENT}),
+    "Backup": shape({"id": TEXT, "description": TEXT, "created": TIMESTAMP, "size": NUMBER, "status": TEXT}),
+    "ProxyToken": shape({"id": UUID, "token": TEXT, "expires_at": TIMESTAMP}),
     "ApiKey": shape(
-        {"id": UUID, "name": TEXT, "key_prefix": TEXT, "created_at": MOMENT, "last_used": MAYBE_MOMENT}, key=TEXT
+        {"id": UUID, "name": TEXT, "key_prefix": TEXT, "created_at": TIMESTAMP, "last_used": MAYBE_TIMESTAMP}, key=TEXT
     ),
-    "SshKey": shape({"id": UUID, "name": TEXT, "fingerprint": TEXT, "created_at": MOMENT}),
+    "SshKey": shape({"id": UUID, "name": TEXT, "fingerprint": TEXT, "created_at": TIMESTAMP}),
     "Webhook": shape(
-        {"id": UUID, "url": TEXT, "events": many(TEXT), "active": FLAG, "created_at": MOMENT}, secret=TEXT
+        {"id": UUID, "url": TEXT, "events": many(TEXT), "active": FLAG, "created_at": TIMESTAMP}, secret=TEXT
     ),
     "WebhookOrder": shape(
         {
@@ -147,7 +147,7 @@ SCHEMAS: dict[str, Schema] = {
             "available": FLAG,
         }
     ),
-    "Account": shape({"id": UUID, "email": TEXT, "machines_count": INTEGER, "created_at": MOMENT}, name=MAYBE_TEXT),
+    "Account": shape({"id": UUID, "email": TEXT, "machines_count": INTEGER, "created_at": TIMESTAMP}, name=MAYBE_TEXT),
     "Usage": shape(
         {
             "current_period": shape(

@@ -45,12 +45,12 @@ class Node:
 
 
 async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_changed() -> None:
-    rows, moments = Rows(), [NOW]
+    rows, timestamps = Rows(), [NOW]
     client = SimpleNamespace(channel=lambda _machine_id: Node())
-    watching = RolloutHealth(rows, client, "", lambda: moments[-1])  # type: ignore[arg-type]
+    watching = RolloutHealth(rows, client, "", lambda: timestamps[-1])  # type: ignore[arg-type]
     await watching.watch({}, [ADA.id], [Vital.MEMORY])
-    moments.append(NOW + timedelta(minutes=2))
+    timestamps.append(NOW + timedelta(minutes=2))
     watched = await watching.watch({ADA.id: NOW + timedelta(minutes=1)}, [], [Vital.MEMORY])
-    assert [at for at, _ in rows.kept] == moments
+    assert [at for at, _ in rows.kept] == timestamps
     assert [(one.vital, one.canaries) for one in watched.comparisons] == [(Vital.MEMORY, {ADA.id: (1.0, 1.0)})]
     assert watched.liveness_of[ADA.id].answers

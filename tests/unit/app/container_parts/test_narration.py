@@ -1,6 +1,6 @@
 import pytest
 
-from hermesops.app.container_parts.narration import tell_problem, tell_progress
+from hermesops.app.container_parts.narration import report_problem, report_progress
 from hermesops.engine.options import Progress
 from hermesops.model.ids import CellName
 
@@ -20,12 +20,12 @@ MACHINE = "justavps:index:Machine"
 )
 def test_a_problem_is_told_with_what_it_is_about(progress: Progress, said: list[str]) -> None:
     told: list[str] = []
-    tell_problem(told.append, CELL, progress)
+    report_problem(told.append, CELL, progress)
     assert told == said
 
 
 def test_progress_names_the_machines_that_change() -> None:
     told: list[str] = []
     for change, kind in (("create", MACHINE), ("same", MACHINE), ("create", "hermesops:fleet:Cell")):
-        tell_progress(told.append, CELL, Progress("begun", change, kind, "m"))
+        report_progress(told.append, CELL, Progress("begun", change, kind, "m"))
     assert told == ["cell1: create m"]

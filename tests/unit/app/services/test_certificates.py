@@ -12,7 +12,7 @@ from hermesops.app.services.certificates import (
 )
 from hermesops.errors import RefusedError
 from hermesops.model.ids import instance_subject
-from hermesops.model.spare import spare_subject
+from hermesops.model.unassigned_machine import machine_subject
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import Leases, part
 from tests.support.fleets.in_memory import ordered, pooled
@@ -24,7 +24,7 @@ POOLED = pooled(2)
 def registry_with(**more: Any) -> Any:  # noqa: ANN401 - stands for a registry
     return part(
         instances=part(list=lambda: [ADA, HOMELESS], find=lambda _: HOMELESS),
-        spares=part(list=lambda **_: [POOLED, pooled(3, wanted=False), pooled(4, machine_id=None)]),
+        unassigned=part(list=lambda **_: [POOLED, pooled(3, wanted=False), pooled(4, machine_id=None)]),
         **more,
     )
 
@@ -44,7 +44,7 @@ def certifying(made: object) -> Any:  # noqa: ANN401 - stands for Certifying
 def test_machines_of_instances_and_of_pools_are_holders() -> None:
     ada, pool = holders_of(registry_with())
     assert (ada.title, ada.subject, ada.instance) == ("ada", instance_subject(ADA.id), ADA)
-    assert (pool.title, pool.subject, pool.instance) == (POOLED.name, spare_subject(POOLED.name), None)
+    assert (pool.title, pool.subject, pool.instance) == (POOLED.name, machine_subject(POOLED.name), None)
 
 
 def test_a_holder_is_found_by_user_and_by_machine_and_one_without_a_machine_is_refused() -> None:
@@ -65,7 +65,7 @@ async def test_a_certificate_is_made_under_the_machines_lease() -> None:
     leases = Leases()
     made = part(serial="1")
     assert await renewal(leases, certifying(made)).renew(holders_of(registry_with())[1]) is made
-    assert leases.held == [spare_subject(POOLED.name)]
+    assert leases.held == [machine_subject(POOLED.name)]
 
 
 @pytest.mark.parametrize(

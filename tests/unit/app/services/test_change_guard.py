@@ -20,7 +20,7 @@ def registry() -> Any:  # noqa: ANN401 - stands for a registry
     return part(
         cells=part(list=lambda: [part(name="cell1")]),
         fleet=part(list_ordered=lambda: [ordered(0), ordered(1)]),
-        spares=part(list=lambda: [pooled(2), pooled(3, wanted=False)]),
+        unassigned=part(list=lambda: [pooled(2), pooled(3, wanted=False)]),
     )
 
 

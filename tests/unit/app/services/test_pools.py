@@ -10,19 +10,19 @@ from hermesops.justavps.errors import NotFoundError
 from hermesops.model.ids import CellName, ImageId
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Spare, SpareStatus, pool_subject
+from hermesops.model.unassigned_machine import UnassignedMachine, UnassignedStatus, pool_subject
 from hermesops.settings import Settings
 from tests.support.fakes.parts import part
-from tests.support.fleets.in_memory import machine_of_spare, pooled
+from tests.support.fleets.in_memory import machine_of_unassigned, pooled
 
 CELL = CellName("cell1")
 
 
 class World:
-    """Rows of spare machines, and a vendor that lists some."""
+    """Rows of unassigned machines, and a vendor that lists some."""
 
-    def __init__(self, *spares: Spare, sizes: dict[str, int] | None = None) -> None:
-        self.spares = list(spares)
+    def __init__(self, *unassigned: UnassignedMachine, sizes: dict[str, int] | None = None) -> None:
+        self.unassigned = list(unassigned)
         self.opened: list[tuple[OperationKind, str, object]] = []
         self.retired: list[str] = []
         self.told: list[str] = []
@@ -34,7 +34,7 @@ class World:
             return part(id="o", kind=kind)
 
         registry = part(
-            spares=part(list=lambda **_: self.spares, retire=lambda name, **_: self.retired.append(name)),
+            unassigned=part(list=lambda **_: self.unassigned, retire=lambda name, **_: self.retired.append(name)),
             operations=part(open=open_operation, record_step=lambda *_: None, list=lambda **_: []),
             leases=part(),
             cells=part(get=self._cell, list=lambda: [part(name=CELL)]),
@@ -62,15 +62,20 @@ async def test_an_empty_pool_is_told_only_where_one_is_wanted() -> None:
 
 
 def test_ready_machines_are_those_that_may_be_taken() -> None:
-    spares = [pooled(0), pooled(1, wanted=False), pooled(2, status=SpareStatus.GROWING), pooled(3, plan=Plan.HEAVY)]
-    pools = World(*spares).pools()
-    assert pools.ready() == [spares[0], spares[3]]
-    assert pools.ready(Plan.HEAVY) == [spares[3]]
+    unassigned = [
+        pooled(0),
+        pooled(1, wanted=False),
+        pooled(2, status=UnassignedStatus.PREPARING),
+        pooled(3, plan=Plan.HEAVY),
+    ]
+    pools = World(*unassigned).pools()
+    assert pools.ready() == [unassigned[0], unassigned[3]]
+    assert pools.ready(Plan.HEAVY) == [unassigned[3]]
 
 
 async def test_a_machine_is_up_that_the_vendor_lists_as_ready_under_its_name() -> None:
     async def there(_: str) -> Any:  # noqa: ANN401 - stands for a machine
-        return machine_of_spare(pooled(0))
+        return machine_of_unassigned(pooled(0))
 
     async def gone(_: str) -> Any:  # noqa: ANN401 - as above
         raise NotFoundError("GET /machines/m", "no such machine", status=404)

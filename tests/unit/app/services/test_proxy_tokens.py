@@ -38,7 +38,7 @@ class World:
 
         registry = part(
             instances=part(list=lambda: [ADA, HOMELESS]),
-            spares=part(list=list),
+            unassigned=part(list=list),
             proxy_tokens=part(kept=lambda: self.tokens, forget=lambda *_, **__: None),
             audit=part(append=note),
             now=lambda: NOW,

@@ -44,7 +44,7 @@ class World:
             return True
 
         registry: Any = part(
-            spares=part(list=list),
+            unassigned=part(list=list),
             fleet=part(list_ordered=list),
             instances=part(list=lambda **_: []),
             recovery=part(recover_instance=recover),

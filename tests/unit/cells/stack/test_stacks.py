@@ -77,9 +77,9 @@ class Engine:
         *,
         targets: Collection[str] = (),
         may_destroy: Callable[[str], bool] | None = None,
-        tell: Callable[[Any], None] | None = None,
+        report: Callable[[Any], None] | None = None,
     ) -> UpResult:
-        assert tell is None
+        assert report is None
         assert may_destroy
         self.runs.append(program())
         self.targets.append(targets)
@@ -98,9 +98,9 @@ class Engine:
         return Preview(stack, tuple(made))
 
     async def refresh(
-        self, stack: StackRef, *, targets: Collection[str] = (), tell: Callable[[Any], None] | None = None
+        self, stack: StackRef, *, targets: Collection[str] = (), report: Callable[[Any], None] | None = None
     ) -> UpResult:
-        assert tell is None
+        assert report is None
         self.targets.append(targets)
         return UpResult(stack, ())
 
@@ -113,9 +113,9 @@ class Engine:
         stack: StackRef,
         *,
         may_destroy: Callable[[str], bool] | None = None,
-        tell: Callable[[Any], None] | None = None,
+        report: Callable[[Any], None] | None = None,
     ) -> UpResult:
-        assert tell is None
+        assert report is None
         assert may_destroy
         assert not may_destroy("urn:anything")
         self.runs.append((CellSpec(CELL, ()), frozenset()))

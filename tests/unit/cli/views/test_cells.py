@@ -48,11 +48,11 @@ def test_a_cell() -> None:
     assert (shown["plans"], shown["room"], shown["last_up"]) == (["heavy"], 39, "2026-01-02T03:04:05+00:00")
 
 
-SPARE = pooled(0)
+UNASSIGNED = pooled(0)
 
 
 def test_a_cell_with_what_is_around_it() -> None:
-    seen = CellView(CELL, (Ordered(INSTANCE, "basic", "hel1", None, wanted=False),), "two:7", (UP,), (SPARE,))
+    seen = CellView(CELL, (Ordered(INSTANCE, "basic", "hel1", None, wanted=False),), "two:7", (UP,), (UNASSIGNED,))
     same, made = (Change(kind, "urn", "t", "n") for kind in (ChangeKind.SAME, ChangeKind.CREATE))
     shown = cells.show(seen, size=40, pending=(same, made, made))
     assert {key: shown[key] for key in SHAPE} == SHAPE
@@ -71,13 +71,13 @@ def test_a_cell_with_what_is_around_it() -> None:
                 "wanted": False,
             }
         ],
-        "spares": [cells.spare(SPARE)],
+        "unassigned": [cells.unassigned(UNASSIGNED)],
     }
-    assert cells.spare(SPARE) == {
-        "machine_name": SPARE.name,
+    assert cells.unassigned(UNASSIGNED) == {
+        "machine_name": UNASSIGNED.name,
         "machine_id": "s-0",
         "cell": "cell1",
-        "purpose": "pool",
+        "role": "warm",
         "status": "ready",
         "instance_id": None,
         "plan": "light",
@@ -97,6 +97,6 @@ def test_changes_that_nobody_looked_for_are_not_none() -> None:
     unseen = cells.show(idle, size=40, pending=None)
     assert unseen["pending_changes"] is None
     assert "unknown (--preview counts them)" in "\n".join(cells.lines(unseen))
-    looked = cells.show(idle, size=40, pending=())
-    assert looked["pending_changes"] == {}
-    assert "pending changes  none" in "\n".join(cells.lines(looked))
+    answer = cells.show(idle, size=40, pending=())
+    assert answer["pending_changes"] == {}
+    assert "pending changes  none" in "\n".join(cells.lines(answer))

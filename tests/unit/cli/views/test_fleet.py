@@ -16,28 +16,28 @@ from hermesops.model.fleet import CellTally, Confirmation, Unconfirmed
 from hermesops.model.ids import CellName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, SpareStatus
 from hermesops.model.stack import StackHistoryEntry
+from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
 from tests.support.fleets.in_memory import recovered
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CELL = CellName("cell1")
 RUNNING, SUSPENDED = InstanceStatus.RUNNING, InstanceStatus.SUSPENDED
 
-SPARES = {
-    (Purpose.POOL, SpareStatus.READY): 2,
-    (Purpose.POOL, SpareStatus.GROWING): 1,
-    (Purpose.FORMER, SpareStatus.CLAIMED): 1,
+UNASSIGNED = {
+    (MachineRole.WARM, UnassignedStatus.READY): 2,
+    (MachineRole.WARM, UnassignedStatus.PREPARING): 1,
+    (MachineRole.PREVIOUS, UnassignedStatus.CLAIMED): 1,
 }
 
 
 def test_the_fleet_in_numbers() -> None:
-    tally = CellTally(CELL, "hel1", (RUNNING, SUSPENDED, RUNNING), {Plan.LIGHT: 2, Plan.HEAVY: 1}, SPARES)
+    tally = CellTally(CELL, "hel1", (RUNNING, SUSPENDED, RUNNING), {Plan.LIGHT: 2, Plan.HEAVY: 1}, UNASSIGNED)
     assert fleet_view.status([tally]) == {
         "instances": 3,
         "by_status": {"running": 2, "suspended": 1},
         "by_plan": {"heavy": 1, "light": 2},
-        "spares": {"former": {"claimed": 1}, "pool": {"growing": 1, "ready": 2}},
+        "unassigned": {"previous": {"claimed": 1}, "warm": {"preparing": 1, "ready": 2}},
         "cells": [
             {
                 "cell": "cell1",
@@ -45,7 +45,7 @@ def test_the_fleet_in_numbers() -> None:
                 "instances": 3,
                 "by_status": {"running": 2, "suspended": 1},
                 "by_plan": {"heavy": 1, "light": 2},
-                "spares": {"former": {"claimed": 1}, "pool": {"growing": 1, "ready": 2}},
+                "unassigned": {"previous": {"claimed": 1}, "warm": {"preparing": 1, "ready": 2}},
                 "grid": ".S.",
             }
         ],
@@ -59,9 +59,9 @@ def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
     assert lines[-1] == (
         "91 instances in 1 cells: 90 running (88 confirmed), 1 suspended; 91 light   (. running, S suspended)"
     )
-    pooled = CellTally(CELL, "hel1", (), {}, SPARES)
+    pooled = CellTally(CELL, "hel1", (), {}, UNASSIGNED)
     assert fleet_view.grid([pooled], confirmed=0)[-1] == (
-        "machines beside them: 1 claimed (former), 1 growing (pool), 2 ready (pool)"
+        "machines beside them: 1 claimed (previous), 1 preparing (warm), 2 ready (warm)"
     )
     assert fleet_view.grid([], confirmed=0) == ["no instances; hermesops provision USER --plan light makes one"]
 

@@ -81,11 +81,11 @@ def test_what_became_of_one_of_many_wishes() -> None:
         "cell": "cell1",
         "machine_name": "hermes-local-cell1-0123456789ab",
         "operation_id": "o",
-        "outcome": "lives",
+        "outcome": "runs",
         "exit_code": 0,
     }
     request = ProvisionRequest(2, "ada", Plan.LIGHT)
-    assert shapes.provision_result(ProvisionResult(request, INSTANCE, begun, "lives"), INSTANCE) == shape
+    assert shapes.provision_result(ProvisionResult(request, INSTANCE, begun, "runs"), INSTANCE) == shape
     nothing = dict.fromkeys(("instance_id", "status", "cell", "machine_name", "operation_id"))
     refused = ProvisionResult(request, None, None, "", RefusedError("no room"))
     assert shapes.provision_result(refused, None) == {**shape, **nothing, "outcome": "no room", "exit_code": 3}

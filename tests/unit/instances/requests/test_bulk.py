@@ -113,7 +113,7 @@ async def test_who_sleeps_or_has_another_plan_is_named_and_who_lives_costs_nothi
     many = newcomers(registry, World(affordable=0))
     poor = [ProvisionRequest(1, "ada", Plan.LIGHT), ProvisionRequest(2, "bob", Plan.HEAVY)]
     for provision_result in await newcomers(registry, World()).run(poor, _done(registry)):
-        assert (provision_result.outcome, provision_result.failure) == ("lives", None)
+        assert (provision_result.outcome, provision_result.failure) == ("runs", None)
     await many.judge(poor)
     with pytest.raises(RefusedError, match="line 2: bob already has an agent of plan heavy"):
         await many.judge([poor[0], ProvisionRequest(2, "bob", Plan.LIGHT)])
@@ -144,7 +144,7 @@ async def test_one_that_fails_keeps_no_other_and_the_next_time_does_the_rest(reg
 
 def _done(registry: Registry) -> Callable[[Operation], Awaitable[str]]:
     async def finish(operation: Operation) -> str:
-        registry.operations.finish(operation.id, OperationStatus.DONE, "lives")
-        return "lives"
+        registry.operations.finish(operation.id, OperationStatus.DONE, "runs")
+        return "runs"
 
     return finish

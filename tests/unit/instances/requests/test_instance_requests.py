@@ -23,7 +23,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, instan
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose
+from hermesops.model.unassigned_machine import MachineRole
 from hermesops.node.protocol import GB
 from hermesops.operations.kinds import Keep
 from hermesops.registry import Registry
@@ -76,7 +76,7 @@ class Surroundings:
     def requests(self) -> InstanceRequests:
         itself: Any = self
         machine_placement = MachinePlacement(self.registry, choose_cell, "hermes-base", cell_size=2, plans_apart=False)
-        policy = Policy(SIZES, {Plan.LIGHT: 40, Plan.HEAVY: 80}, timedelta(days=7), Keep.STOPPED, keeps_former=True)
+        policy = Policy(SIZES, {Plan.LIGHT: 40, Plan.HEAVY: 80}, timedelta(days=7), Keep.STOPPED, keeps_previous=True)
         return InstanceRequests(
             self.registry, itself, itself, machine_placement, policy, OperationOpener(self.registry, self.hold_lease)
         )
@@ -209,8 +209,8 @@ async def test_a_move_goes_somewhere_else_and_is_continued(around: Surroundings)
 
 async def test_a_machine_that_was_ordered_for_the_same_serves_it_after_all(around: Surroundings) -> None:
     given_up = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
-    around.registry.spares.place(
-        Purpose.NEXT,
+    around.registry.unassigned.place(
+        MachineRole.REPLACEMENT,
         plan=Plan.LIGHT,
         server_type="starter",
         image_id=ImageId("image"),
@@ -219,8 +219,8 @@ async def test_a_machine_that_was_ordered_for_the_same_serves_it_after_all(aroun
     )
     around.registry.operations.finish(given_up.id, OperationStatus.FAILED, "no payment method")
     await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
-    [spare] = around.registry.spares.list(purpose=Purpose.NEXT)
-    assert spare.wanted
+    [row] = around.registry.unassigned.list(role=MachineRole.REPLACEMENT)
+    assert row.wanted
 
 
 async def test_an_unfinished_move_is_not_taken_for_another_change(around: Surroundings) -> None:
@@ -253,14 +253,14 @@ def choosing(place: Placement) -> Callable[[object], Placement]:
 
 async def test_what_was_named_counts_and_what_was_chosen_does_not(around: Surroundings) -> None:
     for cell in ("cell2", "cell3"):
-        spare = around.registry.spares.place(
-            Purpose.NEXT,
+        row = around.registry.unassigned.place(
+            MachineRole.REPLACEMENT,
             plan=Plan.LIGHT,
             server_type="starter",
             image_id=ImageId("image"),
             choose=choosing(Placement(CellName(cell), "nbg1", None)),
         )
-        assert spare.cell == cell
+        assert row.cell == cell
     requests = around.requests()
     move = await requests.move("ada", cell="cell2", region="", reason=WHY)
     for cell, region in (("cell2", ""), ("", "nbg1")):
@@ -276,7 +276,7 @@ async def test_what_was_named_counts_and_what_was_chosen_does_not(around: Surrou
 async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroundings) -> None:
     asked = await around.requests().renew("ada", ImageId("newer"), reason=WHY)
     assert (asked.kind, asked.intent["region"], asked.intent["image_id"]) == (OperationKind.RELOCATE, "hel1", "newer")
-    assert asked.intent["keeps_former"]
+    assert asked.intent["keeps_previous"]
     assert await around.requests().renew("ada", ImageId("newer"), reason=WHY) == asked
     around.registry.instances.set_status(ada(around).id, InstanceStatus.SUSPENDED)
     around.registry.operations.finish(asked.id, OperationStatus.ABANDONED, "enough")
@@ -289,8 +289,8 @@ async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(arou
     place = MachinePlacement(around.registry, choose_cell, "hermes-base", cell_size=2, plans_apart=False).here(
         ada(around)
     )
-    around.registry.spares.place(
-        Purpose.NEXT,
+    around.registry.unassigned.place(
+        MachineRole.REPLACEMENT,
         plan=Plan.LIGHT,
         server_type="starter",
         image_id=None,
@@ -299,7 +299,7 @@ async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(arou
     )
     around.registry.operations.finish(given_up.id, OperationStatus.ABANDONED, "")
     await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=True, reason=WHY)
-    assert not [spare for spare in around.registry.spares.list(purpose=Purpose.NEXT) if spare.wanted]
+    assert not [row for row in around.registry.unassigned.list(role=MachineRole.REPLACEMENT) if row.wanted]
 
 
 async def test_what_sleeps_or_has_ended_is_not_moved(around: Surroundings) -> None:

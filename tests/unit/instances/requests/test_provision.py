@@ -188,7 +188,7 @@ async def test_a_machine_that_is_ready_is_taken_before_the_vendor_is_asked_and_o
 async def test_a_wish_does_not_wake_who_sleeps_nor_who_is_being_changed(registry: Registry) -> None:
     record_image(registry)
     instance, operation = await admission(registry, Vendor()).admit("ada", Plan.LIGHT)
-    registry.operations.finish(operation.id, OperationStatus.DONE, "lives")
+    registry.operations.finish(operation.id, OperationStatus.DONE, "runs")
     moving = registry.operations.open(
         OperationKind.RELOCATE, instance_subject(instance.id), intent={}, instance_id=instance.id
     )

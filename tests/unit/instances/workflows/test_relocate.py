@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.instances.observation import MachineState, Observation
-from hermesops.instances.steps.new_machine import NextMachineState
+from hermesops.instances.steps.new_machine import ReplacementState
 from hermesops.instances.workflows.relocate import CutOver, Prepare, Relocate, RelocationState, decide
 from hermesops.instances.workflows.suspend import Suspend
 from hermesops.justavps.wire import MachineStatus
@@ -36,9 +36,9 @@ MOVE = RelocateIntent(
     server_type="basic",
 )
 WHOLE = [
-    "OrderNext",
+    "OrderReplacement",
     "GrowCell",
-    "RecordNext",
+    "RecordReplacement",
     "Fence",
     "BackUp",
     "Prepare",
@@ -155,13 +155,13 @@ async def test_while_no_copy_comes_about_the_agent_lives_where_it_was() -> None:
     assert world.here().runs
 
 
-async def test_the_former_machine_is_kept_fenced_where_that_was_asked() -> None:
+async def test_the_previous_machine_is_kept_fenced_where_that_was_asked() -> None:
     world = SmallWorld.lively()
-    steps = await walk(lambda: relocate(world, replace(MOVE, keeps_former=True)))
+    steps = await walk(lambda: relocate(world, replace(MOVE, keeps_previous=True)))
     assert steps[-1].endswith(f"; {ADA.machine_name} is kept for a while, its gateway stopped")
-    former = world.computers[ADA.machine_name]
-    assert former.fenced
-    assert former.state == MEMORY
+    previous = world.computers[ADA.machine_name]
+    assert previous.fenced
+    assert previous.state == MEMORY
 
 
 async def test_a_backup_is_restored_although_the_machine_is_gone() -> None:
@@ -172,7 +172,14 @@ async def test_a_backup_is_restored_although_the_machine_is_gone() -> None:
     world.stack.clear()
     request = replace(MOVE, snapshot=snapshot.id)
     steps = await walk(lambda: relocate(world, request))
-    assert steps[:6] == ["MarkForDeletion", "OrderNext", "GrowCell", "RecordNext", "Prepare", "RestoreBackup"]
+    assert steps[:6] == [
+        "MarkForDeletion",
+        "OrderReplacement",
+        "GrowCell",
+        "RecordReplacement",
+        "Prepare",
+        "RestoreBackup",
+    ]
     assert world.here().state == MEMORY
 
 
@@ -183,7 +190,7 @@ async def test_a_silent_machine_is_switched_off_before_its_backup_lives_elsewher
     await world.release(world.here().id)
     old = world.here()
     old.answers = False
-    steps = await walk(lambda: relocate(world, replace(MOVE, snapshot=snapshot.id, keeps_former=True)))
+    steps = await walk(lambda: relocate(world, replace(MOVE, snapshot=snapshot.id, keeps_previous=True)))
     assert "StopMachine" in steps
     assert old.status is MachineStatus.STOPPED
     assert world.here().runs
@@ -211,8 +218,8 @@ async def test_a_machine_that_somebody_stopped_is_started_to_be_copied_before_th
 def test_the_next_machine_is_fenced_and_outranks_the_old_one_before_the_agent_is_on_it(
     there: NodeState, step: object
 ) -> None:
-    ordered = NextMachineState(pooled(0, machine_id=NEXT), MachineState(NEXT, MachineStatus.READY), there, MEMORY)
-    seen = RelocationState(Observation(ADA, READY, OURS), next=ordered, backup=COPIED, source=COPIED)
+    ordered = ReplacementState(pooled(0, machine_id=NEXT), MachineState(NEXT, MachineStatus.READY), there, MEMORY)
+    seen = RelocationState(Observation(ADA, READY, OURS), replacement=ordered, backup=COPIED, source=COPIED)
     assert decide(seen, MOVE, payload_digest="") == step
 
 
@@ -261,7 +268,7 @@ async def test_a_machine_of_somebody_else_is_left_alone() -> None:
     for _ in range(3):  # until the next machine is there
         seen = await work.observe()
         await work.do(work.decide(seen), seen)  # type: ignore[arg-type] # a step, at these moments
-    next_one = world.computers[world.spare_machines[0].name]
+    next_one = world.computers[world.unassigned_machines[0].name]
     next_one.owner = type(ADA.id)("somebody-else")
     steps = await walk(lambda: relocate(world))
     assert steps[-1].startswith("BrokenInvariantError")
@@ -269,5 +276,5 @@ async def test_a_machine_of_somebody_else_is_left_alone() -> None:
 
 
 def test_a_wish_survives_the_row_it_is_kept_in() -> None:
-    for request in (MOVE, replace(MOVE, only_plan=Plan.HEAVY, snapshot="s", keeps_former=True)):
+    for request in (MOVE, replace(MOVE, only_plan=Plan.HEAVY, snapshot="s", keeps_previous=True)):
         assert RelocateIntent.from_json(json.loads(json.dumps(request.to_json()))) == request

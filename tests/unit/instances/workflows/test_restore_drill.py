@@ -24,7 +24,7 @@ from hermesops.model.operation import (
     Refused,
 )
 from hermesops.model.plan import Plan
-from hermesops.model.spare import Purpose, Spare, SpareStatus
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.operations.kinds import DrillIntent
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.instances import ADA
@@ -33,9 +33,9 @@ from tests.support.worlds.one_user import AT, MEMORY
 
 NAME = MachineName("hermes-local-cell1-lent")
 MACHINE = MachineId("m-9")
-LENT = Spare(
+LENT = UnassignedMachine(
     NAME,
-    Purpose.DRILL,
+    MachineRole.DRILL,
     ADA.id,
     CellName("cell1"),
     Plan.LIGHT,
@@ -44,7 +44,7 @@ LENT = Spare(
     None,
     MACHINE,
     wanted=True,
-    status=SpareStatus.CLAIMED,
+    status=UnassignedStatus.CLAIMED,
     epoch=0,
     created_at=AT,
 )
@@ -75,7 +75,7 @@ class World(FakeRegistry):
     breaks: bool = False
     instance: Instance = ADA
     backup: Backup | None = field(default_factory=lambda: Backup("aaaabbbbcccc", ADA.id, AT, "daily", 1, 1, MEMORY))
-    spare: Spare | None = None
+    row: UnassignedMachine | None = None
     machine: MachineState | None = None
     fenced: bool = False
     owner: InstanceId | None = None
@@ -90,9 +90,9 @@ class World(FakeRegistry):
     def backups_list(self, _instance_id: InstanceId) -> list[Backup]:
         return [self.backup] if self.backup else []
 
-    def spares_list(self, *, purpose: Purpose, instance_id: InstanceId) -> list[Spare]:
-        assert (purpose, instance_id) == (Purpose.DRILL, ADA.id)
-        return [self.spare] if self.spare else []
+    def unassigned_list(self, *, role: MachineRole, instance_id: InstanceId) -> list[UnassignedMachine]:
+        assert (role, instance_id) == (MachineRole.DRILL, ADA.id)
+        return [self.row] if self.row else []
 
     def operations_steps(self, _operation_id: OperationId) -> list[OperationStep]:
         return [OperationStep(AT + timedelta(minutes=1), "taking a machine", "", "")] if self.taken else []
@@ -103,28 +103,28 @@ class World(FakeRegistry):
         self.checks.append((problem, where))
         self.backup = replace(self.backup, checked_at=AT + timedelta(minutes=1, seconds=9), checked=problem)
 
-    def spares_set_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:
-        assert self.spare
+    def unassigned_set_machine(self, name: MachineName, machine_id: MachineId, *, why: str) -> None:
+        assert self.row
         assert why
-        self.spare = replace(self.spare, name=name, machine_id=machine_id)
+        self.row = replace(self.row, name=name, machine_id=machine_id)
 
-    def spares_retire(self, _name: MachineName, *, why: str) -> None:
-        assert self.spare
+    def unassigned_retire(self, _name: MachineName, *, why: str) -> None:
+        assert self.row
         assert why
-        self.spare = replace(self.spare, wanted=False)
+        self.row = replace(self.row, wanted=False)
 
-    def spares_forget(self, _name: MachineName, *, why: str) -> None:
+    def unassigned_forget(self, _name: MachineName, *, why: str) -> None:
         assert why
         assert self.machine is None, "a machine was forgotten that is still there"
-        self.spare = None
+        self.row = None
 
     async def take(self, _instance: Instance) -> None:
         self.taken += 1
         if self.is_pooled:
-            self.spare, self.stack = LENT, True
+            self.row, self.stack = LENT, True
             self.machine = MachineState(MACHINE, MachineStatus.READY)
         else:
-            self.spare = replace(LENT, machine_id=None, status=SpareStatus.GROWING)
+            self.row = replace(LENT, machine_id=None, status=UnassignedStatus.PREPARING)
 
     async def machine_named(self, _name: MachineName, _machine_id: MachineId | None) -> MachineState | None:
         return self.machine
@@ -156,10 +156,10 @@ class World(FakeRegistry):
     async def apply(self, _cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
         if not await still_wanted():
             return
-        assert self.spare
-        self.stack = self.spare.wanted
-        self.machine = MachineState(MACHINE, MachineStatus.PROVISIONING) if self.spare.wanted else None
-        self.holds_state = self.holds_state and self.spare.wanted
+        assert self.row
+        self.stack = self.row.wanted
+        self.machine = MachineState(MACHINE, MachineStatus.PROVISIONING) if self.row.wanted else None
+        self.holds_state = self.holds_state and self.row.wanted
 
     def work(self) -> Drill:
         itself: Any = self
@@ -193,7 +193,7 @@ async def test_a_backup_is_proved_and_nothing_of_it_is_left(*, is_pooled: bool, 
     assert "is what was copied" in ended.outcome
     assert ended.outcome.endswith("9.0 s from taking the machine to the proof")
     assert world.checks == [("", f"drill op on {NAME}")]
-    assert (world.spare, world.machine, world.stack, world.holds_state) == (None, None, False, False)
+    assert (world.row, world.machine, world.stack, world.holds_state) == (None, None, False, False)
     assert world.taken == 1
 
 
@@ -204,7 +204,7 @@ async def test_a_backup_that_does_not_hold_what_was_copied_is_told_and_the_machi
     assert "messages: 7, now 6" in ended.error.message
     assert world.backup
     assert not world.backup.is_proved
-    assert (world.spare, world.machine) == (None, None)
+    assert (world.row, world.machine) == (None, None)
 
 
 async def test_an_agent_that_ends_meanwhile_leaves_no_machine() -> None:
@@ -212,7 +212,7 @@ async def test_an_agent_that_ends_meanwhile_leaves_no_machine() -> None:
     await world.take(ADA)
     world.instance = replace(ADA, status=InstanceStatus.TERMINATED)
     assert isinstance(await run(world), Refused)
-    assert (world.spare, world.machine, world.checks) == (None, None, [])
+    assert (world.row, world.machine, world.checks) == (None, None, [])
 
 
 async def test_a_backup_that_is_pruned_meanwhile_leaves_no_machine() -> None:
@@ -220,13 +220,13 @@ async def test_a_backup_that_is_pruned_meanwhile_leaves_no_machine() -> None:
     await world.take(ADA)
     world.backup = None
     assert isinstance(await run(world), Refused)
-    assert (world.spare, world.machine) == (None, None)
+    assert (world.row, world.machine) == (None, None)
 
 
 async def test_a_machine_that_somebody_gave_up_is_destroyed_and_another_taken() -> None:
     world = World()
     await world.take(ADA)
-    world.spares_retire(NAME, why="by hand")
+    world.unassigned_retire(NAME, why="by hand")
     assert isinstance(await run(world), Done)
     assert world.taken == 2
 

@@ -64,8 +64,8 @@ def test_only_the_newest_requests_are_kept(tmp_path: Path) -> None:
 
 def test_tokens_go_when_they_expire(tmp_path: Path) -> None:
     store = Store(tmp_path / "world.db")
-    for moment in ("2026-01-01", "2026-01-02", "2026-01-03"):
-        store.add(TokenRow(moment, "a", "", moment, moment))
+    for timestamp in ("2026-01-01", "2026-01-02", "2026-01-03"):
+        store.add(TokenRow(timestamp, "a", "", timestamp, timestamp))
     store.remove_expired_tokens("2026-01-02")
     assert [row.id for row in store.find(TokenRow)] == ["2026-01-03"]
 

@@ -52,19 +52,19 @@ class Workshop:
     async def has_begun(self) -> None:
         """Wait until Go has written what a test told it to, and was heard."""
 
-        async def look() -> bool | Pending[bool]:
+        async def observe() -> bool | Pending[bool]:
             return (self.began.exists() and any(self.cache.rglob("*.progress"))) or Pending("nothing yet")
 
-        await until(look, what="the build's beginning", timeout_s=20, every_s=0.02)
+        await until(observe, what="the build's beginning", timeout_s=20, every_s=0.02)
 
     async def has_ended(self) -> None:
         """Wait until the process whose number Go wrote runs no more; whose parent has not asked for it yet, counts."""
 
-        async def look() -> bool | Pending[bool]:
+        async def observe() -> bool | Pending[bool]:
             state = _state_of(self.began.read_text().strip())
             return state in {"", "Z"} or Pending(f"its state is {state}")
 
-        await until(look, what="the build's end", timeout_s=10, every_s=0.02)
+        await until(observe, what="the build's end", timeout_s=10, every_s=0.02)
 
     def builds(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []

@@ -11,7 +11,7 @@ async def test_a_world_refuses_another_base_than_it_stands_on_before_it_starts_a
     said: list[str] = []
     with pytest.raises(RefusedError, match=r"stands on base-one, and local\.base says base-other") as caught:
         await World(tmp_path, base_definition=Path("/images/base-other")).up(
-            ["false"], environment={}, tell=said.append
+            ["false"], environment={}, report=said.append
         )
     assert "down --purge" in str(caught.value.hint)
     assert said == []

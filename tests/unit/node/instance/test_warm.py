@@ -26,7 +26,7 @@ from tests.support.crash.death import KilledError
 
 URL = "http://10.0.0.1:18080/v1"
 TOKEN = "hm2.i-1.1.1790000000." + "a" * 40
-LEASE = FencingToken("spare/hermes-local-cell1-0123456789ab", 1, 1, "here")
+LEASE = FencingToken("machine/hermes-local-cell1-0123456789ab", 1, 1, "here")
 
 
 @dataclass

@@ -522,11 +522,11 @@ def _returned(home: ReleaseHome, machine: Machine) -> None:
 
 
 @pytest.mark.turns(4)
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("timestamp", ["before", "after"])
 @pytest.mark.parametrize("rollback_method", ["in_place", "copy"])
 @pytest.mark.parametrize("act", [_left, _stayed, _returned])
 def test_hermes_node_dies_at_any_effect_and_the_machine_ends_on_one_release_whole(
-    act: Callable[[ReleaseHome, Machine], object], rollback_method: str, moment: str, tmp_path: Path
+    act: Callable[[ReleaseHome, Machine], object], rollback_method: str, timestamp: str, tmp_path: Path
 ) -> None:
     """Whichever it is, slot, unit, managed files, state and the gateway that runs are of the same one."""
     count = _effects(tmp_path / "0", act, rollback_method)
@@ -535,7 +535,7 @@ def test_hermes_node_dies_at_any_effect_and_the_machine_ends_on_one_release_whol
     for at in range(1 + shard() % PARTS, count + 1, PARTS):
         home = _begun(tmp_path / str(at), rollback_method)
         try:
-            act(home, home.mortal(Death.before(at) if moment == "before" else Death.after(at)))
+            act(home, home.mortal(Death.before(at) if timestamp == "before" else Death.after(at)))
         except KilledError:
             home.system.sleep(3600)
             if at % 2 == 0:

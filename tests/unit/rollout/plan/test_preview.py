@@ -42,7 +42,7 @@ def test_a_preview_of_eight_says_how_little_it_can_see() -> None:
         (Spec(stages=(0.5,)), "stages must rise"),
         (Spec(max_unavailable=0), "may be unavailable"),
         (Spec(soak_s=-1), "soak_s cannot be below 0"),
-        (Spec(confirm_s=0), "confirm_s and patience_s"),
+        (Spec(confirm_s=0), "confirm_s and unreachable_after_s"),
         (Spec(attempt_s=60), "attempt_s must leave room"),
         (Spec(windows=("whenever",)), "no maintenance window"),
         (Spec(gates=Gates(failures=FailureGate(base_rate=0.3))), "base rate < bad rate"),

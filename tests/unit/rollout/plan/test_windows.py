@@ -13,7 +13,7 @@ MONDAY = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("window", "moment", "is_open"),
+    ("window", "timestamp", "is_open"),
     [
         ("Mon-Fri 09:00-17:00 UTC", MONDAY, True),
         ("Mon-Fri 09:00-12:00 UTC", MONDAY, False),
@@ -25,8 +25,8 @@ MONDAY = datetime(2026, 1, 5, 12, tzinfo=UTC)
         ("Mon 22:00-02:00 Europe/Berlin", MONDAY + timedelta(hours=14), False),
     ],
 )
-def test_a_window_is_open_on_the_clock_of_its_zone(window: str, moment: datetime, *, is_open: bool) -> None:
-    assert (closed_at(moment, [window], []) is None) == is_open
+def test_a_window_is_open_on_the_clock_of_its_zone(window: str, timestamp: datetime, *, is_open: bool) -> None:
+    assert (closed_at(timestamp, [window], []) is None) == is_open
 
 
 def test_a_closed_window_says_when_the_next_opens() -> None:

@@ -83,7 +83,7 @@ def read_definition(folder: Path) -> BaseDefinition:
         raise BrokenInvariantError(f"{path}: {error}", hint="install hermesops again") from error
 
 
-def ensure_base(definition: BaseDefinition, cache: Path, tell: Callable[[str], None]) -> Path:
+def ensure_base(definition: BaseDefinition, cache: Path, report: Callable[[str], None]) -> Path:
     """The base's root in ``cache``, built first if it is not there (half a minute, with the network).
 
     Safe to call from several processes at once: one builds, the others wait.
@@ -97,9 +97,9 @@ def ensure_base(definition: BaseDefinition, cache: Path, tell: Callable[[str], N
         return home / "root"
     _refuse_what_is_missing(definition)
     cache.mkdir(parents=True, exist_ok=True)
-    with _only_builder(cache / f".{home.name}.lock", tell) as lock:
+    with _only_builder(cache / f".{home.name}.lock", report) as lock:
         if not (home / "base.json").exists():
-            _build(definition, home, lock, tell)
+            _build(definition, home, lock, report)
     return home / "root"
 
 
@@ -114,11 +114,11 @@ def _refuse_what_is_missing(definition: BaseDefinition) -> None:
 
 
 @contextmanager
-def _only_builder(lock: Path, tell: Callable[[str], None]) -> Iterator[int]:
+def _only_builder(lock: Path, report: Callable[[str], None]) -> Iterator[int]:
     descriptor = os.open(lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         if not try_lock(descriptor):
-            tell("another process builds the base; waiting for it")
+            report("another process builds the base; waiting for it")
             if not holds_within(lambda: try_lock(descriptor), _OTHER_BUILDER_S, every_s=0.5):
                 raise UnavailableError(f"another process has been building the base for {_OTHER_BUILDER_S:g} s: {lock}")
         yield descriptor
@@ -126,11 +126,11 @@ def _only_builder(lock: Path, tell: Callable[[str], None]) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _build(definition: BaseDefinition, home: Path, lock: int, tell: Callable[[str], None]) -> None:
+def _build(definition: BaseDefinition, home: Path, lock: int, report: Callable[[str], None]) -> None:
     building = home.with_name(f".{home.name}.building")
     shutil.rmtree(building, ignore_errors=True)  # left by a build that was killed; the lock says it is dead
     building.mkdir(mode=0o755)
-    tell(f"building the base {home.name} with mmdebstrap")
+    report(f"building the base {home.name} with mmdebstrap")
     try:
         _debootstrap(definition, building, lock)
         _finish(definition, building / "root")
@@ -141,7 +141,7 @@ def _build(definition: BaseDefinition, home: Path, lock: int, tell: Callable[[st
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
-    tell(f"built the base {home.name}: {len(versions)} packages")
+    report(f"built the base {home.name}: {len(versions)} packages")
 
 
 def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:

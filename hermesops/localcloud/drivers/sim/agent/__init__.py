@@ -1,1 +1,1 @@
-"""The agent on a simulated machine: its gateway, its API, its log, what is wrong with it."""
+"""The agent on a simulated machine: its gateway, its API, its log, its faults."""

@@ -213,13 +213,15 @@ class Gateway:
         self._keep()
 
     def write_log(self) -> None:
-        """Write the errors that its release causes by now to its log, evenly spread, for who is about to read it."""
+        """Write the errors that its release has caused by now to its log, evenly spread, before a read."""
         errors = self.symptoms.errors
         if not self.is_active or not errors:
             return
         every_s = (self._now() - self.state.since) / errors
-        moments = (time.localtime(self.state.since + number * every_s) for number in range(1, errors + 1))
-        lines = (f"{time.strftime('%Y-%m-%d %H:%M:%S', each)},000 ERROR gateway.run: simulated\n" for each in moments)
+        timestamps = (time.localtime(self.state.since + number * every_s) for number in range(1, errors + 1))
+        lines = (
+            f"{time.strftime('%Y-%m-%d %H:%M:%S', each)},000 ERROR gateway.run: simulated\n" for each in timestamps
+        )
         self._disk.put(f"{HOME}/logs", Entry(stat.S_IFDIR | 0o700, UID, UID, b""))
         self._disk.put(f"{HOME}/logs/errors.log", Entry(stat.S_IFREG | 0o600, UID, UID, "".join(lines).encode()))
 

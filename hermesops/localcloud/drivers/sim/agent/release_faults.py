@@ -29,16 +29,16 @@ class ReleaseFault(StrEnum):
     """It answers, and takes no turn."""
 
     LATE = "late"
-    """It takes turns, and none any more some seconds after its start."""
+    """It takes turns only for some seconds after its start."""
 
     SLOW = "slow"
-    """A turn takes so many times as long."""
+    """Factor of the duration of a turn."""
 
     MEMORY = "memory"
     """It holds so many times as much memory."""
 
     ERRORS = "errors"
-    """So many errors an hour come into its log."""
+    """Errors an hour in its log."""
 
     RESTARTS = "restarts"
     """systemd starts it again so many times an hour."""
@@ -95,7 +95,7 @@ class Symptoms:
         return ReleaseFault.TURN not in self.faults and (late is None or self.uptime_s < late)
 
     def turn_s(self, turn: str) -> float:
-        """Seconds that a turn takes, which differ from one to the next."""
+        """Seconds of a turn, which vary."""
         noise = 0.8 + 0.4 * draw(self.machine_id, "turn", turn)
         return _TURN_S * noise * self.faults.get(ReleaseFault.SLOW, 1)
 

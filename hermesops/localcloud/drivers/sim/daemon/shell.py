@@ -164,7 +164,7 @@ _START, _LOOK, _STOP = (
     shlex.split(script)[2]
     for script in (
         detached_scripts.start("folder", "true", "1", "1", "1"),
-        detached_scripts.look("folder", "1", "1"),
+        detached_scripts.observe("folder", "1", "1"),
         detached_scripts.stop("folder"),
     )
 )
@@ -182,7 +182,7 @@ def _script(guest: Guest, script: str, arguments: Sequence[str]) -> Done:
     if script in {_LOOK, _STOP}:
         if outcome := _outcome_of(guest, folder):
             return outcome if script == _LOOK else Done()
-        guest.disk.put(f"{folder}/claim", Entry(stat.S_IFREG | 0o600, 0, 0, b"look\n"))
+        guest.disk.put(f"{folder}/claim", Entry(stat.S_IFREG | 0o600, 0, 0, b"observe\n"))
         return Done(out=f"{detached_scripts.NEVER} {int(guest.uptime_s)}\n")
     return Done(NOT_FOUND, err="sh: a simulated machine runs no scripts\n")
 

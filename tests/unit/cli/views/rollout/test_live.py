@@ -58,7 +58,7 @@ def drawn(width: int, height: int, records: Records, *told: str, color: bool = F
     with Live(console=recorder, auto_refresh=False, redirect_stderr=False, redirect_stdout=False) as live:
         seen = LiveView(live, lambda: LATER)
         for line in told:
-            seen.tell(line)
+            seen.report(line)
         seen.show(records)
         renderable = live.get_renderable()
     plain = Console(record=True, width=width, height=height, file=io.StringIO())
@@ -105,7 +105,7 @@ def test_nothing_is_drawn_beyond_the_terminal(width: int, height: int) -> None:
 def test_before_it_is_seen_only_what_was_told_is_shown() -> None:
     recorder = Console(record=True, width=80, file=io.StringIO())
     with Live(console=recorder, auto_refresh=False, redirect_stderr=False, redirect_stdout=False) as live:
-        LiveView(live, lambda: LATER).tell("waiting for [red]the lease[/red]")
+        LiveView(live, lambda: LATER).report("waiting for [red]the lease[/red]")
     assert "waiting for [red]the lease[/red]" in recorder.export_text()
 
 
@@ -128,9 +128,9 @@ def test_what_the_runner_told_is_not_told_again_when_it_is_seen(capsys: pytest.C
     seen = PlainView()
     seen.show(with_states(TargetState.SOAKING))
     capsys.readouterr()
-    seen.tell("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
-    seen.tell("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
-    seen.tell("stage 1/1, batch 1/1, 1 of 1 healthy: user0 is healthy")
+    seen.report("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
+    seen.report("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
+    seen.report("stage 1/1, batch 1/1, 1 of 1 healthy: user0 is healthy")
     seen.show(with_states(TargetState.HEALTHY))
     assert capsys.readouterr().err.splitlines() == [
         "stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC",
@@ -140,7 +140,7 @@ def test_what_the_runner_told_is_not_told_again_when_it_is_seen(capsys: pytest.C
 
 def test_what_a_machine_says_is_text_elsewhere_too(capsys: pytest.CaptureFixture[str]) -> None:
     seen = PlainView()
-    seen.tell("user2 failed: [bold]no[/bold]\x1b[31m\nerror: forged")
+    seen.report("user2 failed: [bold]no[/bold]\x1b[31m\nerror: forged")
     assert capsys.readouterr().err == "user2 failed: [bold]no[/bold]\\x1b[31m error: forged\n"
 
 
@@ -154,7 +154,7 @@ def kind_of_view(monkeypatch: pytest.MonkeyPatch, term: str) -> tuple[type, str]
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr(sys, "stderr", shown)
     with view(lambda: LATER) as seen:
-        seen.tell("a line")
+        seen.report("a line")
     return type(seen), shown.getvalue()
 
 

@@ -46,7 +46,7 @@ def is_marked(folder: Folder) -> bool:
 
 def refuses(folder: Folder) -> bool:
     try:
-        with held(folder, stack="cell1", tell=lambda _: None):
+        with held(folder, stack="cell1", report=lambda _: None):
             return False
     except RefusedError:
         return True
@@ -90,7 +90,7 @@ def test_a_child_of_that_number_on_another_computer_is_not_ours(folder: Folder, 
 
 
 def test_our_own_lock_keeps_its_token(folder: Folder) -> None:
-    with held(folder, stack="cell1", tell=pytest.fail, token=(1, 5)):
+    with held(folder, stack="cell1", report=pytest.fail, token=(1, 5)):
         mark_child(folder)
         (file,) = folder.files(".json")
         assert json.loads(folder.storage.read(file) or b"")["hermesops"]["token"] == [1, 5]

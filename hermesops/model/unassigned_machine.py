@@ -1,6 +1,6 @@
-"""Spare machines, which no instance is on: of the warm pool, of drills, and next and former ones of instances.
+"""Machines that no instance is on: of the warm pool, lent to drills, replacements and previous ones of instances.
 
-An instance is on one machine at a time, which its row names. Its next and its former machine have rows here.
+An instance is on one machine at a time, which its row names. Its replacement and its previous machine have rows here.
 """
 
 from dataclasses import dataclass
@@ -11,53 +11,54 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, Machin
 from hermesops.model.plan import Plan
 
 
-class Purpose(StrEnum):
+class MachineRole(StrEnum):
     """Why a cell has the machine."""
 
-    POOL = "pool"
-    """Of the warm pool: unassigned."""
+    WARM = "warm"
+    """Of the warm pool, for any instance."""
 
-    NEXT = "next"
+    REPLACEMENT = "replacement"
     """An instance will be on it once it is cut over."""
 
-    FORMER = "former"
+    PREVIOUS = "previous"
     """An instance was on it until it was cut over; its state is still there."""
 
     DRILL = "drill"
     """Lent to a drill of a restore or of a rollback; destroyed at its end."""
 
 
-class SpareStatus(StrEnum):
-    """The status of a spare machine."""
+class UnassignedStatus(StrEnum):
+    """The status of an unassigned machine."""
 
-    GROWING = "growing"
+    PREPARING = "preparing"
     """Ordered, or not yet known to be healthy."""
 
     READY = "ready"
     """Healthy, and may be taken."""
 
     CLAIMED = "claimed"
-    """A user's state is or was on it: it is never given to another."""
+    """A user's state is or was on it: it never serves another user."""
 
     DRAINING = "draining"
-    """Given up, and to be destroyed."""
+    """Marked for deletion: the next run of its cell destroys it."""
 
 
 @dataclass(frozen=True)
-class Spare:
-    """A row of ``spare_machines``.
+class UnassignedMachine:
+    """A row of ``unassigned_machines``.
 
     Attributes:
-        instance_id: Whose next or former machine it is; ``None`` in the warm pool, and in a release's drill.
+        instance_id: Of a replacement, a previous machine or a restore drill; ``None`` in the warm pool and in
+            the drill of a rollback.
         image_id: What it boots from; ``None`` is the vendor's own base.
         machine_id: ``None`` until a machine is known.
-        wanted: ``False`` when it was given up: the next run of its cell destroys it.
+        wanted: ``False`` once it is marked for deletion: the next run of its cell destroys it.
         epoch: Of its instance while that was on it; 0 where none was.
         ready_at: When it was last found healthy; ``None`` before.
     """
 
     name: MachineName
-    purpose: Purpose
+    role: MachineRole
     instance_id: InstanceId | None
     cell: CellName
     plan: Plan
@@ -66,15 +67,15 @@ class Spare:
     image_id: ImageId | None
     machine_id: MachineId | None
     wanted: bool
-    status: SpareStatus
+    status: UnassignedStatus
     epoch: int
     created_at: datetime
     ready_at: datetime | None = None
 
 
-def spare_subject(name: MachineName) -> str:
-    """A spare machine's name in leases and in the audit log."""
-    return f"spare/{name}"
+def machine_subject(name: MachineName) -> str:
+    """An unassigned machine's name in leases and in the audit log."""
+    return f"machine/{name}"
 
 
 def drill_subject(instance_id: InstanceId) -> str:
