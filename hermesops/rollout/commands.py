@@ -11,6 +11,7 @@ from hermesops.errors import Hint, RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, Rollout, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.events import CommandGiven, Recorded, StateChanged
+from hermesops.rollout.ports import Records
 
 _PENDING, _RUNNING = RolloutState.PENDING, RolloutState.RUNNING
 _PAUSED, _HALTED = RolloutState.PAUSED, RolloutState.HALTED
@@ -38,26 +39,25 @@ class Transition:
     targets: tuple[RolloutTarget, ...] = ()
 
 
-def pause(rollout: Rollout, command: OperatorCommand) -> Transition:
+def pause(records: Records, command: OperatorCommand) -> Transition:
     """Begin no more targets; those in progress are finished, and gates still count."""
-    _refuse_unless(rollout, "paused", _PENDING, _RUNNING)
-    return _to(rollout, RolloutState.PAUSED, command, "pause")
+    _refuse_unless(records.rollout, "paused", _PENDING, _RUNNING)
+    return _to(records.rollout, RolloutState.PAUSED, command, "pause")
 
 
-def resume(rollout: Rollout, command: OperatorCommand) -> Transition:
+def resume(records: Records, command: OperatorCommand) -> Transition:
     """Go on; what paused it by itself may do so again."""
-    _refuse_unless(rollout, "resumed", _PAUSED)
-    return _to(rollout, RolloutState.RUNNING, command, "resume")
+    _refuse_unless(records.rollout, "resumed", _PAUSED)
+    return _to(records.rollout, RolloutState.RUNNING, command, "resume")
 
 
-def promote(
-    rollout: Rollout, targets: tuple[RolloutTarget, ...], command: OperatorCommand, *, full: bool = False
-) -> Transition:
+def promote(records: Records, command: OperatorCommand, *, full: bool = False) -> Transition:
     """Begin the next stage without soak and without what needs more data or a person; a failing gate still halts.
 
     After a halt it forgives the failures so far: the operator has checked them, and answers for it. Targets that were
     well and were rolled back get another try.
     """
+    rollout, targets = records.rollout, records.targets
     _refuse_unless(rollout, "promoted", _RUNNING, _PAUSED, _HALTED)
     entered = max((one.stage for one in targets if one.state is not TargetState.WAITING), default=-1)
     promoted = len(rollout.spec.stages) if full else min(entered + 1, len(rollout.spec.stages))
@@ -83,14 +83,15 @@ def approve(rollout: Rollout, stage: int, command: OperatorCommand, approval: st
     return _to(replace(rollout, decisions=decisions), state, command, "approve", approved=stage)
 
 
-def abort(rollout: Rollout, command: OperatorCommand) -> Transition:
+def abort(records: Records, command: OperatorCommand) -> Transition:
     """Begin no more targets and let those in progress go back; those on the release keep it until it is rolled back."""
-    _refuse_unless(rollout, "aborted", _PENDING, _RUNNING, _PAUSED, _HALTED)
-    return _to(rollout, RolloutState.ABORTING, command, "abort")
+    _refuse_unless(records.rollout, "aborted", _PENDING, _RUNNING, _PAUSED, _HALTED)
+    return _to(records.rollout, RolloutState.ABORTING, command, "abort")
 
 
-def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], command: OperatorCommand) -> Transition:
+def retry(records: Records, command: OperatorCommand) -> Transition:
     """Give targets that failed or were unreachable another try, before the others and through the same gates."""
+    rollout, targets = records.rollout, records.targets
     _refuse_unless(rollout, "retried", _RUNNING, _PAUSED, _HALTED)
     missed = [one for one in targets if one.state.has_failed or one.state is TargetState.UNREACHABLE]
     failed = [one for one in missed if not one.progress.on_release]
@@ -102,12 +103,7 @@ def retry(rollout: Rollout, targets: tuple[RolloutTarget, ...], command: Operato
 
 
 def roll_back(
-    rollout: Rollout,
-    targets: tuple[RolloutTarget, ...],
-    command: OperatorCommand,
-    *,
-    lose: bool = False,
-    even_revoked: bool = False,
+    records: Records, command: OperatorCommand, *, lose: bool = False, even_revoked: bool = False
 ) -> Transition:
     """Roll back all targets that run the release because of it, without stages, as many at once as may be unavailable.
 
@@ -115,6 +111,7 @@ def roll_back(
         lose: Also targets that lose rows written since.
         even_revoked: Also to a release that was revoked.
     """
+    rollout, targets = records.rollout, records.targets
     if rollout.state is RolloutState.ROLLED_BACK:
         raise RefusedError(f"rollout {rollout.id} is rolled back", hint=Hint(("rollout", "history", rollout.id)))
     free = tuple(replace(one, progress=replace(one.progress, stuck="")) for one in targets if one.progress.stuck)

@@ -7,7 +7,7 @@ overrides those that need more data or a person; nothing overrides a failing gat
 from collections.abc import Iterator
 from datetime import timedelta
 
-from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import DrillPolicy
 from hermesops.rollout.actions import AskHook, Change, Decision, Drill, Step, Wait
 from hermesops.rollout.events import DrillEnded, Event, Recorded, StateChanged
@@ -77,7 +77,9 @@ def _rehearsal(observation: RolloutObservation, *, is_promoted: bool) -> Obstacl
         return
     drilled = observation.records.newest(DrillEnded)
     if drilled is None or (_is_old(observation, drilled) and drilled.event.result is not GateResult.PASS):
-        yield Drill(_usual_release(observation.targets)), "rehearse the rollback on a warm-pool machine first"
+        befores = [one.facts.release_before for one in observation.targets if one.facts.release_before]
+        usual = max(sorted(set(befores)), key=befores.count, default="")
+        yield Drill(usual), "rehearse the rollback on a warm-pool machine first"
         return
     result, detail = drilled.event.result, drilled.event.detail
     if result is GateResult.FAIL:
@@ -130,9 +132,3 @@ def _is_old(observation: RolloutObservation, answer: Recorded[Event]) -> bool:
     """Whether the state changed since: after a resume the gate is asked again."""
     changed = observation.records.newest(StateChanged)
     return changed is not None and answer.at < changed.at
-
-
-def _usual_release(targets: tuple[RolloutTarget, ...]) -> str:
-    """The release that most of the targets ran before."""
-    befores = [target.facts.release_before for target in targets if target.facts.release_before]
-    return max(sorted(set(befores)), key=befores.count, default="")

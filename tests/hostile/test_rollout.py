@@ -10,6 +10,7 @@ from hermesops.model.rollout_spec import HaltRollback
 from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
+from hermesops.rollout.ports import Records
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
 
 HOSTILE = (3, 7, 11, 13, 17)
@@ -76,7 +77,7 @@ def test_an_abort_is_obeyed_while_machines_hang(step: str) -> None:
         if since is None or world.clock.now() < since + timedelta(seconds=5):
             return False
         aborted_at.append(world.clock.seconds)
-        world.say(commands.abort(world.rollout, OperatorCommand("bob", "enough", world.clock.now())))
+        world.say(commands.abort(Records(world.rollout, ()), OperatorCommand("bob", "enough", world.clock.now())))
         return True
 
     assert world.run(for_s=48 * 3600, word=abort) == "aborted: enough"

@@ -34,7 +34,6 @@ def endpoint_of(env: Environment) -> "Endpoint":
         UsageError: Something that it takes is not set.
         RefusedError: The API key's file cannot be read, or may be read by others.
     """
-    from hermesops.app.container_parts.endpoint import secrets_of
     from hermesops.secrets.catalog import API_KEY
     from hermesops.secrets.endpoint import Endpoint, local_endpoint
 

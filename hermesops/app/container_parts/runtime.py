@@ -91,7 +91,7 @@ class Runtime:
     @cached_property
     def instance_client(self) -> PowerControl:
         """Reaches machines, hermes-node and gateways."""
-        endpoint = self.app.endpoint
+        endpoint, certificates = self.app.endpoint, self.app.certificates
         return PowerControl(
             registry=self.app.registry,
             vendor=self.client,
@@ -100,18 +100,13 @@ class Runtime:
             router_url=endpoint.router_url,
             gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
             report=self.app.report,
-            certifying=self._certifying,
+            certifying=Certifying(certificates) if certificates.url else None,
         )
 
     @cached_property
     def _keys(self) -> InstanceKeys:
         app = self.app
         return InstanceKeys(app.registry, lambda: app.router_key, life=app.model_token_life)
-
-    @property
-    def _certifying(self) -> Certifying | None:
-        certificates = self.app.certificates
-        return Certifying(certificates) if certificates.url else None
 
     @cached_property
     def certificate_renewal(self) -> "CertificateRenewal":

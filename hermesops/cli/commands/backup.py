@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, table
-from hermesops.cli.options.instance import NoWait, User, run_operation
+from hermesops.cli.options.instance import NoWait, User, find_instance, run_operation
 from hermesops.cli.views import backup as backup_view
 from hermesops.errors import Hint, PartlyDoneError, RefusedError, UsageError
 
@@ -41,9 +41,7 @@ def list_(
 @app.command()
 def create(user: User, no_wait: NoWait = False) -> None:
     """Back up a user's agent now, while it runs."""
-    composed = context.compose()
-
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     _, outcome = run_operation(
         composed, lambda session: session.backups.open_backup(instance, why="manual"), no_wait=no_wait
     )
@@ -69,8 +67,7 @@ def daily() -> None:
 @app.command()
 def check(user: User, snapshot: Snapshot = "") -> None:
     """Restore a backup into a temporary folder here, and compare it with what was copied."""
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     chosen = composed.registry.backups.get(instance.id, snapshot)
     checked = context.run_connected(composed, lambda session: session.backups.proof.check(chosen))
     verdict = f"is what was copied: {checked.state}" if checked.is_proved else "is not what was copied"
@@ -107,8 +104,7 @@ def restore(
     from hermesops.instances.refusals import operation_unfinished
     from hermesops.model.backup import newest_to_restore
 
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     newest = None if snapshot else newest_to_restore(composed.registry.backups.list(instance.id))
     chosen = newest or composed.registry.backups.get(instance.id, snapshot)
     agree(
@@ -150,8 +146,7 @@ def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
 @app.command()
 def rotate(user: User, reason: Why = "") -> None:
     """Give a user's machine another key to its repository; the key before opens it no more."""
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
 
     async def work(session: "Runtime") -> None:
         async with composed.hold_lease(f"instance/{instance.id}"):

@@ -8,7 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, result, table
-from hermesops.cli.options.instance import User
+from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views import fleet
 from hermesops.cli.views.rollout import status as rollout_view
@@ -107,8 +107,7 @@ def remove_orphan(
 @app.command()
 def accept_size(user: User, reason: Why = "") -> None:
     """Accept the size that somebody gave a machine at JustAVPS as the ordered one: disks cannot shrink."""
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     before, now = context.run_connected(composed, lambda session: session.drift.accept_size(instance, reason=reason))
     words = f"{user} has a {now}" + (f", ordered as {before} before" if before != now else ", as ordered")
     result("fleet-accept-size", {"user": user, "before": before, "now": now}, [words])

@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
-from hermesops.cli.options.instance import NoWait, User, change_instance
+from hermesops.cli.options.instance import NoWait, User, change_instance, find_instance
 from hermesops.cli.views import backup
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ app = Noun(no_args_is_help=True)
 @app.command("list")
 def list_(user: User) -> None:
     """List a user's snapshots, newest first."""
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     images = context.run_connected(composed, lambda session: session.snapshots.of(instance.id))
     rows = [backup.snapshot(one, instance) for one in images]
     empty = advice(f"no snapshots of {instance.title};", ("snapshot", "create", user), "takes one")
@@ -49,8 +48,7 @@ def delete(
     """Delete a snapshot for good."""
     from hermesops.app.services.snapshots import chosen
 
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     images = context.run_connected(composed, lambda session: session.snapshots.of(instance.id))
     image = chosen(images, snapshot, instance.title)
     agree(

@@ -10,7 +10,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, result, table
-from hermesops.cli.options.instance import User
+from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 from hermesops.model.token import PLATFORM, purpose_of
@@ -55,8 +55,7 @@ def renew(
     reason: Why = "",
 ) -> None:
     """Replace a token by a new one that is tried through the proxy first; the old one is revoked after that."""
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     why = reason or "renewed by hand"
     context.run_connected(composed, lambda session: session.proxy_tokens.renew(instance, purpose, reason=why))
     words = f"the token {purpose} of {user} is replaced: the new one opens the proxy, the old one is revoked"
@@ -75,8 +74,7 @@ def revoke(
     """Revoke tokens now, as after a leak; those who need one get another."""
     if models and purpose:
         raise UsageError("--models and --purpose name different tokens", hint=Hint(("token", "list", user)))
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     if models:
         _revoke_models(composed, user, instance, reason or "revoked")
         return

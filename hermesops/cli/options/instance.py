@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from hermesops.app import Container
     from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
     from hermesops.operations.kinds import ApprovedList
     from hermesops.operations.runner import Operations
@@ -33,6 +34,12 @@ ApprovedBy = Annotated[
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Leave it to the workers; operation continue ID waits for its end.")
 ]
+
+
+def find_instance(user: str) -> "tuple[Container, Instance]":
+    """The objects of the selected environment, and a user's instance there."""
+    composed = context.compose()
+    return composed, composed.registry.instances.find(user)
 
 
 def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedList | None":

@@ -108,7 +108,11 @@ def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cos
     if cost:
         beside["cost"] = {"before": shapes.bill(cost.before), "after": shapes.bill(cost.after)}
         say(f"now {cost.before}; then {cost.after}" if cost.before != cost.after else f"costs {cost.after}")
-    unchanged = "\n".join(_unchanged(run) for run in runs if not run.error)
+    unchanged = "\n".join(
+        f"{run.cell}: " + (f"left to the workers: operation {run.operation_id}" if run.operation_id else "no changes")
+        for run in runs
+        if not run.error
+    )
     table(kind, "changes", columns, changes, unchanged, beside=beside)
     if failure:
         complain(failure)
@@ -145,8 +149,3 @@ def _run(run: "CellRun") -> dict[str, object]:
         "operation_id": run.operation_id or None,
         "error": failure_data(run.error) if run.error else None,
     }
-
-
-def _unchanged(run: "CellRun") -> str:
-    how = f"left to the workers: operation {run.operation_id}" if run.operation_id else "no changes"
-    return f"{run.cell}: {how}"

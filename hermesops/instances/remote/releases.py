@@ -83,7 +83,10 @@ class ReleaseClient:
             if done.exit_code != ExitCode.UNFINISHED:
                 _answer(done, machine_id, "release fetch")
                 return
-            for sha256 in _missing(done, machine_id):
+            told = object_in(done, machine_id, "release fetch")
+            with understood(machine_id, "release fetch"):
+                missing = [str(blob["sha256"]) for blob in told.get("missing") or ()]
+            for sha256 in missing:
                 await channel.put(f"{BLOBS}/{sha256}", bundle.blob(sha256), mode=0o600)
         raise UnavailableError(
             f"machine {machine_id} lacks files of release {bundle.id} that were uploaded {_ROUNDS} times",
@@ -185,9 +188,3 @@ class ReleaseClient:
 
 def _answer(done: Completed, machine_id: MachineId, verb: str) -> Mapping[str, Any]:
     return object_in(node_commands.well(done, machine_id, verb), machine_id, verb)
-
-
-def _missing(done: Completed, machine_id: MachineId) -> list[str]:
-    told = object_in(done, machine_id, "release fetch")
-    with understood(machine_id, "release fetch"):
-        return [str(blob["sha256"]) for blob in told.get("missing") or ()]

@@ -79,6 +79,7 @@ def progress_of(records: Records, now: datetime) -> RolloutProgress:
     began = min((target.touched_at for target in touched if target.touched_at), default=None)
     minutes = max((now - began).total_seconds() / 60, 1 / 60) if began else 0.0
     per_minute = ended / minutes if minutes else 0.0
+    judged = [event for event in records.latest if "failures" in event.evidence]
     left_s = _left_s(targets, spec, now) if records.rollout.state is RolloutState.RUNNING else None
     return RolloutProgress(
         stages=stages,
@@ -88,7 +89,7 @@ def progress_of(records: Records, now: datetime) -> RolloutProgress:
         failed=sum(target.state.has_failed for target in targets),
         per_minute=round(per_minute, 2),
         left_s=None if left_s is None else round(left_s),
-        gates=_gates(records),
+        gates=max(judged, key=lambda event: event.id).evidence if judged else {},
     )
 
 
@@ -171,11 +172,6 @@ def _soak_left_s(stage: Sequence[RolloutTarget], spec: Spec, now: datetime) -> f
         return spec.soak_s
     ends = [end for one in stage if one.state is TargetState.SOAKING and (end := soaked_at(one, spec))]
     return max(0.0, (max(ends) - now).total_seconds()) if ends else 0.0
-
-
-def _gates(records: Records) -> Mapping[str, object]:
-    judged = [event for event in records.latest if "failures" in event.evidence]
-    return max(judged, key=lambda event: event.id).evidence if judged else {}
 
 
 def _after(step: Decision, targets: tuple[RolloutTarget, ...]) -> tuple[RolloutTarget, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
+from hermesops.rollout.ports import Records
 from tests.support.crash.death import Death, KilledError
 from tests.support.rollouts.world import NEW, OLD, World, fleet
 
@@ -33,7 +34,9 @@ def taken_back() -> World:
     world = World(fleet(SIZE))
     world.run()
     world.say(
-        commands.roll_back(world.rollout, tuple(world.placed.values()), OperatorCommand("bob", "no good", world.now))
+        commands.roll_back(
+            Records(world.rollout, tuple(world.placed.values())), OperatorCommand("bob", "no good", world.now)
+        )
     )
     return world
 

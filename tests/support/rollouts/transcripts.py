@@ -14,6 +14,7 @@ from hermesops.model.rollout_spec import HookGate
 from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
+from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.explain import explain
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import QUICK, World, fleet
@@ -57,11 +58,13 @@ def steered() -> World:
     world.hooked = GateResult.INCONCLUSIVE
     _until(world, RolloutState.PAUSED)
     world.hooked = GateResult.PASS
-    world.say(commands.resume(world.rollout, _said(world, "billing was restarted")))
+    world.say(commands.resume(Records(world.rollout, ()), _said(world, "billing was restarted")))
     _until(world, RolloutState.PAUSED)
-    world.say(commands.promote(world.rollout, tuple(world.placed.values()), _said(world, "looks fine")))
+    world.say(commands.promote(Records(world.rollout, tuple(world.placed.values())), _said(world, "looks fine")))
     world.run(for_s=60)
-    world.say(commands.roll_back(world.rollout, tuple(world.placed.values()), _said(world, "it costs too much")))
+    world.say(
+        commands.roll_back(Records(world.rollout, tuple(world.placed.values())), _said(world, "it costs too much"))
+    )
     world.run()
     return world
 

@@ -13,7 +13,7 @@ from hermesops.model.vitals import Liveness, Vital
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.events import StateChanged
-from hermesops.rollout.ports import HealthObservation
+from hermesops.rollout.ports import HealthObservation, Records
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
 
@@ -149,7 +149,7 @@ def test_an_abort_touches_nobody_new_and_lets_those_under_way_go_back() -> None:
         changing = [machine for machine in world.machines.values() if machine.began_at]
         if world.begun() < 12 or not changing:
             return False
-        world.say(commands.abort(world.rollout, OperatorCommand("bob", "looked at it", world.clock.now())))
+        world.say(commands.abort(Records(world.rollout, ()), OperatorCommand("bob", "looked at it", world.clock.now())))
         seen.append((world.begun(), world.clock.now(), changing))
         return True
 
@@ -164,13 +164,13 @@ def test_an_abort_touches_nobody_new_and_lets_those_under_way_go_back() -> None:
 def test_a_pause_finishes_those_under_way_and_a_resume_goes_on() -> None:
     world = World(fleet(200))
     world.run(for_s=120)
-    world.say(commands.pause(world.rollout, said(world)))
+    world.say(commands.pause(Records(world.rollout, ()), said(world)))
     world.run(for_s=60)
     begun = world.begun()
     world.run(for_s=3600)
     assert world.begun() == begun
     assert world.count(TargetState.ACTIVATING, TargetState.UNCONFIRMED) == 0
-    world.say(commands.resume(world.rollout, said(world)))
+    world.say(commands.resume(Records(world.rollout, ()), said(world)))
     assert world.run().startswith("done")
 
 
@@ -195,7 +195,7 @@ def test_once_a_gate_has_failed_nobody_else_is_begun(monkeypatch: pytest.MonkeyP
 def test_gates_are_heard_while_it_is_paused() -> None:
     world = World(fleet(200), replace(QUICK, soak_s=7200))
     world.run(for_s=120)
-    world.say(commands.pause(world.rollout, said(world)))
+    world.say(commands.pause(Records(world.rollout, ()), said(world)))
     world.run(for_s=30)
     touched = [one.id for one in world.placed.values() if one.state is TargetState.SOAKING]
     assert len(touched) >= 3
@@ -224,7 +224,7 @@ def test_the_health_gate_halts_while_it_is_paused() -> None:
     world = World(fleet(200), replace(QUICK, soak_s=7200))
     while world.count(TargetState.SOAKING) < 7:
         world.run(for_s=5)
-    world.say(commands.pause(world.rollout, said(world)))
+    world.say(commands.pause(Records(world.rollout, ()), said(world)))
     world.run(for_s=60)
     assert world.told[-1] == "paused"
     world.worse = {Vital.MEMORY: 2.0}
@@ -255,7 +255,7 @@ def test_a_new_runner_does_not_start_the_time_of_a_target_anew() -> None:
 def test_a_rollback_of_all_skips_stages_and_keeps_to_the_limit() -> None:
     world = World(fleet(200))
     world.run()
-    world.say(commands.roll_back(world.rollout, tuple(world.placed.values()), said(world)))
+    world.say(commands.roll_back(Records(world.rollout, tuple(world.placed.values())), said(world)))
     began = world.clock.seconds
     assert world.run() == "rolled back: 200 are back on the release from before"
     assert world.on(OLD) == 200
@@ -267,7 +267,7 @@ def test_what_would_lose_data_is_kept_and_said() -> None:
     world = World(fleet(8))
     world.run()
     world.machine_of(3).keeps = True
-    world.say(commands.roll_back(world.rollout, tuple(world.placed.values()), said(world)))
+    world.say(commands.roll_back(Records(world.rollout, tuple(world.placed.values())), said(world)))
     assert world.run() == "rolled back: 7 are back on the release from before, 1 could not go back"
     assert world.nth(3).state is TargetState.KEPT
     assert "3 rows" in world.nth(3).detail
@@ -286,7 +286,7 @@ def test_a_way_back_that_was_not_tried_needs_a_person() -> None:
     world.run(for_s=3600)
     assert world.rollout.state is RolloutState.PAUSED
     assert world.begun() == 10
-    world.say(commands.promote(world.rollout, tuple(world.placed.values()), said(world)))
+    world.say(commands.promote(Records(world.rollout, tuple(world.placed.values())), said(world)))
     assert world.run().startswith("done")
 
 

@@ -16,7 +16,7 @@ from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.events import Notified, Recorded, StateChanged, TargetsUpdated, WaitBegun
-from hermesops.rollout.ports import ApprovalState
+from hermesops.rollout.ports import ApprovalState, Records
 from tests.support.crash.death import KilledError
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
@@ -45,7 +45,7 @@ def test_a_halted_rollout_is_tried_again_with_those_that_failed() -> None:
     assert world.run().startswith("halted: 2 of 2")
     for machine in world.machines.values():
         machine.breaks = False
-    world.say(commands.retry(world.rollout, targets(world), said(world)))
+    world.say(commands.retry(Records(world.rollout, targets(world)), said(world)))
     assert world.run() == f"done: 40 of 40 run {NEW}"
     assert world.machine_of(0).begun == 2
 
@@ -55,7 +55,7 @@ def test_a_promoted_halt_forgives_what_failed_but_not_what_fails_next() -> None:
     for position in (0, 1, 12, 13):
         world.machine_of(position).breaks = True
     assert world.run().startswith("halted")
-    world.say(commands.promote(world.rollout, targets(world), said(world)))
+    world.say(commands.promote(Records(world.rollout, targets(world)), said(world)))
     assert world.run().startswith("halted: 2 of")
     assert world.count(TargetState.FAILED) == 4
 
@@ -76,7 +76,7 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
         world.run()
     assert world.rollout.state is RolloutState.HALTED
     world.notify = told  # type: ignore[method-assign]
-    world.say(commands.promote(world.rollout, targets(world), said(world)))
+    world.say(commands.promote(Records(world.rollout, targets(world)), said(world)))
     world.clock.seconds += 60
     assert world.run() == f"done: 39 of 40 run {NEW}, 1 failed"
     assert "3 rows" in world.nth(0).detail
@@ -85,7 +85,7 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
 def test_promote_full_skips_every_soak() -> None:
     world = World(fleet(40), replace(QUICK, soak_s=7200))
     world.run(for_s=60)
-    world.say(commands.promote(world.rollout, targets(world), said(world), full=True))
+    world.say(commands.promote(Records(world.rollout, targets(world)), said(world), full=True))
     assert world.run().startswith("done: 40 of 40")
     assert world.clock.seconds < 600
 
@@ -96,16 +96,16 @@ def test_nothing_can_be_said_to_what_is_over(verb: object) -> None:
     world.run()
     assert callable(verb)
     with pytest.raises(RefusedError, match="rollout r1 is done and cannot be"):
-        verb(world.rollout, said(world))
+        verb(Records(world.rollout, ()), said(world))
 
 
 def test_what_is_paused_before_it_starts_touches_nobody() -> None:
     world = World(fleet(10))
-    world.say(commands.pause(world.rollout, said(world)))
+    world.say(commands.pause(Records(world.rollout, ()), said(world)))
     world.run(for_s=600)
     assert world.begun() == 0
     with pytest.raises(RefusedError, match="no target of rollout r1 failed"):
-        commands.retry(world.rollout, targets(world), said(world))
+        commands.retry(Records(world.rollout, targets(world)), said(world))
 
 
 def test_a_stage_of_many_waits_for_a_second_operator() -> None:
@@ -186,7 +186,7 @@ def test_a_rollout_that_was_halted_is_approved_anew_and_promoted() -> None:
     world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
     assert world.rollout.state is RolloutState.HALTED
     world.approval = None
-    world.say(commands.promote(world.rollout, targets(world), said(world)))
+    world.say(commands.promote(Records(world.rollout, targets(world)), said(world)))
     assert world.run().startswith("done: 40 of 40")
 
 
@@ -196,7 +196,7 @@ def test_promote_does_not_get_past_a_hook_that_fails() -> None:
     world.hooked = GateResult.INCONCLUSIVE
     until(world, RolloutState.PAUSED)
     world.hooked = GateResult.FAIL
-    world.say(commands.promote(world.rollout, targets(world), said(world), full=True))
+    world.say(commands.promote(Records(world.rollout, targets(world)), said(world), full=True))
     assert world.run() == "halted: gate billing fails: billing"
     assert world.begun() == 2
 
@@ -221,7 +221,7 @@ def test_a_hook_is_asked_about_the_last_stage_too(then: GateResult, ends: str) -
     assert world.count(TargetState.HEALTHY) == world.begun() == 4
     assert world.rollout.reason == "gate billing is inconclusive: billing"
     world.hooked = then
-    world.say(commands.resume(world.rollout, said(world)))
+    world.say(commands.resume(Records(world.rollout, ()), said(world)))
     assert world.run() == ends
 
 
@@ -245,7 +245,7 @@ def test_those_put_back_although_well_are_brought_again_once_somebody_answers_fo
         world.machine_of(position).breaks = True
     assert world.run().startswith("halted")
     assert world.count(TargetState.ROLLED_BACK) > 0
-    world.say(commands.promote(world.rollout, targets(world), said(world)))
+    world.say(commands.promote(Records(world.rollout, targets(world)), said(world)))
     assert world.run() == f"done: 38 of 40 run {NEW}, 2 failed"
 
 
@@ -357,11 +357,11 @@ def test_a_rollback_may_be_told_to_lose() -> None:
     world = World(fleet(4))
     world.run()
     world.machine_of(1).keeps = True
-    world.say(commands.roll_back(world.rollout, targets(world), said(world)))
+    world.say(commands.roll_back(Records(world.rollout, targets(world)), said(world)))
     world.run()
     assert world.on(NEW) == 1
     world.rollout = replace(world.rollout, state=RolloutState.HALTED)
-    world.say(commands.roll_back(world.rollout, targets(world), said(world), lose=True))
+    world.say(commands.roll_back(Records(world.rollout, targets(world)), said(world), lose=True))
     world.run()
     assert world.on(OLD) == 4
 

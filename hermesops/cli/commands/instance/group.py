@@ -15,7 +15,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.instance import lifecycle, settings
 from hermesops.cli.console import Reason, advice, is_json, result, say, table, write, write_bytes
-from hermesops.cli.options.instance import NoWait, User, change_instance
+from hermesops.cli.options.instance import NoWait, User, change_instance, find_instance
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import backup, shapes
 from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UnavailableError, UsageError
@@ -45,8 +45,7 @@ def verify(
         return _verify_state(user)
     from hermesops.model.check import Verdict
 
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     verification = context.run_connected(composed, lambda session: session.verify(instance))
     checks = verification.for_user(user)
     rows = [{**shapes.check(one), "hint": "" if one.verdict is Verdict.OK else one.hint} for one in checks]
@@ -71,8 +70,7 @@ def export(
     """
     if is_json() and to is None:
         raise UsageError("--json goes with --to FILE; without it standard output is lines of JSON already")
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
 
     def export_to(write: Callable[[bytes], object]) -> dict[str, int]:
         from hermesops.instances.remote.data_export import export_data
@@ -123,8 +121,7 @@ def list_(
 @app.command()
 def show(user: User) -> None:
     """Show one instance: its row, and what the vendor and the machine say."""
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     seen = context.run_connected(composed, lambda session: session.instance_client.observe(instance.id))
     data = shapes.observation(seen)
     result("instance", {"instance": data}, shapes.fields(data))
@@ -218,8 +215,7 @@ def exec_(
 @app.command()
 def shell(user: User, reason: Reason = "") -> int:
     """A line-by-line shell on a user's machine (the toolbox has no terminal): cd works, full-screen programs do not."""
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
 
     async def work(session: "Runtime") -> int:
         from hermesops.channel.shell import Shell
@@ -248,8 +244,7 @@ def _verify_state(user: str) -> int:
     """Print what differs from the newest backup; a running agent goes on learning, so a difference is no fault."""
     from hermesops.model.ids import MachineId
 
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
     newest = composed.registry.backups.get(instance.id, "")
 
     async def work(session: "Runtime") -> "State":

@@ -9,7 +9,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import Reason, Why, result
 from hermesops.cli.options.files import read
-from hermesops.cli.options.instance import User
+from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.views import shapes
 from hermesops.cli.views.rollout import status
 from hermesops.errors import UsageError
@@ -50,8 +50,7 @@ def settings(
         request = replacing(read(source), where=where) if source else setting(assignments or [])
     from hermesops.model.masking import masked
 
-    composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    composed, instance = find_instance(user)
 
     async def change(session: "Runtime") -> str:
         return await session.operations.run(await session.instance_requests.configure(user, request, reason=reason))

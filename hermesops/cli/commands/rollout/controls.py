@@ -1,5 +1,6 @@
 """An operator's commands to an unfinished rollout: pause, resume, promote, approve, abort, retry."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,12 +24,7 @@ def pause(rollout_id: Id = "", reason: Why = "") -> None:
 
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
-    paused = give_command(
-        composed.registry,
-        row.id,
-        lambda records, command: commands.pause(records.rollout, command),
-        why=reason or "paused",
-    )
+    paused = give_command(composed.registry, row.id, commands.pause, why=reason or "paused")
     line = advice(f"rollout {row.id} is paused:", ("rollout", "resume", row.id), "goes on")
     result("rollout", {"rollout": status.rollout(paused)}, [line])
 
@@ -42,13 +38,7 @@ def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int
     row = composed.registry.rollouts.find(rollout_id)
     if row.state is not RolloutState.PAUSED and row.state.has_runner:
         return follow.run(composed, row.id, wanted="done", detach=detach)
-    return _give(
-        composed,
-        row,
-        lambda records, command: commands.resume(records.rollout, command),
-        why=reason or "resumed",
-        detach=detach,
-    )
+    return _give(composed, row, commands.resume, why=reason or "resumed", detach=detach)
 
 
 def promote(
@@ -63,12 +53,7 @@ def promote(
     """
     from hermesops.rollout import commands
 
-    return _find_and_give(
-        rollout_id,
-        lambda records, command: commands.promote(records.rollout, records.targets, command, full=full),
-        why=reason or "promoted",
-        detach=detach,
-    )
+    return _find_and_give(rollout_id, partial(commands.promote, full=full), why=reason or "promoted", detach=detach)
 
 
 def approve(
@@ -89,25 +74,14 @@ def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Abort a rollout: no further instance starts; those in progress finish or roll back, others keep the release."""
     from hermesops.rollout import commands
 
-    return _find_and_give(
-        rollout_id,
-        lambda records, command: commands.abort(records.rollout, command),
-        why=reason or "aborted",
-        wanted="aborted",
-        detach=detach,
-    )
+    return _find_and_give(rollout_id, commands.abort, why=reason or "aborted", wanted="aborted", detach=detach)
 
 
 def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Retry failed instances first, through the same gates."""
     from hermesops.rollout import commands
 
-    return _find_and_give(
-        rollout_id,
-        lambda records, command: commands.retry(records.rollout, records.targets, command),
-        why=reason or "retried",
-        detach=detach,
-    )
+    return _find_and_give(rollout_id, commands.retry, why=reason or "retried", detach=detach)
 
 
 def roll_back(composed: "Container", row: "Rollout", *, lose: bool, even_revoked: bool, why: str, detach: bool) -> int:
@@ -117,9 +91,7 @@ def roll_back(composed: "Container", row: "Rollout", *, lose: bool, even_revoked
     return _give(
         composed,
         row,
-        lambda records, command: commands.roll_back(
-            records.rollout, records.targets, command, lose=lose, even_revoked=even_revoked
-        ),
+        partial(commands.roll_back, lose=lose, even_revoked=even_revoked),
         why=why,
         wanted="rolled_back",
         detach=detach,
