@@ -9,7 +9,7 @@ from hermesops.cells.stack.stacks import CellStacks
 from hermesops.instances.workflows.configure import Configure
 from hermesops.instances.workflows.provision import Provision
 from hermesops.instances.workflows.relocate import Relocate
-from hermesops.instances.workflows.resize import Resize, Size
+from hermesops.instances.workflows.resize import Resize
 from hermesops.instances.workflows.restart import Restart
 from hermesops.instances.workflows.resume import Resume
 from hermesops.instances.workflows.schedule_termination import ScheduleTermination
@@ -19,7 +19,6 @@ from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.operations.kinds import (
-    PlanSize,
     RelocateIntent,
     ResizeIntent,
     RestartIntent,
@@ -109,16 +108,14 @@ class OperationHandlers:
         return Resize(
             instance_of(operation),
             why=_why(operation),
-            before=self._size(intent.before),
-            size=self._size(intent.after),
+            before=intent.before,
+            size=intent.after,
+            data_gb=self.data_gb,
             registry=self.registry,
             client=client,
             backups=self.backups().copies(client),
             cells=self.cells,
         )
-
-    def _size(self, size: PlanSize) -> Size:
-        return Size(size.plan, size.server_type, self.data_gb[size.plan])
 
     def _relocate(self, operation: Operation, lease: Lease) -> Relocate:
         intent = RelocateIntent.of(operation)

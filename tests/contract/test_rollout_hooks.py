@@ -17,7 +17,7 @@ from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate, Spec
 from hermesops.registry.repositories.rollouts import targets
 from hermesops.rollout.gates import hooks
-from hermesops.rollout.gates.hooks import AllowedHooks, Hooks, parse_hook
+from hermesops.rollout.gates.hooks import AllowedHooks, ask_hook, parse_hook
 from hermesops.settings import Environment
 from tests.support.rollouts.rows import ROLLOUT
 
@@ -25,8 +25,9 @@ from tests.support.rollouts.rows import ROLLOUT
 async def asked(command: str, *, timeout_s: float = 60.0) -> tuple[GateResult, str]:
     """What a computer that defines the command ``mine`` is told by it."""
     allowed = AllowedHooks({"mine": command})
-    hooks = Hooks(environment="staging", allowed=allowed, search=os.environ["PATH"])  # noqa: TID251 - finds env
-    return await hooks.ask(HookGate("mine", timeout_s=timeout_s), ROLLOUT)
+    search = os.environ["PATH"]  # noqa: TID251 - finds env
+    hook = HookGate("mine", timeout_s=timeout_s)
+    return await ask_hook(hook, ROLLOUT, environment="staging", allowed=allowed, search=search)
 
 
 def python(program: str) -> str:
@@ -157,8 +158,9 @@ async def test_a_command_in_a_rollouts_row_is_never_run(tmp_path: Path) -> None:
     row = targets.to_json(Spec())
     row["gates"]["hooks"] = [{"name": "evil", "command": ["touch", str(canary)], "url": "", "timeout_s": 60}]
     [hook] = targets.from_json(Spec, row).gates.hooks
-    hooks = Hooks(environment="staging", allowed=AllowedHooks({"smoke": "true"}), search="/usr/bin:/bin")
-    assert await hooks.ask(hook, ROLLOUT) == (
+    allowed = AllowedHooks({"smoke": "true"})
+    told = await ask_hook(hook, ROLLOUT, environment="staging", allowed=allowed, search="/usr/bin:/bin")
+    assert told == (
         GateResult.INCONCLUSIVE,
         "hook evil is not defined on this computer",
     )

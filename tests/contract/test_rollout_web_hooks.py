@@ -7,12 +7,14 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate
-from hermesops.rollout.gates.hooks import AllowedHooks, Hooks
+from hermesops.rollout.gates.hooks import AllowedHooks, ask_hook
+from hermesops.rollout.ports import AskHook
 from hermesops.rollout.webhooks import WebHook
 from tests.support.rollouts.rows import ROLLOUT, STARTED
 
@@ -68,10 +70,10 @@ async def test_nobody_is_told_where_no_address_is_set() -> None:
     await WebHook("", environment="staging", warn=lambda event, **_: pytest.fail(event)).notify(ROLLOUT, STARTED)
 
 
-def hooks(url: str = "", **commands: str) -> Hooks:
+def hooks(url: str = "", **commands: str) -> AskHook:
     """Of a computer that defines these commands, in the local world."""
     assert not url or url.startswith("http://127.0.0.1:")
-    return Hooks(environment="staging", allowed=AllowedHooks(commands, is_local=True), search=os.defpath)
+    return partial(ask_hook, environment="staging", allowed=AllowedHooks(commands, is_local=True), search=os.defpath)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def hooks(url: str = "", **commands: str) -> Hooks:
 )
 async def test_a_service_passes_only_by_saying_so(status: int, body: str, result: GateResult) -> None:
     async with serving(Service((status, body))) as url:
-        said, _ = await hooks(url).ask(HookGate("mine", url=url, timeout_s=20), ROLLOUT)
+        said, _ = await hooks(url)(HookGate("mine", url=url, timeout_s=20), ROLLOUT)
     assert said is result
 
 
@@ -99,14 +101,14 @@ async def test_a_service_is_not_followed_elsewhere() -> None:
         service = Service((302, ""))
         service.headers = f"Location: {elsewhere}\r\n"
         async with serving(service) as url:
-            result, detail = await hooks(url).ask(HookGate("mine", url=url, timeout_s=20), ROLLOUT)
+            result, detail = await hooks(url)(HookGate("mine", url=url, timeout_s=20), ROLLOUT)
     assert (result, detail) == (GateResult.INCONCLUSIVE, "it answered 302")
 
 
 async def test_what_a_service_says_is_shown_as_text() -> None:
     body = json.dumps({"result": "fail", "detail": "a\x1b[2Kb\nhermesops: all is well"})
     async with serving(Service((200, body))) as url:
-        _, detail = await hooks(url).ask(HookGate("mine", url=url, timeout_s=20), ROLLOUT)
+        _, detail = await hooks(url)(HookGate("mine", url=url, timeout_s=20), ROLLOUT)
     assert detail == "a\\x1b[2Kb hermesops: all is well"
 
 
@@ -123,7 +125,7 @@ async def test_a_service_that_drips_is_left_at_the_deadline() -> None:
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     begun = time.monotonic()
-    result, detail = await hooks(url).ask(HookGate("mine", url=url, timeout_s=1), ROLLOUT)
+    result, detail = await hooks(url)(HookGate("mine", url=url, timeout_s=1), ROLLOUT)
     server.close()
     assert (result, detail) == (GateResult.INCONCLUSIVE, "no answer: not whole after 1 s")
     assert time.monotonic() - begun < 5

@@ -14,10 +14,9 @@ from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
 from hermesops.converge import Converged, Converger, hosts_of
 from hermesops.drift import changes
 from hermesops.drift.collect import Survey, listing
-from hermesops.drift.compare import compare
+from hermesops.drift.compare import compare, machines_asked, narrowed
 from hermesops.drift.finding import Finding
 from hermesops.drift.inspection import Asked, RolesReport, inspect
-from hermesops.drift.selection import machines_asked, narrowed
 from hermesops.engine.interface import Engine
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.image import agent_bundle, machine_facts

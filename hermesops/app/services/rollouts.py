@@ -26,7 +26,7 @@ from hermesops.operations.kinds import RolloutIntent
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry
 from hermesops.rollout.events import Recorded, RolloutStarted, to_row
-from hermesops.rollout.gates.hooks import AllowedHooks, Hooks
+from hermesops.rollout.gates.hooks import AllowedHooks, ask_hook
 from hermesops.rollout.plan.admission import refuse_spec
 from hermesops.rollout.plan.batches import batches_of
 from hermesops.rollout.plan.requests import RolloutRequest
@@ -72,7 +72,7 @@ class Rollouts:
             self.machines(self.registry.rollouts.get(rollout_id).action, f"rollout {rollout_id}"),
             health=self._health(clock.now),
             clock=clock,
-            ask_hook=Hooks(environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")).ask,
+            ask_hook=partial(ask_hook, environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")),
             notify=WebHook(url, environment=env.name, warn=warn, refuses=allowed.cleartext_problem).notify,
             check_approval=partial(check_approval, env),
         )

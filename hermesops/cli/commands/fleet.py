@@ -175,7 +175,7 @@ def drift(
 
     Changes nothing. Leaves out what an operation is working on.
     """
-    from hermesops.drift.selection import FIELDS
+    from hermesops.drift.compare import FIELDS
     from hermesops.model.selector import Selector
 
     selector = Selector.parse(where, fields=FIELDS)

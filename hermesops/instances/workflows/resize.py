@@ -3,6 +3,7 @@
 Where the vendor cannot resize, the same is done by ``relocate``, on a new machine.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hermesops.errors import Hint, PartlyDoneError, RefusedError
@@ -19,6 +20,7 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
 from hermesops.model.state import State
+from hermesops.operations.kinds import PlanSize
 from hermesops.registry import Registry
 
 
@@ -36,19 +38,6 @@ Step = stop_and_backup.Step | ChangePlan | ApplyCell | start_verified.Step
 
 
 @dataclass(frozen=True)
-class Size:
-    """What an instance shall be.
-
-    Attributes:
-        data_gb: Size of its data volume in gigabytes; 0 does not change it.
-    """
-
-    plan: Plan
-    server_type: str
-    data_gb: int = 0
-
-
-@dataclass(frozen=True)
 class ResizeState:
     """What resizing observes."""
 
@@ -57,7 +46,7 @@ class ResizeState:
     backup: Backup | None = None
 
 
-def decide(seen: ResizeState, size: Size, *, payload_digest: str) -> Step | Done | Refused:
+def decide(seen: ResizeState, size: PlanSize, *, payload_digest: str) -> Step | Done | Refused:
     """The next step towards an agent of that plan."""
     instance, machine = seen.observation.instance, seen.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
@@ -81,12 +70,14 @@ class Resize:
 
     Attributes:
         before: The size at the request; restored if the vendor refuses the new one.
+        data_gb: Gigabytes of data that each plan has room for; 0 does not change it.
     """
 
     instance_id: InstanceId
     why: str
-    before: Size
-    size: Size
+    before: PlanSize
+    size: PlanSize
+    data_gb: Mapping[Plan, int]
     registry: Registry
     client: PowerControl
     backups: Backups
@@ -134,7 +125,7 @@ class Resize:
             case _:
                 await start_verified.do(step, instance, client=self.client, registry=self.registry)
 
-    async def _apply_cell(self, observation: Observation, size: Size) -> None:
+    async def _apply_cell(self, observation: Observation, size: PlanSize) -> None:
         instance = observation.instance
         # First, because the resize reboots the machine, and a volume grows as it boots.
         await self._want_room(observation, size)
@@ -153,9 +144,10 @@ class Resize:
                 hint=Hint(("instance", "resize", instance.title, "--plan", "PLAN", "--onto-new-machine")),
             )
 
-    async def _want_room(self, observation: Observation, size: Size) -> None:
-        if size.data_gb and observation.machine is not None and observation.machine.status is MachineStatus.READY:
-            await self.client.want_room(observation.machine.id, size.data_gb)
+    async def _want_room(self, observation: Observation, size: PlanSize) -> None:
+        gigabytes, machine = self.data_gb[size.plan], observation.machine
+        if gigabytes and machine is not None and machine.status is MachineStatus.READY:
+            await self.client.want_room(machine.id, gigabytes)
 
 
 async def _always() -> bool:

@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Self
@@ -109,27 +109,20 @@ class AllowedHooks:
                 raise RefusedError(problem, hint=f"{what}: {known}")
 
 
-@dataclass(frozen=True)
-class Hooks:
-    """Asks hooks."""
-
-    _: KW_ONLY
-    environment: str
-    allowed: AllowedHooks
-    search: str
-
-    async def ask(self, hook: HookGate, rollout: Rollout) -> tuple[GateResult, str]:
-        """Its result and a line of detail; ``inconclusive`` without an answer in time, or if it is not allowed."""
-        if problem := self.allowed.problem(hook):
-            return GateResult.INCONCLUSIVE, problem
-        body, timeout_s = message(rollout, None, environment=self.environment), min(hook.timeout_s, LONGEST_S)
-        if hook.url:
-            return await ask_service(hook.url, body, timeout_s=timeout_s)
-        variables = {"PATH": self.search, **{name: str(body[fact]) for name, fact in HOOK_FACTS.items()}}
-        code, output_line = await run_hook(self.allowed.words(hook.name), variables, body, timeout_s=timeout_s)
-        if code is None:
-            return GateResult.INCONCLUSIVE, output_line
-        return _ANSWERS.get(code, GateResult.INCONCLUSIVE), output_line or f"exit code {code}"
+async def ask_hook(
+    hook: HookGate, rollout: Rollout, *, environment: str, allowed: AllowedHooks, search: str
+) -> tuple[GateResult, str]:
+    """Its result and a line of detail; ``inconclusive`` without an answer in time, or if it is not allowed."""
+    if problem := allowed.problem(hook):
+        return GateResult.INCONCLUSIVE, problem
+    body, timeout_s = message(rollout, None, environment=environment), min(hook.timeout_s, LONGEST_S)
+    if hook.url:
+        return await ask_service(hook.url, body, timeout_s=timeout_s)
+    variables = {"PATH": search, **{name: str(body[fact]) for name, fact in HOOK_FACTS.items()}}
+    code, output_line = await run_hook(allowed.words(hook.name), variables, body, timeout_s=timeout_s)
+    if code is None:
+        return GateResult.INCONCLUSIVE, output_line
+    return _ANSWERS.get(code, GateResult.INCONCLUSIVE), output_line or f"exit code {code}"
 
 
 def parse_hook(text: str, *, timeout_s: float = 60.0) -> HookGate:

@@ -6,11 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from hermesops.drift.compare import compare
+from hermesops.drift.compare import FIELDS, compare, machines_asked, narrowed
 from hermesops.drift.finding import Finding, Kind, Severity
 from hermesops.drift.fleet_snapshot import MachineSnapshot, Rebooted, StackMachine, StackSnapshot
 from hermesops.drift.repairs import REMEDIES
-from hermesops.drift.selection import FIELDS, machines_asked, narrowed
 from hermesops.errors import Hint
 from hermesops.justavps.wire import Image, MachineStatus
 from hermesops.model.check import Check, Verdict

@@ -6,13 +6,14 @@ import pytest
 
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
 from hermesops.instances.ports import Cells
-from hermesops.instances.workflows.resize import Resize, Size
+from hermesops.instances.workflows.resize import Resize
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.plan import Plan
+from hermesops.operations.kinds import PlanSize
 from tests.support.crash.workflow_walk import walk
 from tests.support.worlds.one_user import MEMORY, SIZES, SmallWorld
 
-LIGHT, HEAVY = Size(Plan.LIGHT, SIZES[Plan.LIGHT], 40), Size(Plan.HEAVY, SIZES[Plan.HEAVY], 80)
+LIGHT, HEAVY = PlanSize(Plan.LIGHT, SIZES[Plan.LIGHT]), PlanSize(Plan.HEAVY, SIZES[Plan.HEAVY])
 
 
 def resize(world: SmallWorld, cells: Cells | None = None) -> Resize:
@@ -21,6 +22,7 @@ def resize(world: SmallWorld, cells: Cells | None = None) -> Resize:
         why="before resize 1",
         before=LIGHT,
         size=HEAVY,
+        data_gb={Plan.LIGHT: 40, Plan.HEAVY: 80},
         registry=world,
         client=world.client,
         backups=world,
