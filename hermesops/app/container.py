@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from hermesops import assets, child_environment
 from hermesops.app.container_parts.unconnected import Unconnected
 
 if TYPE_CHECKING:
@@ -17,14 +16,11 @@ if TYPE_CHECKING:
     from hermesops.app.services.environment_checks import EnvironmentChecks
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
     from hermesops.app.services.relay import RelayService
-    from hermesops.app.services.releases import ReleaseChanges
     from hermesops.app.services.rollbacks import Rollbacks
     from hermesops.app.services.secrets import SecretChanges
     from hermesops.app.services.world_purge import WorldPurge
-    from hermesops.image.definition import Definition
     from hermesops.justavps import Client
     from hermesops.pki.callers import Callers
-    from hermesops.release.builder.build import Builder
 
 
 class Container(Unconnected):
@@ -95,7 +91,7 @@ class Container(Unconnected):
         """Rolls back single agents."""
         from hermesops.app.services.rollbacks import Rollbacks
 
-        return Rollbacks(self.env.name, lambda: self.registry, self.vendor, self.hold_lease)
+        return Rollbacks(self.env.name, lambda: self.registry, self.vendor, self.hold_lease, lambda: self.releases)
 
     @cached_property
     def secret_changes(self) -> "SecretChanges":
@@ -143,40 +139,6 @@ class Container(Unconnected):
 
         authority = self.authority
         return Callers(self.registry, authority.load, environment=self.env.name, life=authority.life)
-
-    @cached_property
-    def release_changes(self) -> "ReleaseChanges":
-        """Changes which releases there are."""
-        from hermesops.app.services.releases import ReleaseChanges
-
-        return ReleaseChanges(
-            self.releases, self.release_key, lambda: self.release_builder, self.registry, self.hold_lease
-        )
-
-    @property
-    def release_builder(self) -> "Builder":
-        """Builds releases."""
-        from hermesops.app.services.releases import parts_of
-        from hermesops.image.download import NEWEST_GLIBC, Pip
-        from hermesops.release.builder.resolver import Resolver
-
-        packages = self.env.for_child(child_environment.PACKAGES)
-        downloads = Pip(packages)
-        return self.adapters.release_builder(
-            self.releases,
-            Resolver(packages, glibc=NEWEST_GLIBC),
-            downloads,
-            parts_of(self.image, downloads),
-            self.env.cache / "releases",
-            self.report,
-        )
-
-    @property
-    def image(self) -> "Definition":
-        """What this environment's image is made of."""
-        from hermesops.image import definition
-
-        return definition.load(assets.folder("images") / self.env.settings.image)
 
     @cached_property
     def world_purge(self) -> "WorldPurge":

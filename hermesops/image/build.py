@@ -1,4 +1,4 @@
-"""Builds an image: base, machine, roles, clean, save, boot again, prove, record.
+"""Builds an image: release, machine, roles, slot, clean, save, boot again, prove, record.
 
 The vendor's list is its only state between steps: a killed build is started again and finds, by name, the machine or
 the image that it had reached. The caller holds the lease on building in the environment.
@@ -12,18 +12,17 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from hermesops import blocking, justavps
+from hermesops import justavps
 from hermesops.channel import Completed, last_words
 from hermesops.errors import HaltedError, RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.image import agent_bundle
 from hermesops.image import manifest as manifests
 from hermesops.image.definition import Definition, digest_of
-from hermesops.image.download import Pip
 from hermesops.image.machine_facts import Survey, survey
 from hermesops.image.machines import BuildNames, ChannelTo, Reporter, borrowed, names_of, sweep
 from hermesops.image.manifest import Manifest
 from hermesops.justavps.errors import NotFoundError
 from hermesops.model.ids import ImageId, MachineId
+from hermesops.model.release import ReleaseId
 from hermesops.node.untrusted.foreign_text import one_line
 from hermesops.waiting import Pending, until
 
@@ -32,9 +31,6 @@ _ANSWERED_S = 120.0
 """Seconds beyond its own limit for a script's input and output to be transferred."""
 
 _VERIFIED_S = 900.0
-_BUNDLED_S = 3000.0
-"""Seconds to fetch all packages; pip and the index have 900 for each file or lock."""
-
 _SAVED_S = 3600.0
 """Saving took tens of minutes at the vendor."""
 
@@ -94,16 +90,17 @@ class Builder:
 
     Attributes:
         converge: Applies a playbook, named by its file, to a machine with extra variables.
+        release: Makes sure that the agent's release of a definition is in the store; its id.
+        install: Installs a release on a machine of a Python (``3.11``), which runs it from then on.
         verify: Checks a machine without a user; what is not as specified, one line each.
-        cache: Folder of what can be made again.
     """
 
     vendor: justavps.Client
     channel_to: ChannelTo
     converge: Callable[[MachineId, str, Mapping[str, object]], Awaitable[None]]
+    release: Callable[[Definition], Awaitable[ReleaseId]]
+    install: Callable[[MachineId, ReleaseId, str], Awaitable[None]]
     verify: Callable[[MachineId], Awaitable[Sequence[str]]]
-    downloads: Pip
-    cache: Path
     manifests: Path
     report: Reporter
 
@@ -144,7 +141,12 @@ class Builder:
             base=found.base(),
             inputs=recipe.inputs,
             packages={"debian": found.debian, "agent": found.agent},
-            versions={**recipe.versions, "hermes-agent": found.agent.get("hermes_agent", ""), "python": found.python},
+            versions={
+                **recipe.versions,
+                "hermes-agent": found.agent.get("hermes_agent", ""),
+                "release": found.release,
+                "python": found.python,
+            },
             seconds=clock.seconds,
         )
         manifests.write(manifest, self.manifests)
@@ -152,11 +154,18 @@ class Builder:
 
     async def _make(self, recipe: Recipe, image_name: str, clock: "Stopwatch") -> tuple[justavps.Image, Survey | None]:
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
+        release = await self.release(recipe.definition)
+        clock.lap("release")
         self.report(f"renting {order.name}")
         async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
             source = await survey(self.channel_to(machine_id))
             clock.lap("machine")
-            await self._converge(recipe, machine_id, source, clock)
+            self.report(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
+            await self.converge(machine_id, recipe.definition.playbook, recipe.variables)
+            clock.lap("roles")
+            self.report(f"installing release {release}")
+            await self.install(machine_id, release, source.python)
+            clock.lap("slot")
             for script in (recipe.definition.prepare, recipe.definition.clean):
                 self.report(f"running {script.name}")
                 done = await self._run(machine_id, script)
@@ -169,22 +178,6 @@ class Builder:
             image = await self._images.save(machine_id, image_name)
             clock.lap("save")
         return image, source
-
-    async def _converge(self, recipe: Recipe, machine_id: MachineId, source: Survey, clock: "Stopwatch") -> None:
-        work = partial(
-            agent_bundle.bundle,
-            recipe.definition,
-            source.python,
-            cache=self.cache,
-            downloads=self.downloads,
-            report=self.report,
-        )
-        bundle = await blocking.call(work, whom="the package index", within_s=_BUNDLED_S)
-        clock.lap("bundle")
-        self.report(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
-        variables = {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}
-        await self.converge(machine_id, recipe.definition.playbook, variables)
-        clock.lap("roles")
 
     async def _run(self, machine_id: MachineId, script: Path) -> Completed:
         content = await asyncio.to_thread(script.read_bytes)

@@ -42,19 +42,6 @@ class Definition:
     uv_version: str
     uv_sha256: str
 
-    def lock_for(self, python: str) -> Path:
-        """The lock for a Python version.
-
-        Raises:
-            UsageError: There is none.
-        """
-        if python not in self.locks:
-            raise UsageError(
-                f"image {self.name} has no lock for Python {python}; it has {', '.join(sorted(self.locks))}",
-                hint=f"make one as {self.folder / 'locks' / 'README.md'} says",
-            )
-        return self.locks[python]
-
 
 def load(folder: Path) -> Definition:
     """Read one image folder.

@@ -30,6 +30,7 @@ print(json.dumps({
     "machine_id": open("/etc/machine-id").read().strip(),
     "debian": dict(line.split(" ", 1) for line in debs.stdout.splitlines()),
     "agent": {name: version for name, _, version in names},
+    "release": os.path.basename(os.readlink("/opt/hermes/current")) if infos else "",
 }))
 """
 
@@ -43,6 +44,7 @@ class Survey:
         python: The system's, as ``3.11``.
         machine_id: Its machine-id at this moment.
         agent: Version of each Python package in the running slot; empty where there is none.
+        release: In the running slot; empty where there is none.
     """
 
     distribution: str
@@ -52,10 +54,11 @@ class Survey:
     machine_id: str
     debian: Mapping[str, str]
     agent: Mapping[str, str]
+    release: str
 
     def base(self) -> dict[str, object]:
         """All but its packages and its identity."""
-        return {key: value for key, value in asdict(self).items() if key not in {"machine_id", "debian", "agent"}}
+        return {key: asdict(self)[key] for key in ("distribution", "version", "architecture", "python")}
 
 
 async def survey(channel: Channel) -> Survey:
@@ -83,6 +86,7 @@ async def survey(channel: Channel) -> Survey:
             machine_id=_word(told["machine_id"]),
             debian=_packages(told["debian"]),
             agent=_packages(told["agent"]),
+            release=_word(told["release"]),
         )
 
 

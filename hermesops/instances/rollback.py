@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from hermesops.channel import Channel, understood
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.fan_out import Limits, fan_out
+from hermesops.instances.ports import Bundle
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.justavps import Client
@@ -19,17 +20,25 @@ _LOOK_S = 10.0
 
 
 async def roll_back_release(
-    slots: ReleaseClient, machine_id: MachineId, *, to: str, loses: bool, title: str, even_revoked: bool = False
+    slots: ReleaseClient,
+    machine_id: MachineId,
+    bundle_of: Callable[[ReleaseId], Bundle],
+    *,
+    to: str,
+    loses: bool,
+    title: str,
+    even_revoked: bool = False,
 ) -> RollbackResult:
     """Roll a machine back; safe to call twice.
 
     Args:
         slots: Its releases, under the instance's lease or under none.
+        bundle_of: A release as the store has it, for a machine that lost its slot.
         to: A release on it, or the beginning of its id; empty for the previous one.
 
     Raises:
         UsageError: There is no such release on it.
-        RefusedError: Rows would be lost, or the release was revoked.
+        RefusedError: Rows would be lost, the release was revoked, or the machine lost it and so did the store.
         UnavailableError: It does not answer, or it did not work.
     """
     seen = await slots.observe(machine_id)
@@ -40,6 +49,8 @@ async def roll_back_release(
     wanted = _chosen(seen, to, title)
     if wanted == seen.current and seen.switch is None:
         return RollbackResult(wanted, wanted, gap_s=0.0, migrated=0, listed=0, kept="")
+    if wanted not in seen.slots:
+        await slots.install(machine_id, bundle_of(wanted), python=seen.python)
     return await slots.roll_back(machine_id, to=wanted, loses=loses, even_revoked=even_revoked)
 
 
@@ -79,7 +90,8 @@ def _chosen(seen: SlotsState, to: str, title: str) -> ReleaseId:
                 hint=Hint(("rollback", title, "--to", "RELEASE")),
             )
         return seen.before
-    matching = [slot for slot in seen.slots if slot == to] or [slot for slot in seen.slots if slot.startswith(to)]
+    known = sorted({*seen.slots, *([seen.before] if seen.before else [])})
+    matching = [slot for slot in known if slot == to] or [slot for slot in known if slot.startswith(to)]
     if len(matching) > 1:
         raise UsageError(
             f"{len(matching)} releases on the machine of {title} begin with {shown(to)}: {', '.join(matching)}",

@@ -64,12 +64,15 @@ class SlotsState:
 
     @property
     def before(self) -> ReleaseId | None:
-        """The release of a rollback: the present one after a rollback; ``None`` where it must be named."""
+        """The release of a rollback: the present one after a rollback; ``None`` where it must be named.
+
+        The machine may have lost its slot.
+        """
         if self.switch is not None:
             return self.switch.before
         if self.last is not None and self.last.before == self.current:
             return self.current
-        if self.last is not None and self.last.release == self.current and self.last.before in self.slots:
+        if self.last is not None and self.last.release == self.current and self.last.before:
             return self.last.before
         others = [slot for slot in self.slots if slot != self.current]
         return others[0] if len(others) == 1 else None

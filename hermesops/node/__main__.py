@@ -119,8 +119,9 @@ def _release(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> _An
             return fetch.fetch(machine, words.path, lease=_lease(words))
         case "activate":
             return _activate(words, machine, stdout)
-        case "confirm":
-            return activate.confirm(machine, release_id(words.release), lease=_lease(words)), ExitCode.OK
+        case "install" | "confirm":
+            change = activate.install if words.action == "install" else activate.confirm
+            return change(machine, release_id(words.release), lease=_lease(words)), ExitCode.OK
         case "rollback":
             return rollback.rollback(
                 machine,
@@ -225,7 +226,7 @@ def _add_certificate(commands: Any, leased: argparse.ArgumentParser) -> None:  #
     actions = noun.add_subparsers(dest="action", required=True)
     action = actions.add_parser("request", parents=[leased], help="make the key where there is none, and a request")
     action.add_argument("--new", action="store_true", help="make another key: this one came with a copied disk")
-    action = actions.add_parser("install", parents=[leased], help="install a certificate of this machine's key")
+    action = actions.add_parser("install", parents=[leased], help="make its slot; a machine's first one is switched to")
     action.add_argument("path", type=Path, help="the certificate and its authority, mode 0600; it is removed")
     actions.add_parser("renew", help="replace it by a fresh one through the platform, once it is due")
     actions.add_parser("show", help="its names, and how long it is valid")
@@ -246,6 +247,8 @@ def _add_release(commands: Any, leased: argparse.ArgumentParser) -> None:  # noq
     actions = noun.add_subparsers(dest="action", required=True)
     action = actions.add_parser("fetch", parents=[leased], help="take in a release; exit 7 while files are missing")
     action.add_argument("path", type=Path, help="its handout, root's and mode 0600; it is removed")
+    action = actions.add_parser("install", parents=[leased], help="make its slot; a machine's first one is switched to")
+    action.add_argument("release", help="id of one that was fetched")
     action = actions.add_parser("activate", parents=[leased], help="try it, switch to it, roll back unless confirmed")
     action.add_argument("release", help="id of one that was fetched")
     action.add_argument("--confirm-within", type=float, default=60.0, metavar="SECONDS", help="else it is rolled back")

@@ -4,14 +4,13 @@ import itertools
 import statistics
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from hermesops import assets
 from hermesops.app import Container
 from hermesops.app.container_parts.runtime import Runtime
 from hermesops.converge import Access, Converger, Host
-from hermesops.image import agent_bundle
-from hermesops.image.download import Pip
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
 from tests.bench.figures import Board, report
@@ -19,7 +18,6 @@ from tests.bench.figures import Board, report
 _IMAGE = "hermes-base"
 _TASKS = 10
 _TURNS = 2
-_PYTHON = "3.11"
 
 
 async def measure(board: Board, app: Container, folder: Path) -> None:
@@ -35,11 +33,11 @@ async def measure(board: Board, app: Container, folder: Path) -> None:
     assert endpoint.api_key_file is not None
     converger = Converger(assets.folder("ansible"), Access(endpoint.api_url, endpoint.api_key_file))
     async with app.session() as session:
-        await _second_run(board, converger, machine, _variables(app, session))
+        await _second_run(board, converger, machine, session.recipe(_IMAGE).variables)
         await _one_task(board, converger, machine, session, folder)
 
 
-async def _second_run(board: Board, converger: Converger, machine: Host, variables: dict[str, object]) -> None:
+async def _second_run(board: Board, converger: Converger, machine: Host, variables: Mapping[str, object]) -> None:
     report("==> every role, on a machine that has them from the image")
     first = await converger.run("instance", [machine], variables=variables)
     first.require_ok()
@@ -101,12 +99,3 @@ def _playbook(folder: Path) -> Path:
         f"- name: Measure\n  hosts: instances\n  gather_facts: false\n  tasks:\n{task * (_TASKS + 1)}", encoding="utf-8"
     )
     return path
-
-
-def _variables(app: Container, session: Runtime) -> dict[str, object]:
-    """What the roles were told when the image was built."""
-    recipe = session.recipe(_IMAGE)
-    bundle = agent_bundle.bundle(
-        recipe.definition, _PYTHON, cache=app.env.cache, downloads=Pip(app.env.variables), report=lambda _: None
-    )
-    return {**recipe.variables, "hermes_agent_bundle": str(bundle.folder)}

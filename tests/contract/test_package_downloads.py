@@ -25,7 +25,10 @@ def index(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pip(index: Path, tmp_path: Path) -> Pip:
-    return Pip({"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index)})
+    return Pip(
+        {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index)},
+        tmp_path / "cache",
+    )
 
 
 def _locked(tmp_path: Path, wheel: Path, digest: str = "") -> Path:
@@ -55,3 +58,22 @@ def test_a_wheel_that_is_not_offered_for_that_python_is_named(pip: Pip, index: P
     lock = _locked(tmp_path, next(index.glob("native-*")))
     with pytest.raises(UnavailableError, match=r"native==1\.0"):
         pip.wheels(lock, tmp_path / "out", python="3.11")
+
+
+def test_what_was_fetched_once_is_taken_from_the_cache_for_that_python_unless_it_is_damaged(
+    pip: Pip, index: Path, tmp_path: Path
+) -> None:
+    plain, native = (next(index.glob(f"{name}-*")) for name in ("plain", "native"))
+    lock = _locked(tmp_path, plain)
+    lock.write_text(lock.read_text() + _locked(tmp_path / "index", native).read_text())
+    pip.wheels(lock, tmp_path / "first", python="3.12")
+    content = plain.read_bytes()
+    plain.unlink()
+    native.unlink()
+    pip.wheels(lock, tmp_path / "second", python="3.12")
+    assert {file.name: file.read_bytes() for file in (tmp_path / "second").iterdir()}[plain.name] == content
+    with pytest.raises(UnavailableError, match=r"plain==1\.0"):
+        pip.wheels(lock, tmp_path / "other", python="3.13")
+    next((tmp_path / "cache").glob(f"*/*/{plain.name}")).write_bytes(b"damaged")
+    with pytest.raises(UnavailableError, match=r"plain==1\.0"):
+        pip.wheels(lock, tmp_path / "third", python="3.12")

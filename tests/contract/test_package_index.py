@@ -119,7 +119,9 @@ def test_an_archive_is_fetched_and_its_build_backend_is_not_run(
     canary = tmp_path / "canary"
     archive = sdist(canary)
     index.lists(archive, kind=kind, digest=digest)
-    Pip(environ(tmp_path, PIP_INDEX_URL=index.url)).source(locked(tmp_path, archive), tmp_path / "out")
+    Pip(environ(tmp_path, PIP_INDEX_URL=index.url), tmp_path / "cache").source(
+        locked(tmp_path, archive), tmp_path / "out"
+    )
     assert (tmp_path / "out" / "evil_agent-1.0.tar.gz").read_bytes() == archive
     assert not canary.exists()
 
@@ -138,7 +140,9 @@ def test_pip_itself_would_have_run_it(index: Index, tmp_path: Path) -> None:
 def test_another_file_than_the_locked_one_is_refused(index: Index, tmp_path: Path, digest: str | None) -> None:
     index.lists(sdist(tmp_path / "other"), digest=digest)
     with pytest.raises(RefusedError, match="something else than evil-agent==1"):
-        Pip(environ(tmp_path, PIP_INDEX_URL=index.url)).source(locked(tmp_path, b"locked"), tmp_path / "out")
+        Pip(environ(tmp_path, PIP_INDEX_URL=index.url), tmp_path / "cache").source(
+            locked(tmp_path, b"locked"), tmp_path / "out"
+        )
     assert not list(tmp_path.glob("out/*"))
 
 
@@ -146,7 +150,9 @@ def test_a_listing_that_lies_about_the_hash_is_found_out(index: Index, tmp_path:
     archive = sdist(tmp_path / "canary")
     index.lists(archive + b"x", digest=hashlib.sha256(archive).hexdigest())
     with pytest.raises(RefusedError, match="something else than"):
-        Pip(environ(tmp_path, PIP_INDEX_URL=index.url)).source(locked(tmp_path, archive), tmp_path / "out")
+        Pip(environ(tmp_path, PIP_INDEX_URL=index.url), tmp_path / "cache").source(
+            locked(tmp_path, archive), tmp_path / "out"
+        )
     assert not list(tmp_path.glob("out/*"))
 
 
@@ -159,7 +165,7 @@ def test_the_index_is_the_one_of_pips_own_file_and_its_password_is_sent_to_its_h
         index.lists(archive, at=elsewhere.url.replace("/simple", "/files/"))
         config = tmp_path / "pip.conf"
         config.write_text(f"[global]\nindex-url = {index.url.replace('//', '//reader:geheim@')}\n")
-        pip = Pip(environ(tmp_path, PIP_CONFIG_FILE=str(config)))
+        pip = Pip(environ(tmp_path, PIP_CONFIG_FILE=str(config)), tmp_path / "cache")
         pip.source(locked(tmp_path, archive), tmp_path / "out")
         sent = base64.b64encode(b"reader:geheim").decode()
         assert index.asked == [("/simple/evil-agent/", f"Basic {sent}")]
@@ -173,7 +179,7 @@ def test_a_redirect_to_another_host_takes_no_password_along(index: Index, tmp_pa
         index.lists(archive)
         target = elsewhere.url.replace("/simple", "/files/evil_agent-1.0.tar.gz").replace("127.0.0.1", "localhost")
         index.moved["/files/evil_agent-1.0.tar.gz"] = target
-        pip = Pip(environ(tmp_path, PIP_INDEX_URL=index.url.replace("//", "//reader:geheim@")))
+        pip = Pip(environ(tmp_path, PIP_INDEX_URL=index.url.replace("//", "//reader:geheim@")), tmp_path / "cache")
         pip.source(locked(tmp_path, archive), tmp_path / "out")
         assert elsewhere.asked == [("/files/evil_agent-1.0.tar.gz", "")]
 
@@ -182,7 +188,7 @@ def test_a_folder_of_files_is_looked_at_as_pip_does(tmp_path: Path) -> None:
     archive = sdist(tmp_path / "canary")
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "evil_agent-1.0.tar.gz").write_bytes(archive)
-    pip = Pip(environ(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path / "links")))
+    pip = Pip(environ(tmp_path, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path / "links")), tmp_path / "cache")
     pip.source(locked(tmp_path, archive), tmp_path / "out")
     assert (tmp_path / "out" / "evil_agent-1.0.tar.gz").read_bytes() == archive
     assert not (tmp_path / "canary").exists()
@@ -201,11 +207,13 @@ def test_a_folder_of_files_is_looked_at_as_pip_does(tmp_path: Path) -> None:
 def test_a_strange_listing_is_no_archive(index: Index, tmp_path: Path, body: bytes, words: str) -> None:
     index.pages["/simple/evil-agent/"] = (_JSON, body)
     with pytest.raises(UnavailableError, match=words):
-        Pip(environ(tmp_path, PIP_INDEX_URL=index.url)).source(locked(tmp_path, b"x"), tmp_path / "out")
+        Pip(environ(tmp_path, PIP_INDEX_URL=index.url), tmp_path / "cache").source(
+            locked(tmp_path, b"x"), tmp_path / "out"
+        )
 
 
 def test_an_index_that_does_not_answer_is_named_without_its_password(tmp_path: Path) -> None:
-    pip = Pip(environ(tmp_path, PIP_INDEX_URL="http://reader:geheim@127.0.0.1:9/simple"))
+    pip = Pip(environ(tmp_path, PIP_INDEX_URL="http://reader:geheim@127.0.0.1:9/simple"), tmp_path / "cache")
     with pytest.raises(UnavailableError, match="does not answer: ConnectError") as caught:
         pip.source(locked(tmp_path, b"x"), tmp_path / "out")
     assert "geheim" not in caught.value.message
@@ -216,7 +224,7 @@ def test_what_is_not_locked_is_not_fetched(tmp_path: Path, text: str) -> None:
     lock = tmp_path / "lock.txt"
     lock.write_text(text)
     with pytest.raises(RefusedError, match="lock"):
-        Pip(environ(tmp_path, PIP_NO_INDEX="1")).source(lock, tmp_path / "out")
+        Pip(environ(tmp_path, PIP_NO_INDEX="1"), tmp_path / "cache").source(lock, tmp_path / "out")
 
 
 def test_pip_says_where_it_looks_when_nobody_says_otherwise(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 
+from hermesops.app import Container
 from hermesops.channel import Channel, Completed
 from hermesops.errors import HaltedError, HermesError, UnavailableError, UnknownOutcomeError
 from hermesops.image import build, machine_facts, machines
@@ -18,6 +19,7 @@ from hermesops.image.machines import borrowed, names_of, sweep
 from hermesops.justavps import Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError
 from hermesops.model.ids import MachineId
+from hermesops.settings import Environment
 from hermesops.waiting import pause
 from tests.support.images.build_world import World, builder_of, image_folder, recipe_of
 
@@ -162,19 +164,21 @@ async def test_a_script_that_is_never_answered_ends_and_so_does_the_machine(
     assert world.machines == {}
 
 
-async def test_an_index_that_never_answers_ends_and_so_does_the_machine(
+async def test_an_index_that_never_answers_ends_before_a_machine_is_rented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "_BUNDLED_S", LIMIT_S)
-    over = threading.Event()
-    monkeypatch.setattr("hermesops.image.agent_bundle.bundle", lambda *_, **__: over.wait(20))
-    world = World()
+    over, world = threading.Event(), World()
+    monkeypatch.setattr("hermesops.app.services.releases._BUILT_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.release.builder.build.Builder.build", lambda *_, **__: over.wait(20))
+    home = {"HOME": str(tmp_path), "HERMESOPS_HOME": str(tmp_path / "home")}
+    container = Container(Environment.load("local", home), silence)
+    builder = replace(builder_of(world, tmp_path, silence), release=container.release_changes.build_for)
     begun = time.monotonic()
     with pytest.raises(UnavailableError, match="the package index gives no answer"):
-        await builder_of(world, tmp_path, silence).build(recipe_of(image_folder(tmp_path / "image")))
+        await builder.build(recipe_of(image_folder(tmp_path / "image")))
     over.set()
     assert time.monotonic() - begun < 10
-    assert world.machines == {}
+    assert world.done == []
 
 
 async def test_a_look_that_is_never_answered_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +202,7 @@ SOUND: dict[str, object] = {
     "machine_id": "m",
     "debian": {"nftables": "1:1.0.6-2+deb12u2~x"},
     "agent": {"hermes_agent": "0.19.0"},
+    "release": "0.19.0-0123456789ab",
 }
 
 
@@ -212,6 +217,7 @@ SOUND: dict[str, object] = {
         {"debian": {"\x1b[2J": "1"}},
         {"agent": {str(number): "1" for number in range(20_000)}},
         {"agent": None},
+        {"release": "0.19.0; rm"},
     ],
 )
 async def test_a_look_believes_words_alone(wrong: dict[str, object]) -> None:

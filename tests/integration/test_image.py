@@ -40,10 +40,13 @@ async def test_a_build_ends_with_an_image_a_manifest_and_no_machine(made: Made) 
     distribution, version = BASES[tested_base().name]
     seen = {"distribution": distribution, "version": version, "architecture": "x86_64", "python": base_python()}
     assert manifest.base == seen
-    assert manifest.packages["agent"]["hermes_agent"] == "0.19.0"
+    assert manifest.packages["agent"]["hermes_agent"] == made.release.agent_version == "0.19.0"
+    assert made.workshop.releases.verify(manifest.versions["release"]) == ()
     assert "nftables" in manifest.packages["debian"]
     assert manifest.inputs["roles/hermes_base/tasks/main.yml"]
-    assert set(manifest.seconds) == {"machine", "bundle", "roles", "prepare", "clean", "save", "boot", "prove"}
+    assert set(manifest.seconds) == {
+        *("release", "machine", "roles", "slot", "prepare", "clean", "save", "boot", "prove")
+    }
 
 
 async def test_an_unchanged_build_does_nothing(made: Made) -> None:
@@ -93,7 +96,7 @@ async def test_two_machines_of_one_image_are_told_apart(made: Made, machine_id: 
 
 
 async def test_an_image_that_was_not_cleaned_is_refused_and_deleted(workshop: Workshop, made: Made) -> None:
-    """With the base role alone, so it also lacks an agent: each broken promise is named."""
+    """With the base role alone and no release, so it also lacks an agent: each broken promise is named."""
     folder = workshop.world.folder / "unclean"
     await asyncio.to_thread(shutil.copytree, made.recipe.definition.folder, folder)
     (folder / "prepare.sh").write_text("true\n")
@@ -101,7 +104,7 @@ async def test_an_image_that_was_not_cleaned_is_refused_and_deleted(workshop: Wo
     playbook = workshop.world.playbook("hermes_base")
     definition = replace(load(folder), playbook=playbook.name, roles=("hermes_base",))
     recipe = workshop.recipe(definition, playbook.parent)
-    builder = replace(workshop.builder, converge=_With(workshop, playbook))
+    builder = replace(workshop.builder, converge=_With(workshop, playbook), install=_install_nothing)
     with pytest.raises(HaltedError, match="no host keys") as halted:
         await builder.build(recipe)
     for promise in ("no host keys", "no journal of another machine", "no command history", "an agent"):
@@ -110,6 +113,10 @@ async def test_an_image_that_was_not_cleaned_is_refused_and_deleted(workshop: Wo
     assert [image.id for image in await workshop.world.client.list_images()] == [made.built.manifest.image_id]
     names = [machine.name for machine in await workshop.world.client.list_machines()]
     assert not [name for name in names if is_build_machine(name, "local")]
+
+
+async def _install_nothing(*_: object) -> None:
+    """In place of the release."""
 
 
 @dataclass

@@ -55,7 +55,7 @@ async def install(guest: Guest) -> None:
         timeout_s=120,
     )
     await guest.put(f"{SITE}/hermes_cli/main.py", inspect.getsource(stand_in_gateway))
-    await guest.put(f"{SITE}/hermes-sandbox.pth", verbatim("hermes_agent", "hermes-sandbox.pth"))
+    await guest.put(f"{SITE}/hermes-sandbox.pth", verbatim(agent, "hermes-sandbox.pth"))
     await guest.output(f"systemctl daemon-reload && systemctl start hermes-sandbox.socket {GATEWAY}", timeout_s=120)
 
 

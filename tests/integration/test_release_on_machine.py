@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.instances.rollback import roll_back_release
 from hermesops.node.protocol import PROGRAM
 from hermesops.node.release.activation import History
 from hermesops.waiting import Pending, until
@@ -18,7 +20,7 @@ from tests.support.releases.real_agents import RealReleases
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
 
-ROLES = ("hermes_agent", "hermes_gateway", "hermes_node")
+ROLES = ("hermes_gateway", "hermes_node")
 _CHAT = """
 import http.client, json, sys
 connection = http.client.HTTPConnection("127.0.0.1", 8642, timeout=60)
@@ -88,13 +90,12 @@ async def has_ended(agent: Agent) -> bool | Pending[bool]:
 async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_said_is_lost(
     made: Made, agent: Agent, tmp_path: Path
 ) -> None:
-    variables = role_variables(made.world)
-    unit = await agent.channel.get("/etc/systemd/system/hermes-gateway.service")
-    releases = RealReleases(Path(str(variables["hermes_agent_bundle"])), base_python(), unit, tmp_path)
+    releases = RealReleases(made.workshop.releases, made.release, base_python(), tmp_path)
     newer = releases.newer()
     await say(agent, "before", "hello")
     before = await messages(agent)
-    first = (await node(agent, "release show"))["current"]
+    first = made.release.id
+    assert (await node(agent, "release show"))["current"] == first
     await releases.deploy(agent.channel, newer)
 
     answer = await node(agent, f"release activate {newer.id} --confirm-within 30")
@@ -146,9 +147,33 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     # It looks once a second whether it still has to refuse them.
     await until(lambda: is_taken(agent, "since", "it takes turns again"), what="turns", timeout_s=10)
 
-    # The same again, to stay: from here on slots and units are hermes-node's alone.
+    # The same again, to stay: slots and units are hermes-node's alone.
     await node(agent, f"release activate {newer.id} --no-trial")
     await node(agent, f"release confirm {newer.id}")
-    done = await made.world.apply(agent.machine_id, ROLES, variables)
+    done = await made.world.apply(agent.machine_id, ROLES, role_variables(made.world))
     assert (done.status, done.changed) == ("done", ())
     assert (await node(agent, "health"))["ok"]
+
+
+async def test_a_rollback_to_the_images_release_works_where_its_slot_and_its_files_were_lost(
+    made: Made, agent: Agent, tmp_path: Path
+) -> None:
+    releases = RealReleases(made.workshop.releases, made.release, base_python(), tmp_path)
+    other, first = releases.same("other"), made.release.id
+    await releases.deploy(agent.channel, other)
+    await node(agent, f"release activate {other.id} --no-trial")
+    await node(agent, f"release confirm {other.id}")
+    await say(agent, "before", "hello")
+    before = await messages(agent)
+    await agent.run(f"rm -rf /opt/hermes/releases/{first} /opt/hermes/blobs")
+    assert (await node(agent, "release show"))["slots"] == [other.id]
+
+    client = ReleaseClient(made.world.channel)
+    done = await roll_back_release(
+        client, agent.machine_id, made.workshop.bundle_of, to="", loses=False, title="the agent"
+    )
+    assert (done.release, done.before) == (first, other.id)
+    assert (await node(agent, "release show"))["current"] == first
+    assert (await node(agent, "release check"))["ok"]
+    assert await messages(agent) == before
+    await say(agent, "before", "hello again")

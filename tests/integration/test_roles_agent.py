@@ -368,13 +368,7 @@ async def test_the_gateway_comes_back_after_a_kill(machine: Prepared) -> None:
     assert outcome["healthy"]
 
 
-async def test_roles_leave_a_machine_with_a_newer_release_alone(machine: Prepared) -> None:
-    await machine.run(
-        "cd /opt/hermes && cp -a releases/$(basename $(readlink current)) releases/9.9.9-test"
-        """ && sed -i 's/"origin": "role"/"origin": "node"/' releases/9.9.9-test/release.json"""
-        " && ln -sfn releases/9.9.9-test current && sed -i 's/^Description=.*/Description=Newer/'"
-        " /etc/systemd/system/hermes-gateway.service",
-        timeout_s=60,
-    )
+async def test_roles_leave_the_unit_of_a_release_alone(machine: Prepared) -> None:
+    await machine.run("sed -i 's/^Description=.*/Description=Newer/' /etc/systemd/system/hermes-gateway.service")
     applied = await machine.world.apply(machine.machine_id, ROLES, machine.variables)
     assert (applied.status, applied.changed) == ("done", ())

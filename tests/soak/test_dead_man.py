@@ -10,8 +10,8 @@ from rich.table import Table
 
 from hermesops.node.protocol import PROGRAM
 from tests.support.crash.unconfirmed_release import BLOWS, Survived, suffer, timestamps
-from tests.support.images.builds import Workshop, make
-from tests.support.real.agents import Agent, agents_world, living_agent, role_variables
+from tests.support.images.builds import Made, Workshop, make
+from tests.support.real.agents import Agent, agents_world, living_agent
 from tests.support.real.machines import base_python
 from tests.support.releases.real_agents import RealReleases
 from tests.support.worlds.converged import ConvergedWorld
@@ -29,11 +29,9 @@ async def world() -> AsyncIterator[ConvergedWorld]:
         yield world
 
 
-async def _brought(world: ConvergedWorld, agent: Agent, folder: Path) -> str:
+async def _brought(made: Made, agent: Agent, folder: Path) -> str:
     """Another release on the machine, in a slot of its own; its id."""
-    variables = role_variables(world)
-    unit = await agent.channel.get("/etc/systemd/system/hermes-gateway.service")
-    releases = RealReleases(Path(str(variables["hermes_agent_bundle"])), base_python(), unit, folder)
+    releases = RealReleases(made.workshop.releases, made.release, base_python(), folder)
     other = releases.same("other")
     await releases.deploy(agent.channel, other)
     return other.id
@@ -42,7 +40,7 @@ async def _brought(world: ConvergedWorld, agent: Agent, folder: Path) -> str:
 async def test_the_machine_comes_back_a_hundred_times_of_a_hundred(world: ConvergedWorld, tmp_path: Path) -> None:
     made = await make(Workshop(world))
     async with living_agent(world, made.image_id) as agent:
-        other = await _brought(world, agent, tmp_path)
+        other = await _brought(made, agent, tmp_path)
         await agent.run(f"{PROGRAM} release activate {other} && {PROGRAM} release rollback", timeout_s=300)
         survived = [await suffer(agent.channel, other, blow, timestamp) for blow, timestamp in timestamps(TIMES, SEED)]
         _show(survived)

@@ -25,7 +25,7 @@ class ReleaseTransfer:
     release_client: ReleaseClient
 
     async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
-        """The release that an agent runs, if the store has it; one that came with an image is not in the store.
+        """The release that an agent runs, if the store has it.
 
         Args:
             told: What its machine reports; if empty, the registry's row is used.

@@ -103,9 +103,12 @@ class SlotMachines:
                 await releases.tidy(machine_id)
 
     async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
-        """Roll the machine back to the release that it had."""
+        """Roll the machine back to the release that it had; a slot that it lost is installed anew."""
         async with self._releases(target) as (releases, machine_id):
             before = ReleaseId(target.release_before)
+            seen = await releases.observe(machine_id)
+            if seen and before not in seen.slots:
+                await releases.install(machine_id, HandedOut(before, self.releases), python=seen.python)
             await releases.roll_back(machine_id, to=before, loses=lose, even_revoked=even_revoked)
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
@@ -142,7 +145,7 @@ class SlotMachines:
             raise
         except NoRollbackError as failed:
             return GateResult.FAIL, failed.message
-        except RefusedError as refused:  # as where the release before came with an image and is in no store
+        except RefusedError as refused:  # as where the store lost the release before
             return GateResult.NOT_EXERCISED, refused.message
         finally:
             await in_db_thread(self.registry.unassigned.retire, row.name, why=self.purpose)

@@ -44,4 +44,4 @@ class SimulatedBuilder(Builder):
                 f"hermes-node does not answer on a machine from image {image.name}: this world is not simulated",
                 hint=Hint(("local", "status"), "says what runs its machines"),
             )
-        return Survey("simulated", "1", "none", "3", found, {}, {})
+        return Survey("simulated", "1", "none", "3", found, {}, {}, "")

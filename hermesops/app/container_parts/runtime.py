@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from hermesops import __version__, assets, child_environment
+from hermesops import __version__, assets
 from hermesops.app.container_parts.narration import Reporter
 from hermesops.app.container_parts.registry import queue_url
 from hermesops.app.services.snapshots import Snapshots
@@ -28,6 +28,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
+from hermesops.model.release import ReleaseId
 from hermesops.model.rollout_spec import Action
 from hermesops.operations.kinds import Keep
 from hermesops.operations.lease import this_process
@@ -282,19 +283,24 @@ class Runtime:
     @cached_property
     def image_builder(self) -> "Builder":
         """Builds images."""
-        from hermesops.image.download import Pip
-
-        env = self.app.env
-        return self.app.adapters.image_builder(
+        app = self.app
+        return app.adapters.image_builder(
             vendor=self.client,
             channel_to=self.instance_client.channel,
-            converge=partial(self.converger.apply, report=self.app.report),
-            verify=partial(self.verify_nobodys, report=self.app.report),
-            downloads=Pip(env.for_child(child_environment.PACKAGES)),
-            cache=env.cache,
-            manifests=env.folder / "manifests",
-            report=self.app.report,
+            converge=partial(self.converger.apply, report=app.report),
+            release=app.release_changes.build_for,
+            install=self._install_release,
+            verify=partial(self.verify_nobodys, report=app.report),
+            manifests=app.env.folder / "manifests",
+            report=app.report,
         )
+
+    async def _install_release(self, machine_id: MachineId, release: ReleaseId, python: str) -> None:
+        from hermesops.instances.remote.releases import ReleaseClient
+        from hermesops.release.releases import HandedOut
+
+        bundle = HandedOut(release, self.app.releases)
+        await ReleaseClient(self.instance_client.channel).install(machine_id, bundle, python=python)
 
     @cached_property
     def converger(self) -> "Converger":

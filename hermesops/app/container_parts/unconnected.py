@@ -8,7 +8,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops import child_environment
+from hermesops import assets, child_environment
 from hermesops.app.container_parts.endpoint import endpoint_of
 from hermesops.app.container_parts.narration import Reporter, Warn, report_problem, report_progress, warn
 from hermesops.errors import Hint
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from hermesops.app.services.change_guard import Guards
     from hermesops.app.services.mass_changes import MassChanges
     from hermesops.app.services.release_signing import ReleaseKey
+    from hermesops.app.services.releases import ReleaseChanges
     from hermesops.app.services.rollout_requests import RolloutRequests
     from hermesops.cells.stack.stacks import CellStacks
     from hermesops.cells.stack.state_repair import CellStates
     from hermesops.engine.interface import Engine
+    from hermesops.image.definition import Definition
     from hermesops.justavps import Client
     from hermesops.model.check import Contradiction
     from hermesops.model.operation import OperationKind
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from hermesops.pki.certificates import Certificates
     from hermesops.registry import Registry
     from hermesops.release import Releases
+    from hermesops.release.builder.build import Builder
     from hermesops.secrets.endpoint import Endpoint
     from hermesops.secrets.store import Secrets
     from hermesops.stacks.fleet import CellPrograms
@@ -118,6 +121,36 @@ class Unconnected:
         from hermesops.app.services.release_signing import ReleaseKey
 
         return ReleaseKey(self.env, self.secrets)
+
+    @cached_property
+    def release_changes(self) -> "ReleaseChanges":
+        """Changes which releases there are."""
+        from hermesops.app.services.releases import ReleaseChanges
+
+        return ReleaseChanges(self.releases, self.release_key, self._release_builder, self.registry, self.hold_lease)
+
+    def _release_builder(self, image: "Definition | None" = None) -> "Builder":
+        from hermesops.app.services.releases import parts_of
+        from hermesops.image.download import NEWEST_GLIBC, Pip
+        from hermesops.release.builder.resolver import Resolver
+
+        packages = self.env.for_child(child_environment.PACKAGES)
+        downloads = Pip(packages, self.env.cache / "packages")
+        return self.adapters.release_builder(
+            self.releases,
+            Resolver(packages, glibc=NEWEST_GLIBC),
+            downloads,
+            parts_of(image or self.image, downloads),
+            self.env.cache / "releases",
+            self.report,
+        )
+
+    @property
+    def image(self) -> "Definition":
+        """What the image of this environment is made of."""
+        from hermesops.image import definition
+
+        return definition.load(assets.folder("images") / self.env.settings.image)
 
     @cached_property
     def authority(self) -> "CertificateAuthority":

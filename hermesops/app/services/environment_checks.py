@@ -146,7 +146,7 @@ class EnvironmentChecks:
     async def _release_key_signs(self) -> str:
         key = self.release_key()
         if not key.is_available:
-            return "nobody signs releases here; they can be brought all the same"
+            return "nobody signs releases here: none can be built, and no image; those of the store can be deployed"
         signer = key.find()
         return f"{signer.public()} signs releases" if signer else "made with the first release"
 

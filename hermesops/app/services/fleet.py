@@ -1,13 +1,10 @@
 """What differs between registry, stacks, vendor and machines, and what repairs machines by their roles."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 
-from hermesops import child_environment
 from hermesops.app.adapters.rollout_store import refuse_unknown
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
@@ -19,9 +16,7 @@ from hermesops.drift.finding import Finding
 from hermesops.drift.inspection import Asked, RolesReport, inspect
 from hermesops.engine.interface import Engine
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.image import agent_bundle, machine_facts
 from hermesops.image.build import Recipe
-from hermesops.image.download import Pip
 from hermesops.image.machines import is_build_under_way
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps import Client
@@ -82,10 +77,9 @@ class Drift:
     async def converge(self, instances: Sequence[Instance], *, check: bool = False) -> Converged:
         """Apply the roles to machines."""
         recipe = self.recipe(self.env.settings.image)
-        variables = {**recipe.variables, "hermes_agent_bundle": await self._bundle(recipe, instances[0])}
         report = None if check else self.report
         return await self.converger.run(
-            "instance", hosts_of(instances), variables=variables, check=check, report=report
+            "instance", hosts_of(instances), variables=recipe.variables, check=check, report=report
         )
 
     async def accept_size(self, instance: Instance, *, reason: str) -> tuple[str, str]:
@@ -100,16 +94,6 @@ class Drift:
                 raise UnavailableError(f"JustAVPS does not say how large {instance.machine_name} is")
             before = self.registry.recovery.accept_server_type(instance.id, machine.server_type, why=reason)
         return before, machine.server_type
-
-    async def _bundle(self, recipe: Recipe, instance: Instance) -> str:
-        """The folder of the agent's wheels, for the Python that an instance's machine has."""
-        env = self.env
-        python = (await machine_facts.survey(await self.instance_client.channel_to(instance))).python
-        downloads = Pip(env.for_child(child_environment.PACKAGES))
-        make = partial(
-            agent_bundle.bundle, recipe.definition, python, cache=env.cache, downloads=downloads, report=self.report
-        )
-        return str((await asyncio.to_thread(make)).folder)
 
     async def _verified(self, instance: Instance) -> Sequence[Check]:
         return (await self.verify(instance)).for_user(instance.title)

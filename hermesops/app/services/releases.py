@@ -1,9 +1,8 @@
 """Releases: built, revoked, signed again; one change at a time, each in the audit log."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,10 +10,10 @@ from pathlib import Path
 import yaml
 from packaging.requirements import Requirement
 
-from hermesops import assets
+from hermesops import assets, blocking
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.errors import RefusedError, UsageError
-from hermesops.image import agent_bundle
+from hermesops.image import agent_files
 from hermesops.image.definition import Definition
 from hermesops.image.download import Pip
 from hermesops.model.release import ReleaseId, release_subject
@@ -29,24 +28,34 @@ from hermesops.release.builder.build import Builder, BuildRequest, Built, Rebuil
 from hermesops.release.builder.parts import Parts, Unit
 
 _SUBJECT = "releases"
-
-
 _ROLE = "hermes_gateway"
+_BUILT_S = 3000.0
+"""Seconds to fetch all packages; pip and the index have 900 for each file or lock."""
 
 
 @dataclass(frozen=True)
 class ReleaseChanges:
-    """Changes which releases there are."""
+    """Changes which releases there are.
+
+    Attributes:
+        builder: Builds releases with the parts of an image; without one, of the environment's.
+    """
 
     releases: Releases
     key: ReleaseKey
-    builder: Callable[[], Builder]
+    builder: Callable[..., Builder]
     registry: Registry
     hold_lease: Callable[[str], LeaseKeeper]
 
     async def build(self, order: BuildRequest, *, note: str) -> Built:
         """Build a release of an agent; see ``release.builder.build.Builder``."""
         return await self._built(partial(self.builder().build, order), note)
+
+    async def build_for(self, image: Definition) -> ReleaseId:
+        """Build the release that an image's machines run at first, of the image's own locks; its id."""
+        build = partial(self.builder(image).build, image_request(image))
+        built = await self._built(build, f"of image {image.name}")
+        return ReleaseId(built.lock.id)
 
     async def rebuild(self, lock: Lock, given: Sequence[Path], *, note: str) -> Built:
         """Build exactly this release again; see ``release.builder.rebuild.Rebuilder``."""
@@ -107,7 +116,8 @@ class ReleaseChanges:
         async with self.hold_lease(_SUBJECT):
             if not self.releases.trust.chain():
                 self.releases.replace_signers(self.key.first_signers(), sign_again=False)
-            built = await asyncio.to_thread(partial(build, who=who, note=note, at=datetime.now(UTC)))
+            work = partial(build, who=who, note=note, at=datetime.now(UTC))
+            built = await blocking.call(work, whom="the package index", within_s=_BUILT_S)
         self._know(built.lock)
         return built
 
@@ -117,18 +127,18 @@ class ReleaseChanges:
 
 def parts_of(image: Definition, downloads: Pip) -> Parts:
     """Parts of every release beside the agent: the image's pins, the roles' files, this hermes-node."""
-    gateway, site = assets.folder("roles") / _ROLE, assets.folder("roles") / "hermes_agent" / "files"
+    gateway = assets.folder("roles") / _ROLE
     unit = Unit(
         (gateway / "templates" / "hermes-gateway.service.j2").read_text(),
         yaml.safe_load((gateway / "defaults" / "main.yml").read_text()),
     )
     return Parts(
         extras=f"[{','.join(sorted(Requirement(image.agent).extras))}]",
-        site={file.name: file.read_bytes() for file in site.glob("*.pth")},
+        site={file.name: file.read_bytes() for file in (gateway / "files").glob("*.pth")},
         unit=unit,
         program=zipapp,
-        uv=partial(agent_bundle.uv_of, image, downloads=downloads),
-        skills=agent_bundle.skills_of,
+        uv=partial(agent_files.uv_of, image, downloads=downloads),
+        skills=agent_files.skills_of,
         source=image.sdist,
     )
 
@@ -137,3 +147,9 @@ def usual_request(image: Definition) -> BuildRequest:
     """The agent and the Pythons that an image is made for."""
     version = next(iter(Requirement(image.agent).specifier)).version
     return BuildRequest(agent=version, pythons=tuple(sorted(image.locks)))
+
+
+def image_request(image: Definition) -> BuildRequest:
+    """The release that an image's machines run at first: of the image's own locks, so the same wherever it is built."""
+    locked = {python: lock.read_text(encoding="utf-8") for python, lock in image.locks.items()}
+    return replace(usual_request(image), pinned=locked)

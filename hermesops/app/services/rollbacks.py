@@ -14,9 +14,12 @@ from hermesops.justavps import Client
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError
+from hermesops.model.release import ReleaseId
 from hermesops.model.slot import RollbackResult
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
+from hermesops.release import Releases
+from hermesops.release.releases import HandedOut
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,14 @@ class Rollbacks:
 
     Attributes:
         registry: Opens the registry, which a direct rollback does without.
+        releases: The store, for a machine that lost the slot.
     """
 
     environment: str
     registry: Callable[[], Registry]
     vendor: Callable[[], AbstractAsyncContextManager[Client]]
     hold_lease: Callable[[str], LeaseKeeper]
+    releases: Callable[[], Releases]
 
     async def roll_back(
         self, instance: Instance, *, to: str, loses: bool, even_revoked: bool, why: str
@@ -48,7 +53,7 @@ class Rollbacks:
                 async with self.hold_lease(instance_subject(instance.id)) as keeper:
                     slots = _releases(client, keeper.lease)
                     rolling_back = roll_back_release(
-                        slots, machine_id, to=to, loses=loses, even_revoked=even_revoked, title=title
+                        slots, machine_id, self._bundle_of, to=to, loses=loses, even_revoked=even_revoked, title=title
                     )
                     done = await keeper.guard(rolling_back)
             except LeaseHeldError as held:
@@ -73,12 +78,16 @@ class Rollbacks:
             done = await roll_back_release(
                 _releases(client),
                 MachineId(machine.id),
+                self._bundle_of,
                 to=to,
                 loses=loses,
                 even_revoked=even_revoked,
                 title=machine.name,
             )
             return machine.name, done
+
+    def _bundle_of(self, release: ReleaseId) -> HandedOut:
+        return HandedOut(release, self.releases())
 
 
 def _releases(client: Client, lease: Lease | None = None) -> ReleaseClient:

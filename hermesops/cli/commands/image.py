@@ -22,8 +22,9 @@ def build(
 ) -> None:
     """Build an image, boot it, verify it and record it; builds nothing when there is one of the same inputs.
 
-    Machines made from now on boot from it. Simulated machines come with everything the roles install: there it is saved
-    from one as it comes, without download or Ansible, in a second.
+    Machines made from now on boot from it, and run the release that is built of the image's locks. Simulated machines
+    come with everything the roles install: there it is saved from one as it comes, without download or Ansible, in a
+    second.
     """
     composed = context.compose()
 

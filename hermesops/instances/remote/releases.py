@@ -93,6 +93,16 @@ class ReleaseClient:
             hint=Hint(("release", "verify", bundle.id)),
         )
 
+    async def install(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
+        """Install a release on a machine; the first one runs from then on, others are ready to run; safe to call twice.
+
+        Raises:
+            RefusedError: The machine refuses the release, or it does not fit.
+            UnavailableError: It does not answer, or does not take the files.
+        """
+        await self.fetch(machine_id, bundle, python=python)
+        await self._changed(machine_id, f"release install {bundle.id}", timeout_s=_SWITCH_S)
+
     async def activate(
         self, machine_id: MachineId, release: ReleaseId, *, confirm_s: float, drain_s: float
     ) -> Activation:

@@ -70,7 +70,7 @@ class RelocationState:
 
     Attributes:
         state: What is on that machine, while its gateway is stopped.
-        release: The release that the agent runs; ``None`` where it came with an image and is in no store.
+        release: The release that the agent runs; ``None`` where it is in no store.
         backup: The backup of the old machine for this operation.
         source: The backup that is put on the new machine; ``None`` while there is none.
         previous: The machine it was on when this was asked for, once it is on another and while there is a row of it.

@@ -100,11 +100,8 @@ def activate(
         if done is not None:
             return done, ExitCode.OK
         machine.remove(machine.layout.activation_cancelled)
-        lock = fetched_lock(machine, release)
-        refuse(machine, lock)
         progress("installing")
-        machine.slots.install(lock, record_of_lock(lock, machine.slots.python()))
-        slot.adopt_unit(machine)
+        _install(machine, release)
         agent, payload = agent_of(machine), slot.occupant(machine)
         change = _Change(machine, agent, payload, release, options, progress, started)
         tried = TrialResult(())
@@ -118,6 +115,30 @@ def activate(
             fencing.admit(machine, lease)
             rollback.settle_dead(machine)
             return _change(change, tried)
+
+
+def install(machine: Machine, release: str, *, lease: FencingToken | None) -> dict[str, Any]:
+    """Install a fetched release into its slot; the first slot of a machine is switched to, and its gateway not started.
+
+    Raises:
+        RefusedError: It was not fetched, was revoked, or does not fit.
+        OutrankedError: The lease was taken over.
+        NotReadyError: The machine lacks something.
+    """
+    with machine.files.locked(machine.layout.release_lock):
+        with machine.files.locked(machine.layout.lock):
+            fencing.admit(machine, lease)
+        _install(machine, release)
+        with machine.files.locked(machine.layout.lock):
+            if not slot.current(machine):
+                slot.switch_to(machine, release)
+    return {"release": release, "current": slot.current(machine)}
+
+
+def _install(machine: Machine, release: str) -> None:
+    lock = fetched_lock(machine, release)
+    refuse(machine, lock)
+    machine.slots.install(lock, record_of_lock(lock, machine.slots.python()))
 
 
 def ask_untouched(machine: Machine) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hermesops.node.errors import NotReadyError
 from hermesops.node.instance.agent.installation import Agent
 from hermesops.node.machine import Machine
 from hermesops.node.release.slots import transient_unit
-from hermesops.node.release.slots.slot import record_of, schema_of, unit_under
+from hermesops.node.release.slots.slot import record_of, schema_of, unit_of
 from hermesops.node.release.slots.transient_unit import migration_text
 from hermesops.node.system import systemd
 
@@ -35,7 +35,7 @@ def migrate(machine: Machine, agent: Agent, release: str) -> None:
     Raises:
         NotReadyError: The release's agent could not.
     """
-    machine.slots.migrate(agent.home, machine.layout.releases / release, unit_under(machine, release))
+    machine.slots.migrate(agent.home, machine.layout.releases / release, unit_of(machine, release).decode())
     if is_due(machine, agent, release):
         raise NotReadyError(f"release {release} left the user's {_CONFIG} with schema {_schema(machine, agent)}")
 

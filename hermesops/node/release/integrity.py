@@ -41,8 +41,7 @@ def check(
     checks = (
         Check("slot", bool(record), "" if record else f"{layout.current} points at no release that is complete"),
         Check("record", record.get("id") == release, str(record.get("id"))),
-        # A role's slot has no unit of its own: the role installs it.
-        Check("unit", unit is None or read(layout.unit(UNIT)) == unit, "" if unit else "the role's"),
+        Check("unit", unit is not None and read(layout.unit(UNIT)) == unit),
         Check("config", _covers(_object(read, layout.managed / "config.yaml"), managed.get("config") or {})),
         Check("environment", _holds(read(layout.managed / ".env"), managed.get("environment") or {})),
         Check("settled", read(layout.activation) is None),

@@ -52,9 +52,7 @@ def gc(machine: Machine, *, keep: int, lease: FencingToken | None) -> dict[str, 
         for each in removed:
             machine.slots.remove(each)
             machine.remove(machine.layout.fetched(each))
-        locks = [slot.record_of(machine, each).get("lock") for each in machine.slots.names()]
-        machine.slots.forget_blobs(
-            blob for lock in locks if lock for blob in Lock.from_json(str(lock).encode()).blobs(machine.slots.python())
-        )
+        locks = [Lock.from_json(slot.record_of(machine, each)["lock"].encode()) for each in machine.slots.names()]
+        machine.slots.forget_blobs(blob for lock in locks for blob in lock.blobs(machine.slots.python()))
         states = machine.state.prune(agent_of(machine).home, older_than_s=_STATES_S)
     return {"removed": removed, "states": states, "slots": machine.slots.names()}

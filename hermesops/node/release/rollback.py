@@ -84,7 +84,6 @@ def _switch_back(machine: Machine, to: str, *, loses: bool, even_revoked: bool, 
     elif target != before.before and not loses:
         _refuse_unreadable(machine, agent, target)
     starts = is_running(machine, agent)
-    slot.adopt_unit(machine)
     held = Activation(slot.current(machine), target, Phase.PREPARED, kept, starts)
     records.save(machine, held)
     slot.stage_rollback_files(machine, target)
@@ -93,11 +92,9 @@ def _switch_back(machine: Machine, to: str, *, loses: bool, even_revoked: bool, 
 
 
 def _refuse_revoked(machine: Machine, target: str) -> None:
-    """Refuse a slot whose release was revoked; of a slot that the roles made only the name is known."""
-    text, revocations = slot.record_of(machine, target).get("lock"), held_revocations(machine)
-    lock = Lock.from_json(str(text).encode()) if text else None
-    why = revocations.why_not(lock) if lock else revocations.why_not_named(target)
-    if why:
+    """Refuse a slot whose release was revoked."""
+    lock = Lock.from_json(slot.record_of(machine, target)["lock"].encode())
+    if why := held_revocations(machine).why_not(lock):
         raise RefusedError(f"release {target} {why}: --even-revoked goes back to it all the same")
 
 

@@ -23,7 +23,7 @@ from hermesops.node.ports import Trial, TrialResult, TrialSlot
 from hermesops.node.protocol import Check, Payload
 from hermesops.node.release import config_migration
 from hermesops.node.release.slots import transient_unit
-from hermesops.node.release.slots.slot import base_of, unit_under
+from hermesops.node.release.slots.slot import base_of, unit_of
 from hermesops.node.release.slots.transient_unit import GATEWAY, unit_text
 from hermesops.node.state import snapshots
 from hermesops.node.system import as_user, processes, systemd
@@ -63,7 +63,7 @@ def _trial_slot(machine: Machine, release: str, payload: Payload, key: str) -> T
     slot = machine.layout.releases / release
     base = base_of(machine, release)
     base = replace(base, port=_PORT, environment={**base.environment, "VIRTUAL_ENV": str(slot / "venv")})
-    unit = unit_under(machine, release)
+    unit = unit_of(machine, release).decode()
     return TrialSlot(slot, unit, render.managed_config(base, quiet), render.managed_environment(base, quiet))
 
 

@@ -37,6 +37,7 @@ class BuildRequest:
         source: Its source archive, which has the bundled skills; without it an older agent's skills are used.
         pythons: Versions of Python on machines, as ``3.11``.
         managed: Overrides the settings that the agent's version asks for.
+        pinned: The set of packages by Python, as the resolver prints it; a Python without one is resolved.
     """
 
     agent: str = ""
@@ -44,6 +45,7 @@ class BuildRequest:
     source: Path | None = None
     pythons: tuple[str, ...] = ()
     managed: Managed = field(default_factory=Managed)
+    pinned: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,7 @@ class Builder:
         pythons: dict[str, Wheels] = {}
         pins: tuple[Pin, ...] = ()
         for python in sorted(set(order.pythons)):
-            self.report(f"resolving hermes-agent {version} for Python {python}")
-            wanted = f"{PACKAGE}{self.parts.extras}=={version}"
-            text = self.resolver.resolve(wanted, python, wheels=order.wheel.parent if order.wheel else None)
+            text = order.pinned.get(python) or self._resolved(order, version, python)
             pins = tuple(pin_of(own) if own and pin.name == PACKAGE else pin for pin in requirements.parse(text))
             kept = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
             self.report(f"gathering {len(pins)} wheels for Python {python}")
@@ -163,6 +163,11 @@ class Builder:
             skills=self._skills(order, pins, known, blob_store, scratch),
             program=parts.program(),
         )
+
+    def _resolved(self, order: BuildRequest, version: str, python: str) -> str:
+        self.report(f"resolving hermes-agent {version} for Python {python}")
+        wanted = f"{PACKAGE}{self.parts.extras}=={version}"
+        return self.resolver.resolve(wanted, python, wheels=order.wheel.parent if order.wheel else None)
 
     def _written(
         self,

@@ -10,14 +10,15 @@ from typing import cast
 from hermesops.channel import Channel, Completed
 from hermesops.image.build import Builder, Recipe
 from hermesops.image.definition import Definition, load
-from hermesops.image.download import Pip
 from hermesops.image.machines import Reporter
 from hermesops.justavps import Client, Image, ImageStatus, Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError, NotFoundError
 from hermesops.model.ids import MachineId
+from hermesops.model.release import ReleaseId
 from tests.support.crash.death import Death, KilledError
 
 SCRIPTS = ("prepare.sh", "clean.sh", "prove.sh")
+RELEASE = ReleaseId("0.19.0-0123456789ab")
 
 
 @dataclass
@@ -106,6 +107,17 @@ class World(Client):
         self._change(f"converge {playbook}")
         self.death.point()
 
+    async def release(self, definition: Definition) -> ReleaseId:
+        self._alive()
+        assert definition.agent
+        return RELEASE
+
+    async def install(self, machine_id: MachineId, release: ReleaseId, python: str) -> None:
+        assert machine_id in self.machines
+        assert self.done[-1].startswith("converge"), "before the roles"
+        self._change(f"install {release} {python}")
+        self.death.point()
+
     async def verify(self, machine_id: MachineId) -> tuple[str, ...]:
         self._alive()
         assert machine_id in self.machines
@@ -135,6 +147,7 @@ class World(Client):
             "machine_id": "shared" if self.shared_machine_id else machine_id,
             "debian": {"nftables": "1.0.6"},
             "agent": {"hermes_agent": "0.19.0"},
+            "release": RELEASE,
         }
         return Completed(0, json.dumps(seen).encode(), b"")
 
@@ -152,37 +165,6 @@ class _Shell:
         return (
             self.world.run_script(self.machine_id, script) if script in SCRIPTS else self.world.observe(self.machine_id)
         )
-
-
-class StandInDownloads(Pip):
-    """Puts the smallest files there that a bundle can be made from."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def wheels(self, requirements: Path, folder: Path, *, python: str) -> None:
-        import zipfile  # noqa: PLC0415 - only tests that make bundles need it
-
-        self.calls += 1
-        folder.mkdir(exist_ok=True)
-        if "uv" in requirements.name:
-            with zipfile.ZipFile(folder / "uv-1-py3-none-any.whl", "w") as archive:
-                archive.writestr("uv-1.data/scripts/uv", f"uv for {python}")
-        else:
-            (folder / "hermes_agent-0.19.0-py3-none-any.whl").write_text("agent")
-
-    def source(self, requirements: Path, folder: Path) -> None:
-        import io  # noqa: PLC0415 - as above
-        import tarfile  # noqa: PLC0415 - as above
-
-        self.calls += 1
-        assert requirements.is_file()
-        folder.mkdir(exist_ok=True)
-        with tarfile.open(folder / "hermes_agent-0.19.0.tar.gz", "w:gz") as archive:
-            for name in ("skills/apple/SKILL.md", "skills/../../etc/passwd", "gateway/run.py"):
-                member = tarfile.TarInfo(f"hermes_agent-0.19.0/{name}")
-                member.size = len(name)
-                archive.addfile(member, io.BytesIO(name.encode()))
 
 
 def image_folder(folder: Path) -> Definition:
@@ -226,8 +208,8 @@ def builder_of(world: World, folder: Path, report: Reporter) -> Builder:
         channel_to=world.channel_to,
         converge=world.converge,
         verify=world.verify,
-        downloads=StandInDownloads(),
-        cache=folder / "cache",
+        release=world.release,
+        install=world.install,
         manifests=folder / "manifests",
         report=report,
     )

@@ -1,16 +1,27 @@
 """Builds images in a real local world as ``hermesops image build`` does, with something planted to search for."""
 
+import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from hermesops import assets
+from hermesops.app.services.releases import image_request, parts_of
 from hermesops.image.build import Builder, Built, Recipe
 from hermesops.image.definition import Definition, inputs_of, load
-from hermesops.image.download import Pip
+from hermesops.image.download import NEWEST_GLIBC, Pip
+from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.ids import ImageId, MachineId
+from hermesops.model.release import ReleaseId
 from hermesops.node import build as node
+from hermesops.node.release.documents.lock import Lock
+from hermesops.release.builder import build as releases
+from hermesops.release.builder.resolver import Resolver
+from hermesops.release.releases import HandedOut, Releases
+from tests.support.releases.signer import Operator
 from tests.support.worlds.converged import ConvergedWorld, shared_cache
 
 CANARY = "canary-7f3a19c2"
@@ -28,11 +39,32 @@ class Workshop:
 
     world: ConvergedWorld
     said: list[str] = field(default_factory=list)
+    releases: Releases = field(init=False)
+
+    def __post_init__(self) -> None:
+        operator = Operator(self.world.folder, "release")
+        self.releases = operator.releases(str(self.world.folder / "releases"))
+        self.releases.replace_signers(operator.line, sign_again=False)
 
     async def converge(self, machine_id: MachineId, playbook: str, variables: Mapping[str, object]) -> None:
         await self.world.converger.apply(machine_id, playbook, variables, report=self.said.append)
         planted = await self.world.channel(machine_id).run(PLANT)
         assert planted.exit_code == 0, planted.stderr
+
+    async def release(self, definition: Definition) -> ReleaseId:
+        environ = os.environ  # noqa: TID251 - pip's own settings, as a user has them
+        pip = Pip(environ, shared_cache() / "packages")
+        resolver = Resolver(environ, glibc=NEWEST_GLIBC)
+        parts = parts_of(definition, pip)
+        builder = releases.Builder(self.releases, resolver, pip, parts, self.world.folder / "scratch", self.said.append)
+        build = partial(builder.build, image_request(definition), who="test", note="", at=datetime.now(UTC))
+        return ReleaseId((await asyncio.to_thread(build)).lock.id)
+
+    async def install(self, machine_id: MachineId, release: ReleaseId, python: str) -> None:
+        await ReleaseClient(self.world.channel).install(machine_id, self.bundle_of(release), python=python)
+
+    def bundle_of(self, release: ReleaseId) -> HandedOut:
+        return HandedOut(release, self.releases)
 
     async def verify(self, machine_id: MachineId) -> tuple[str, ...]:
         self.said.append(machine_id)
@@ -44,9 +76,9 @@ class Workshop:
             vendor=self.world.client,
             channel_to=self.world.channel,
             converge=self.converge,
+            release=self.release,
+            install=self.install,
             verify=self.verify,
-            downloads=Pip(os.environ),  # noqa: TID251 - pip's own settings, as a user has them
-            cache=shared_cache(),
             manifests=self.world.folder / "manifests",
             report=self.said.append,
         )
@@ -77,6 +109,11 @@ class Made:
     @property
     def world(self) -> ConvergedWorld:
         return self.workshop.world
+
+    @property
+    def release(self) -> Lock:
+        """What its machines run at first."""
+        return self.workshop.releases.read(self.built.manifest.versions["release"])
 
     @property
     def image_id(self) -> ImageId:

@@ -1,6 +1,5 @@
 """Machines with a real agent on them, from an image with every role applied, that belong to a user."""
 
-import os
 import secrets
 import tempfile
 import time
@@ -10,22 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from hermesops import assets, justavps
+from hermesops import justavps
 from hermesops.channel import Channel
-from hermesops.image import agent_bundle, definition
-from hermesops.image.download import Pip
 from hermesops.localcloud.drivers.interface import MODEL_PORT
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.route import issue_token
 from hermesops.node import build as node
 from hermesops.node.instance.settings import Settings
 from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
-from tests.support.real.machines import base_python, opened_driver
-from tests.support.worlds.converged import ConvergedWorld, shared_cache
+from tests.support.real.machines import opened_driver
+from tests.support.worlds.converged import ConvergedWorld
 from tests.support.worlds.left_worlds import remember_folder
 from tests.support.worlds.local_server import serving
 
-ROLES = ("hermes_base", "hermes_agent", "hermes_gateway", "hermes_node", "hermes_data")
+ROLES = ("hermes_base", "hermes_gateway", "hermes_node", "hermes_data")
 
 
 @asynccontextmanager
@@ -71,16 +68,9 @@ class Agent:
 
 def role_variables(world: ConvergedWorld) -> dict[str, object]:
     """What all roles have to be told."""
-    image = definition.load(assets.folder("images") / "hermes-base")
-    pip = Pip(os.environ)  # noqa: TID251 - pip's own settings, as a user has them
-    bundle = agent_bundle.bundle(image, base_python(), cache=shared_cache(), downloads=pip, report=lambda _: None)
     program = world.folder / "hermes-node"
     node.write(program)
-    return {
-        **world.base_variables,
-        "hermes_agent_bundle": str(bundle.folder),
-        "hermes_node_program": str(program),
-    }
+    return {**world.base_variables, "hermes_node_program": str(program)}
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ from hermesops.node.release.documents.handout import Handout, Signed
 from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
 from hermesops.node.release.documents.signers import AllowedSigners, Kind
 from hermesops.node.release.slots.disk import DiskSlots
-from hermesops.node.release.slots.slot import schema_of
+from hermesops.node.release.slots.slot import record_of_lock, schema_of
 from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system import files as real_files
 from hermesops.node.system.as_user import AgentHome
@@ -28,7 +28,6 @@ from tests.support.fakes import node_home
 from tests.support.fakes.node_home import KEY, FakeSystem, NodeHome
 from tests.support.releases.signer_lines import lines_of, names_in
 
-OLD = "0.19.0-000000000000"
 WATCH = "hermes-release.service"
 
 
@@ -314,16 +313,21 @@ def lock_of(version: str, *, protocol: int = 1) -> Lock:
     )
 
 
+OLD_LOCK = lock_of("0.19.0")
+OLD = OLD_LOCK.id
+
+
 def make(root: Path) -> ReleaseHome:
-    """A machine whose gateway runs a slot that came with the roles."""
+    """A machine whose gateway runs the release of its image."""
     home = node_home.make(root, runs_processes=False)
     system = GatewaySystem(layout=home.layout)
     home.system = system
-    (home.layout.releases / OLD).mkdir(parents=True)
-    (home.layout.releases / OLD / "release.json").write_text(json.dumps({"id": OLD, "origin": "role"}))
-    home.layout.current.symlink_to(f"releases/{OLD}")
+    slots = FolderSlots(home.layout, system)
+    home.layout.releases.mkdir(parents=True)
+    slots.install(OLD_LOCK, record_of_lock(OLD_LOCK, slots.python()))
+    slots.point("current", OLD)
     home.layout.unit(UNIT).parent.mkdir(parents=True)
-    home.layout.unit(UNIT).write_text("[Service]\n# of the role\n")
+    shutil.copyfile(home.layout.releases / OLD / UNIT, home.layout.unit(UNIT))
     text = root / "var/said"
     text.write_text("old")
-    return ReleaseHome(home, system, FolderSlots(home.layout, system), TextState(text, system), Gate())
+    return ReleaseHome(home, system, slots, TextState(text, system), Gate())

@@ -1,99 +1,63 @@
-"""Releases of real agents, made of the packages that images are made of, so that no index is asked for them."""
+"""Releases of real agents, made of an image's own and put into its store, so that no index is asked for them."""
 
-import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops.channel import Channel
-from hermesops.node import build as node
-from hermesops.node.protocol import PROGRAM
-from hermesops.node.release.documents.handout import Handout
-from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.model.ids import MachineId
+from hermesops.model.release import ReleaseId
+from hermesops.node.release.documents.lock import Blob, Lock, Managed, Wheels
+from hermesops.release import Releases
+from hermesops.release.blobs import BlobStore
+from hermesops.release.releases import HandedOut
 from hermesops.release.requirements import render
-from tests.support.releases.newer_agent import OLD, newer_agent
-from tests.support.releases.signer import Operator
-
-_PATH = "/run/hermes-node/handout.json"
-_BLOBS = "/opt/hermes/blobs/incoming"
+from tests.support.releases.newer_agent import newer_agent
 
 
 @dataclass
 class RealReleases:
-    """Makes and hands them out, with a key of its own.
+    """Makes and hands them out.
 
     Attributes:
-        bundle: What the image's agent was installed from.
-        python: It is for.
-        unit: ``hermes-gateway.service`` as it is on machines.
+        releases: The store.
+        first: The release that images have.
+        python: Of the machines.
         folder: Takes what is made.
-        files: Of the releases, by SHA-256.
     """
 
-    bundle: Path
+    releases: Releases
+    first: Lock
     python: str
-    unit: bytes
     folder: Path
-    files: dict[str, Path] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.operator = Operator(self.folder, "release")
-        node.write(self.folder / "hermes-node")
-        (self.folder / "unit").write_bytes(self.unit)
-        (self.folder / "sandbox").write_bytes(b"")
 
     def same(self, note: str) -> Lock:
         """The agent that images have, as another release."""
-        return self._lock(OLD, None, Managed({"gateway": {"note": note}}, {}))
+        return self._put(replace(self.first, managed=Managed({"gateway": {"note": note}}, {})))
 
     def newer(self, version: str = "0.20.0", *, dies: bool = False) -> Lock:
         """One whose state the images' agent cannot read, or whose gateway cannot start."""
-        wheel = next((self.bundle / "wheels").glob(f"hermes_agent-{OLD}-*.whl"))
-        return self._lock(version, newer_agent(wheel, self.folder, version=version, dies=dies), Managed())
+        blob_store, wheels = BlobStore(self.releases.store), self.first.pythons[self.python].wheels
+        older = next(blob for blob in wheels if blob.name.startswith("hermes_agent-"))
+        path = self.folder / older.name
+        path.write_bytes(self.releases.blob(older))
+        made = newer_agent(path, self.folder, version=version, dies=dies)
+        own = blob_store.keep(made.name, made.read_bytes())
+        changed = tuple(sorted((own if blob == older else blob for blob in wheels), key=_name))
+        requirements = blob_store.keep("requirements.txt", render(self.python, changed))
+        pythons = {self.python: Wheels(requirements, changed)}
+        return self._put(replace(self.first, agent_version=version, origin="wheel", pythons=pythons, managed=Managed()))
 
     async def deploy(self, channel: Channel, lock: Lock) -> None:
         """Have a machine fetch a release."""
-        for _ in range(2):
-            await channel.put(_PATH, self._handout(lock).to_json(), mode=0o600)
-            done = await channel.run(f"{PROGRAM} release fetch {_PATH}", timeout_s=120)
-            if done.exit_code == 0:
-                return
-            assert done.exit_code == 7, done.text + done.stderr.decode()
-            held = (await channel.run(f"ls {_BLOBS}/.. {_BLOBS}", timeout_s=30)).text
-            for blob in lock.blobs(self.python):
-                if blob.sha256 not in held:
-                    await channel.put(f"{_BLOBS}/{blob.sha256}", self.files[blob.sha256], mode=0o600)
-        raise AssertionError("the machine lacks files that were brought to it")
+        bundle = HandedOut(ReleaseId(lock.id), self.releases)
+        await ReleaseClient(lambda _: channel).fetch(MachineId(channel.machine_id), bundle, python=self.python)
 
-    def _lock(self, version: str, wheel: Path | None, managed: Managed) -> Lock:
-        wheels = [wheel or path if path.name.startswith("hermes_agent-") else path for path in self._wheels()]
-        blobs = tuple(sorted((self._blob(path) for path in wheels), key=lambda blob: blob.name))
-        requirements = self.folder / f"requirements-{version}.txt"
-        requirements.write_bytes(render(self.python, blobs))
-        return Lock(
-            agent_version=version,
-            origin="wheel" if wheel else "index",
-            config_schema=33,
-            pythons={self.python: Wheels(self._blob(requirements), blobs)},
-            uv=self._blob(self.bundle / "uv"),
-            skills=self._blob(self.bundle / "skills.tar.gz"),
-            site=(),
-            unit=self._blob(self.folder / "unit", "hermes-gateway.service"),
-            managed=managed,
-            node=Node(1, self._blob(self.folder / "hermes-node")),
-        )
-
-    def _wheels(self) -> list[Path]:
-        return sorted((self.bundle / "wheels").glob("*.whl"))
-
-    def _handout(self, lock: Lock) -> Handout:
-        return Handout(self.operator.signed(lock.to_json().decode()), (self.operator.first_signers(),))
-
-    def _blob(self, path: Path, name: str = "") -> Blob:
-        digest = _sha256(path)
-        self.files[digest] = path
-        return Blob(name or path.name, digest, path.stat().st_size)
+    def _put(self, lock: Lock) -> Lock:
+        self.releases.put(lock, who="test", note="", at=datetime.now(UTC))
+        return lock
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _name(blob: Blob) -> str:
+    return blob.name

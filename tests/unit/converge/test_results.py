@@ -71,13 +71,13 @@ def test_a_failure_names_task_message_and_error_output() -> None:
         _on(
             "failed",
             "install",
-            role="hermes_agent",
+            role="hermes_gateway",
             res={"msg": "non-zero return code", "rc": 1, "stderr": "no space\n"},
         ),
         failures=("edge",),
     )
     assert result.status == "failed"
-    assert result.failure == TaskFailure("hermes_agent : install", "non-zero return code", "no space")
+    assert result.failure == TaskFailure("hermes_gateway : install", "non-zero return code", "no space")
 
 
 def test_of_long_error_output_the_end_is_told() -> None:

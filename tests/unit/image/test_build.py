@@ -1,15 +1,17 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hermesops.errors import HaltedError, UnavailableError
+from hermesops.errors import HaltedError, RefusedError, UnavailableError
 from hermesops.image.machines import names_of
 from hermesops.image.manifest import find
 from hermesops.justavps import Image, ImageStatus, Machine, MachineStatus
+from hermesops.model.release import ReleaseId
 from tests.support.crash.death import Death, KilledError
-from tests.support.images.build_world import World, builder_of, image_folder, recipe_of
+from tests.support.images.build_world import RELEASE, World, builder_of, image_folder, recipe_of
 
-CHANGES = ["order", "converge", "clean.sh", "save", "delete machine", "order", "delete machine"]
+CHANGES = ["order", "converge", "install", "clean.sh", "save", "delete machine", "order", "delete machine"]
 
 
 @pytest.fixture
@@ -23,8 +25,9 @@ async def test_a_build_leaves_one_image_and_no_machine(tmp_path: Path, said: lis
     assert built.made
     assert [image.name for image in world.images.values()] == [recipe.names.image]
     assert world.machines == {}
-    assert [change.split(" hermes")[0].split(" test")[0] for change in world.done] == CHANGES
+    assert [change if change in CHANGES else change.split()[0] for change in world.done] == CHANGES
     assert built.manifest.packages == {"debian": {"nftables": "1.0.6"}, "agent": {"hermes_agent": "0.19.0"}}
+    assert built.manifest.versions == {"hermes-agent": "0.19.0", "release": RELEASE, "python": "3.11"}
     assert built.manifest.inputs == recipe.inputs
 
 
@@ -130,7 +133,17 @@ async def test_a_proof_that_was_cut_short_proves_nothing(tmp_path: Path, said: l
     assert len(world.images) == 1
 
 
-async def test_the_roles_get_the_bundle_for_the_machines_python(tmp_path: Path, said: list[str]) -> None:
+async def test_the_release_is_installed_for_the_machines_python(tmp_path: Path, said: list[str]) -> None:
     world, recipe = World(), recipe_of(image_folder(tmp_path / "image"))
     await builder_of(world, tmp_path, said.append).build(recipe)
-    assert any("hermes_agent_bundle" in line and "hermes-agent-py3.11-" in line for line in world.converged)
+    assert f"install {RELEASE} 3.11" in world.done
+
+
+async def test_without_its_release_no_machine_is_rented(tmp_path: Path, said: list[str]) -> None:
+    async def unsigned(_: object) -> ReleaseId:
+        raise RefusedError("nobody signs releases")
+
+    world, recipe = World(), recipe_of(image_folder(tmp_path / "image"))
+    with pytest.raises(RefusedError, match="nobody signs"):
+        await replace(builder_of(world, tmp_path, said.append), release=unsigned).build(recipe)
+    assert world.done == []

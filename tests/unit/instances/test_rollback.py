@@ -1,10 +1,12 @@
 """One agent goes back to what its machine says was before, and saying it twice does not send it forth again."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.instances.ports import Bundle
 from hermesops.instances.rollback import roll_back_release
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
@@ -25,6 +27,7 @@ class OneMachine:
     def __init__(self, seen: SlotsState | None) -> None:
         self.seen = seen
         self.asked: list[tuple[str, bool]] = []
+        self.installed: list[tuple[str, str]] = []
 
     async def observe(self, machine_id: MachineId) -> SlotsState | None:
         assert machine_id == MACHINE
@@ -39,12 +42,31 @@ class OneMachine:
         self.asked.append((to, loses))
         return RollbackResult(to, self.seen.current, gap_s=1.0, migrated=0, listed=0, kept="")
 
+    async def install(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
+        assert machine_id == MACHINE
+        assert self.asked == []
+        self.installed.append((bundle.id, python))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A release in a store."""
+
+    id: ReleaseId
+
+    def handout(self, python: str) -> bytes:
+        raise NotImplementedError
+
+    def blob(self, sha256: str) -> bytes:
+        raise NotImplementedError
+
 
 async def back(
     seen: SlotsState | None, to: str = "", *, loses: bool = False
 ) -> tuple[RollbackResult, list[tuple[str, bool]]]:
     machine = OneMachine(seen)
-    done = await roll_back_release(cast("ReleaseClient", machine), MACHINE, to=to, loses=loses, title="ada")
+    done = await roll_back_release(cast("ReleaseClient", machine), MACHINE, Stored, to=to, loses=loses, title="ada")
+    assert machine.installed == [(asked, seen.python) for asked, _ in machine.asked if seen and asked not in seen.slots]
     return done, machine.asked
 
 
@@ -54,6 +76,8 @@ async def back(
         (SlotsState(NEW, (OLD, NEW), last=CONFIRMED), OLD),
         (SlotsState(NEW, (OLD, NEW, OTHER), last=CONFIRMED), OLD),
         (SlotsState(NEW, (OLD, NEW)), OLD),
+        (SlotsState(NEW, (NEW,), last=CONFIRMED, python="3.12"), OLD),
+        (SlotsState(NEW, (NEW, OTHER), last=CONFIRMED), OLD),
         (SlotsState(NEW, (OLD, NEW), switch=Switch(NEW, OLD, "unconfirmed")), OLD),
         (SlotsState(OLD, (OLD, NEW), switch=Switch(NEW, OLD, "trial")), OLD),
     ],
@@ -71,6 +95,8 @@ async def test_what_is_back_already_stays() -> None:
 async def test_a_release_that_is_named_is_gone_to_from_anywhere() -> None:
     done, asked = await back(SlotsState(OLD, (OLD, NEW), last=WENT_BACK), "0.19", loses=True)
     assert (done.release, asked) == (NEW, [(NEW, True)])
+    done, asked = await back(SlotsState(NEW, (NEW,), last=CONFIRMED), "0.18")
+    assert (done.release, asked) == (OLD, [(OLD, False)])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ That base is what the roles of ``hermes-base`` leave behind, as far as hermes-no
 callers to judge.
 """
 
+import hashlib
 import json
 import posixpath
 import stat
@@ -13,14 +14,18 @@ from hermesops.localcloud.drivers.sim.store import Entry, Store
 from hermesops.model.route import ROUTES
 from hermesops.node.instance.agent.installation import BACKUP_USER
 from hermesops.node.instance.settings import ADAPTER_OF
+from hermesops.node.layout import UNIT
 from hermesops.node.protocol import PROGRAM
+from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node
+from hermesops.node.release.slots.slot import record_of_lock
 
-UNIT = "hermes-gateway.service"
 USER, UID = "hermes", 990
 HOME = "/var/lib/hermes"
 PORT = 8642
 AGENT_VERSION = "0.19.0"
-_RELEASE = f"{AGENT_VERSION}-simulated"
+PYTHON = "3.11"
+_NOTHING = b"simulated\n"
+_UNIT = b"[Unit]\nDescription=Hermes Agent gateway, simulated\n[Service]\n"
 
 _GATEWAY = {
     "unit": UNIT,
@@ -41,6 +46,26 @@ ACCOUNTS: Mapping[str, int] = {"root": 0, USER: UID, BACKUP_USER: UID + 1}
 _GONE = Entry(0, 0, 0, b"")
 
 
+def _blob(name: str, content: bytes) -> Blob:
+    return Blob(name, hashlib.sha256(content).hexdigest(), len(content))
+
+
+_RELEASE = Lock(
+    agent_version=AGENT_VERSION,
+    origin="simulated",
+    config_schema=33,
+    pythons={},
+    uv=_blob("uv", _NOTHING),
+    skills=_blob("skills.tar.gz", _NOTHING),
+    site=(),
+    unit=_blob(UNIT, _UNIT),
+    managed=Managed(),
+    node=Node(1, _blob("hermes-node", _NOTHING)),
+)
+RELEASE = _RELEASE.id
+"""The release that runs on such a machine at first; no store has it."""
+
+
 def _file(content: str, *, mode: int = 0o644, uid: int = 0) -> Entry:
     return Entry(stat.S_IFREG | mode, uid, uid, content.encode())
 
@@ -56,17 +81,16 @@ BASE: Mapping[str, Entry] = {
     "/etc/hermes-node/gateway.json": _file(json.dumps(_GATEWAY, sort_keys=True, indent=1) + "\n", mode=0o600),
     "/etc/systemd": _folder(),
     "/etc/systemd/system": _folder(),
-    f"/etc/systemd/system/{UNIT}": _file("[Unit]\nDescription=Hermes Agent gateway, simulated\n[Service]\n"),
+    f"/etc/systemd/system/{UNIT}": _file(_UNIT.decode()),
     "/etc/os-release": _file('ID=debian\nVERSION_ID="12"\nPRETTY_NAME="a simulated machine"\n'),
     "/opt": _folder(),
     "/opt/hermes": _folder(),
-    "/opt/hermes/current": Entry(stat.S_IFLNK | 0o777, 0, 0, f"releases/{_RELEASE}".encode()),
+    "/opt/hermes/current": Entry(stat.S_IFLNK | 0o777, 0, 0, f"releases/{RELEASE}".encode()),
     "/opt/hermes/node": _folder(),
     PROGRAM: _file("a simulated machine runs hermes-node without a file\n", mode=0o755),
-    f"/opt/hermes/releases/{_RELEASE}": _folder(),
-    f"/opt/hermes/releases/{_RELEASE}/release.json": _file(
-        json.dumps({"id": _RELEASE, "hermes_agent": AGENT_VERSION, "origin": "simulated"})
-    ),
+    f"/opt/hermes/releases/{RELEASE}": _folder(),
+    f"/opt/hermes/releases/{RELEASE}/{UNIT}": _file(_UNIT.decode()),
+    f"/opt/hermes/releases/{RELEASE}/release.json": _file(record_of_lock(_RELEASE, PYTHON).decode()),
     "/root": _folder(mode=0o700),
     "/run": _folder(),
     "/run/hermes-node": _folder(mode=0o700),

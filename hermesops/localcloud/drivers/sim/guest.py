@@ -15,7 +15,7 @@ from uuid import NAMESPACE_OID, uuid5
 from hermesops.localcloud.drivers.sim.agent.api import Api
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
 from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, agent_port, lying_node
-from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, UNIT, USER, Disk
+from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, USER, Disk
 from hermesops.localcloud.drivers.sim.node.slots import SimSlots
 from hermesops.localcloud.drivers.sim.node.state import SimState
 from hermesops.localcloud.drivers.sim.node.system import SimFiles, SimGate, SimKeys, SimVolumes, no_platform
@@ -24,7 +24,7 @@ from hermesops.node import __main__ as node
 from hermesops.node.errors import NotReadyError
 from hermesops.node.instance import certificate
 from hermesops.node.instance.agent.api import Answer
-from hermesops.node.layout import Layout
+from hermesops.node.layout import UNIT, Layout
 from hermesops.node.machine import Machine
 from hermesops.node.release import activation
 from hermesops.node.release.activate import WATCH

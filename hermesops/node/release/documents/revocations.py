@@ -33,13 +33,9 @@ class Revocations:
 
     def why_not(self, lock: Lock) -> str:
         """Why a release must not run, as the end of a sentence about it; empty when it may."""
-        return self.why_not_named(lock.id, lock.agent_version)
-
-    def why_not_named(self, release: str, agent_version: str = "") -> str:
-        """``why_not`` for a release without its lock; its id begins with its agent's version."""
-        if release in self.revoked:
-            return f"was revoked: {self.revoked[release]}"
-        if self.floor and is_older(agent_version or release.rpartition("-")[0], self.floor):
+        if lock.id in self.revoked:
+            return f"was revoked: {self.revoked[lock.id]}"
+        if self.floor and is_older(lock.agent_version, self.floor):
             return f"is below the floor: no agent older than {self.floor} is installed any more"
         return ""
 

@@ -4,6 +4,7 @@ A new hermes-node lies beside the old one, and a link says which of them is the 
 after it has answered, so a program that cannot read this machine is never the one that would have to roll it back.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -113,10 +114,10 @@ def _refuse_full(place: Path, wheels: Wheels, blobs: Path) -> None:
 
 
 def update_node(layout: Layout, program: Blob) -> str:
-    """Make a release's own hermes-node the machine's; why not, or nothing."""
+    """Make a release's own hermes-node the machine's, unless it is; why not, or nothing."""
     link = layout.program
     version = link.parent / "versions" / program.sha256[:16]
-    if os.path.realpath(link) == str(version):
+    if link.exists() and hashlib.sha256(link.read_bytes()).hexdigest() == program.sha256:
         return ""
     version.parent.mkdir(mode=0o755, exist_ok=True)
     version.parent.chmod(0o755)

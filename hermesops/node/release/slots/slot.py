@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hermesops.node.errors import NotReadyError
 from hermesops.node.instance import render, warm
 from hermesops.node.instance.agent import installation
 from hermesops.node.instance.agent.installation import Base, account
@@ -52,14 +53,11 @@ def base_of(machine: Machine, release: str | None = None) -> Base:
 
 
 def schema_of(record: dict[str, Any]) -> int:
-    """The number of the configuration schema that a slot's agent writes; 0 where it is unknown."""
-    return int(json.loads(record["lock"])["config_schema"]) if "lock" in record else 0
+    """The number of the configuration schema that a slot's agent writes; 0 where there is no slot."""
+    return int(json.loads(record["lock"])["config_schema"]) if record else 0
 
 
-ORIGIN = "node"
-"""Origin of slots that hermes-node has made; roles leave such a machine's units alone."""
-
-SHOWN = ("id", "hermes_agent", "python", "lock_sha256", "origin")
+SHOWN = ("id", "hermes_agent", "python", "lock_sha256")
 """Fields that are for people."""
 
 
@@ -70,7 +68,6 @@ def record_of_lock(lock: Lock, python: str) -> bytes:
         "hermes_agent": lock.agent_version,
         "python": python,
         "lock_sha256": lock.digest,
-        "origin": ORIGIN,
         "managed": {"config": dict(lock.managed.config), "environment": dict(lock.managed.environment)},
         "lock": lock.to_json().decode(),
     }
@@ -88,22 +85,16 @@ def occupant(machine: Machine) -> Payload | None:
     return warm.held_placeholder(machine)
 
 
-def unit_of(machine: Machine, release: str) -> bytes | None:
-    """A slot's own unit; ``None`` for a slot of the roles, which have installed the unit themselves."""
-    return machine.files.read(machine.layout.releases / release / UNIT)
+def unit_of(machine: Machine, release: str) -> bytes:
+    """A slot's unit.
 
-
-def unit_under(machine: Machine, release: str) -> str:
-    """The unit that a slot runs under: its own, else the installed one; empty where there is none."""
-    return (unit_of(machine, release) or machine.files.read(machine.layout.unit(UNIT)) or b"").decode()
-
-
-def adopt_unit(machine: Machine) -> None:
-    """Copy the installed unit into the running slot if that has none."""
-    running = current(machine)
-    installed = machine.files.read(machine.layout.unit(UNIT))
-    if running and installed is not None and unit_of(machine, running) is None:
-        machine.files.write_if_changed(machine.layout.releases / running / UNIT, installed, _WORLD)
+    Raises:
+        NotReadyError: The slot is incomplete.
+    """
+    unit = machine.files.read(machine.layout.releases / release / UNIT)
+    if unit is None:
+        raise NotReadyError(f"the slot of release {release} has no {UNIT}")
+    return unit
 
 
 def _places(machine: Machine) -> tuple[Path, Path, Path]:
@@ -120,9 +111,7 @@ def _files(machine: Machine, release: str) -> Mapping[Path, tuple[bytes, Access]
         shared = Access(0o640, 0, account(machine, base.user).gid)
         files[config] = (render.managed_config(base, payload), shared)
         files[environment] = (render.managed_environment(base, payload), shared)
-    unit = unit_of(machine, release)
-    if unit is not None:
-        files[service] = (unit, _WORLD)
+    files[service] = (unit_of(machine, release), _WORLD)
     return files
 
 

@@ -29,7 +29,7 @@ from hermesops.node.release.documents.revocations import Revocations
 from hermesops.node.release.fetch import fetch
 from hermesops.node.system import files
 from tests.support.crash.death import Death, KilledError
-from tests.support.releases.machine_home import OLD, ReleaseHome, lock_of, make
+from tests.support.releases.machine_home import OLD, OLD_LOCK, ReleaseHome, lock_of, make
 from tests.support.suite.shard import shard
 
 PARTS = 4
@@ -186,7 +186,7 @@ def test_systemd_reads_the_older_unit_before_its_gateway_starts(
 
     monkeypatch.setattr(home.system, "systemctl", systemctl)
     rollback.settle(home.node)
-    assert read == ["[Service]\n# of the role\n", "started"]
+    assert read == [f"[Service]\n# of {OLD}\n", "started"]
 
 
 def test_a_reboot_in_the_window_ends_it_at_once(home: ReleaseHome) -> None:
@@ -223,8 +223,8 @@ def test_a_trial_has_the_users_model_and_neither_messengers_nor_the_users_key(ho
     trial = home.slots.trials[0]
     assert trial.takes_turns
     assert trial.old is not None
-    assert trial.old.unit == "[Service]\n# of the role\n"
-    assert "of the role" not in trial.new.unit
+    assert trial.old.unit == f"[Service]\n# of {OLD}\n"
+    assert trial.new.unit == f"[Service]\n# of {NEW}\n"
     environment = trial.new.environment.decode()
     assert trial.key in environment
     assert "k" * 64 not in environment
@@ -409,6 +409,37 @@ def test_a_confirmed_one_is_left_by_name_and_asking_twice_does_no_more(home: Rel
         rollback.rollback(home.node, to="0.1.0-000000000000", lease=None)
 
 
+def test_a_slot_that_was_lost_is_installed_anew_and_rolled_back_to(home: ReleaseHome) -> None:
+    before = home.seen()
+    activate_release(home.node)
+    confirm(home.node, NEW, lease=None)
+    home.slots.remove(OLD)
+    with pytest.raises(RefusedError, match=f"no slot of release {OLD}"):
+        rollback.rollback(home.node, to=OLD, lease=None)
+    with pytest.raises(RefusedError, match="was not fetched"):
+        activate.install(home.node, OLD, lease=None)
+    home.upload(OLD_LOCK)
+    fetch(home.node, home.offer(OLD_LOCK), lease=None)
+    assert activate.install(home.node, OLD, lease=None) == {"release": OLD, "current": NEW}
+    assert home.seen()["runs"] == NEW
+    rollback.rollback(home.node, to=OLD, lease=None)
+    assert home.seen() == before
+
+
+def test_the_first_slot_of_a_machine_is_switched_to_and_nothing_is_started(home: ReleaseHome) -> None:
+    home.system.systemctl("stop", UNIT)
+    ran = list(home.system.ran)
+    home.layout.current.unlink()
+    home.slots.remove(OLD)
+    home.layout.unit(UNIT).unlink()
+    with pytest.raises(NotReadyError, match="has no"):
+        activate_release(home.node)  # there is nothing to roll back to
+    for _ in range(2):
+        assert activate.install(home.node, NEW, lease=None) == {"release": NEW, "current": NEW}
+    assert (home.seen()["current"], home.seen()["unit"]) == (NEW, f"[Service]\n# of {NEW}\n")
+    assert (home.system.ran, home.seen()["activation"]) == (ran, False)
+
+
 def test_one_who_was_overtaken_changes_nothing(home: ReleaseHome) -> None:
     configure(home.node, wait_s=0, lease=FencingToken("instance/i-1", 1, 9, "other"))
     before = home.seen()
@@ -417,6 +448,7 @@ def test_one_who_was_overtaken_changes_nothing(home: ReleaseHome) -> None:
         lambda: activate.activate(home.node, NEW, Options(), lease=old, progress=lambda _: None),
         lambda: confirm(home.node, NEW, lease=old),
         lambda: rollback.rollback(home.node, to=OLD, lease=old),
+        lambda: activate.install(home.node, NEW, lease=old),
         lambda: inventory.gc(home.node, keep=2, lease=old),
         lambda: fetch(home.node, home.offer(LOCK), lease=old),
     ):
@@ -444,7 +476,7 @@ def test_settings_that_come_with_a_new_release_are_its_own_and_go_with_it(home: 
     configure(home.node, wait_s=60)
     assert home.seen()["config"] == {"of": "0.20.0"}
     rollback.settle(home.node)
-    assert home.seen()["config"] is None
+    assert home.seen()["config"] == {"of": "0.19.0"}
 
 
 def test_a_machine_whose_gateway_is_down_gets_the_release_and_stays_down(home: ReleaseHome) -> None:
@@ -544,9 +576,9 @@ def test_hermes_node_dies_at_any_effect_and_the_machine_ends_on_one_release_whol
         seen = home.seen()
         release = seen["current"]
         ends.add(release)
-        of = "0.20.0" if release == NEW else None
-        assert seen["config"] == (of and {"of": of}), at
-        assert seen["unit"] == (f"[Service]\n# of {NEW}\n" if release == NEW else "[Service]\n# of the role\n"), at
+        of = "0.20.0" if release == NEW else "0.19.0"
+        assert seen["config"] == {"of": of}, at
+        assert seen["unit"] == f"[Service]\n# of {release}\n", at
         assert seen["runs"] == release, at
         assert [name for name in ("closed", "activation", "held", "drains") if seen[name]] == [], at
         assert seen["said"] == "old", at
@@ -576,7 +608,8 @@ def test_hermes_node_dies_while_it_switches_and_nobody_meets_a_mixture_of_two_re
             whole = (seen["config"], seen["unit"], form)
             assert whole == ({"of": "0.20.0"}, f"[Service]\n# of {NEW}\n", "_config_version: 33\n"), at
         elif seen["runs"] == OLD:
-            assert (seen["config"], seen["unit"], seen["said"]) == (None, "[Service]\n# of the role\n", "old"), at
+            whole = ({"of": "0.19.0"}, f"[Service]\n# of {OLD}\n", "old")
+            assert (seen["config"], seen["unit"], seen["said"]) == whole, at
     assert all(shut)
     assert len(shut) > 5
     assert sum(down) > 5

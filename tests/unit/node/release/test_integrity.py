@@ -87,11 +87,6 @@ def test_a_slot_that_is_gone_or_half(layout: Layout) -> None:
     assert {"slot", "record"} <= failing(layout)
 
 
-def test_a_slot_of_a_role_has_no_unit_of_its_own(layout: Layout) -> None:
-    (layout.releases / RELEASE / UNIT).unlink()
-    assert failing(layout) == set()
-
-
 def test_the_long_way_says_the_same(layout: Layout) -> None:
     out = io.StringIO()
     code = node.run(

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, ReleaseFault, release_faults_of
-from hermesops.localcloud.drivers.sim.disk import Disk
+from hermesops.localcloud.drivers.sim.disk import PYTHON, Disk
 from hermesops.localcloud.drivers.sim.store import Entry, Store
 from hermesops.node.errors import NotReadyError, RefusedError
 from hermesops.node.layout import UNIT, Layout
@@ -26,7 +26,6 @@ from hermesops.node.release.slots import disk as real
 from hermesops.node.release.slots.slot import schema_of
 from hermesops.node.system.as_user import AgentHome
 
-PYTHON = "3.11"
 _LAYOUT = Layout()
 _MEMORY_OF_SIGNATURES = 4096
 

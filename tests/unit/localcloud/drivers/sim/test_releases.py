@@ -10,6 +10,7 @@ import pytest
 
 from hermesops.localcloud.drivers.sim.agent.release_faults import ReleaseFault, release_faults_of
 from hermesops.localcloud.drivers.sim.disk import PORT
+from hermesops.localcloud.drivers.sim.disk import RELEASE as BASE
 from hermesops.localcloud.drivers.sim.guest import Guest
 from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
 from hermesops.node.protocol import Identity, Payload, Secrets
@@ -18,7 +19,6 @@ from hermesops.node.release.documents.lock import Lock
 from hermesops.node.release.documents.revocations import Revocations
 from tests.support.releases.signed import SignedReleases
 
-BASE = "0.19.0-simulated"
 HANDOUT = "/run/hermes-node/handout.json"
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.node.errors import NotReadyError
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.release.documents.lock import Managed
 from hermesops.node.release.slots.disk import DiskSlots
-from hermesops.node.release.slots.slot import base_of, record_of_lock
+from hermesops.node.release.slots.slot import base_of, record_of_lock, unit_of
 from tests.support.fakes.node_home import FakeSystem
 from tests.unit.node.release.documents.test_lock import LOCK
 
@@ -25,6 +26,7 @@ BASE = {
     "environment": {"TZ": "UTC", "TERMINAL_ENV": "local"},
     "user_config": {"_config_version": 33, "command_allowlist": ["execute_code"]},
 }
+OLDER = replace(LOCK, config_schema=33, managed=Managed())
 NEWER = replace(
     LOCK,
     config_schema=37,
@@ -34,26 +36,30 @@ NEWER = replace(
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """A machine whose running slot a role has made, and that has a newer release beside it."""
+    """A machine with two releases, of which the older one runs."""
     layout = Layout(tmp_path)
     layout.base.parent.mkdir(parents=True)
     layout.base.write_text(json.dumps(BASE))
-    records = {"first": b'{"id": "first", "origin": "role"}', NEWER.id: record_of_lock(NEWER, "3.11")}
-    for name, record in records.items():
-        slot = tmp_path / "opt/hermes/releases" / name
+    for lock in (OLDER, NEWER):
+        slot = layout.releases / lock.id
         slot.mkdir(parents=True)
-        (slot / "release.json").write_bytes(record)
-    layout.current.symlink_to("releases/first")
+        (slot / "release.json").write_bytes(record_of_lock(lock, "3.11"))
+    layout.current.symlink_to(f"releases/{OLDER.id}")
     return Machine(layout, system=FakeSystem(), slots=DiskSlots(layout))
 
 
-def test_a_slot_of_the_role_lays_nothing_over(machine: Machine) -> None:
+def test_a_release_without_settings_lays_nothing_over(machine: Machine) -> None:
     base = base_of(machine)
     assert (base.config, base.environment, base.user_config) == (
         BASE["config"],
         BASE["environment"],
         BASE["user_config"],
     )
+
+
+def test_a_slot_without_its_unit_is_refused(machine: Machine) -> None:
+    with pytest.raises(NotReadyError, match=f"the slot of release {OLDER.id} has no hermes-gateway"):
+        unit_of(machine, OLDER.id)
 
 
 def test_a_release_lays_its_own_over_key_by_key(machine: Machine) -> None:
