@@ -55,7 +55,7 @@ def test_every_part_is_made_without_a_connection(app: Container, name: str) -> N
 def test_every_part_of_a_session_is_made_of_others(app: Container, name: str) -> None:
     client: Any = part()
     session = Runtime(app, client, part())
-    assert getattr(session, name) is not None or name == "_certifying"
+    assert getattr(session, name) is not None
 
 
 def test_each_kind_of_operation_has_a_workflow(app: Container) -> None:
