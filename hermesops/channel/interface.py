@@ -91,5 +91,8 @@ class Channel(Protocol):
             NoSuchFileError: It is not there.
         """
 
+    async def get_to(self, path: str, target: Path) -> None:
+        """Stream a file of the machine into one here, which appears only when it is complete."""
+
     async def delete(self, path: str) -> None:
         """Remove a file; absent is success."""

@@ -156,6 +156,11 @@ class ToolboxChannel:
         with translated(self._id, f"reading {path}", missing=NoSuchFileError):
             return await self._toolbox.download(self._id, path)
 
+    async def get_to(self, path: str, target: Path) -> None:
+        """See ``Channel.get_to``."""
+        with translated(self._id, f"reading {path}", missing=NoSuchFileError):
+            await self._toolbox.download_to(self._id, path, target)
+
     async def delete(self, path: str) -> None:
         """See ``Channel.delete``."""
         with translated(self._id, f"removing {path}"):

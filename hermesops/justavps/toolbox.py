@@ -149,9 +149,22 @@ class Toolbox:
         )
 
     async def download(self, machine_id: str, path: str) -> bytes:
-        """The content of a file, in memory."""
+        """The content of a file; ``download_to`` for one that may be large."""
         total_s = _time_for(_LARGEST_IN_MEMORY)
         return await self._transport.ask(_download(machine_id, path, largest=_LARGEST_IN_MEMORY, total_s=total_s))
+
+    async def download_to(self, machine_id: str, path: str, target: Path) -> None:
+        """Stream a file of the machine into ``target``, which appears only when it is complete."""
+        partial = target.with_name(f".{target.name}.partial")
+        call = _download(machine_id, path, largest=_LARGEST_FILE, total_s=_TRANSFER_S)
+        try:
+            async with self._transport.opened(call) as answer:
+                with partial.open("wb") as file:
+                    async for chunk in answer.pieces():
+                        file.write(chunk)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
 
     async def delete(self, machine_id: str, path: str, *, recursive: bool = False) -> None:
         """Remove a file or folder. One that is gone already is success.

@@ -140,18 +140,22 @@ async def test_an_empty_file_is_a_file(channel: Channel, folder: str) -> None:
     assert await channel.get(f"{folder}/empty") == b""
 
 
-async def test_a_large_file_is_streamed(channel: Channel, folder: str, tmp_path: Path) -> None:
-    source = tmp_path / "source"
+async def test_a_large_file_is_streamed_both_ways(channel: Channel, folder: str, tmp_path: Path) -> None:
+    source, back = tmp_path / "source", tmp_path / "back"
     with source.open("wb") as file:
         for _ in range(50):
             file.write(os.urandom(1 << 20))
     await channel.put(f"{folder}/large", source)
-    assert (await channel.run(f"sha256sum {folder}/large")).text.split()[0] == _digest(source)
+    await channel.get_to(f"{folder}/large", back)
+    assert _digest(back) == _digest(source)
 
 
-async def test_a_missing_file_is_said(channel: Channel, folder: str) -> None:
+async def test_a_missing_file_is_said_and_leaves_none_here(channel: Channel, folder: str, tmp_path: Path) -> None:
     with pytest.raises(NoSuchFileError, match="nothing does not exist"):
         await channel.get(f"{folder}/nothing")
+    with pytest.raises(NoSuchFileError, match="nothing does not exist"):
+        await channel.get_to(f"{folder}/nothing", tmp_path / "nothing")
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - names are enough
 
 
 async def test_removing_twice_is_success(channel: Channel, folder: str) -> None:

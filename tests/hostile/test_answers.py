@@ -98,6 +98,12 @@ async def _download(service: HostileService, _: Path) -> object:
         return await client.toolbox.download("m1", "/etc/hostname")
 
 
+@_reader
+async def _download_to(service: HostileService, folder: Path) -> None:
+    async with Client(service.url, "key") as client:
+        await client.toolbox.download_to("m1", "/etc/hostname", folder / "hostname")
+
+
 @pytest.fixture(autouse=True)
 def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.channel.agent._HEALTH_S", LIMIT_S)

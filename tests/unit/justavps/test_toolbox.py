@@ -1,5 +1,6 @@
 import base64
 import json as text
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -97,6 +98,21 @@ async def test_files_go_up_from_memory_disk_and_anywhere(tmp_path: Path) -> None
     assert [request.content for request in answers.requests] == [b"from memory", b"from disk", b"from anywhere"]
     assert dict(answers.requests[0].url.params) == {"path": "/etc/x y", "mode": "600", "overwrite": "true"}
     assert answers.requests[1].headers["transfer-encoding"] == "chunked"
+
+
+class _Breaking(httpx.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"half"
+        raise httpx.ReadError("reset")
+
+
+async def test_half_a_download_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    client, _ = _client(lambda _request: httpx.Response(200, stream=_Breaking()))
+    with pytest.raises(errors.LostReadError, match=r"download: no answer \(reset\)"):
+        await client.toolbox.download_to("m1", "/x", target)
+    assert {name: (tmp_path / name).read_bytes() for name in os.listdir(tmp_path)} == {"file": b"old"}  # noqa: PTH208 - names
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[" * 100_000])
