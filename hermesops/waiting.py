@@ -85,7 +85,7 @@ async def _bounded(check: Callable[[], Awaitable[T | Pending[T]]], left_s: float
     except TimeoutError:
         if not limit.expired():
             raise
-    return Pending("no answer to the last look")
+    return Pending("no answer to the last check")
 
 
 async def pause(seconds: float) -> None:

@@ -28,7 +28,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 _READ_S = 30.0
 _TRIES = 3
 _BACK_OFF = wait_random_exponential(multiplier=0.2, max=2)
-_LONGEST_PATIENCE_S = 30.0
+_LONGEST_RETRY_AFTER_S = 30.0
 _SUCCESS = range(200, 300)
 _SENTENCE = 1 << 20
 """Bytes of a refusal."""
@@ -239,7 +239,7 @@ def _retry_wait_s(state: RetryCallState) -> float:
     """Seconds until the next attempt: a backoff, or what the vendor asks for, up to a limit."""
     failure = state.outcome.exception() if state.outcome else None
     asked = failure.retry_after_s if isinstance(failure, errors.RateLimitedError) else 0.0
-    return max(_BACK_OFF(state), min(asked, _LONGEST_PATIENCE_S))
+    return max(_BACK_OFF(state), min(asked, _LONGEST_RETRY_AFTER_S))
 
 
 def _sentence(body: bytes) -> tuple[str, str, str]:

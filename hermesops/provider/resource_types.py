@@ -152,7 +152,7 @@ MACHINE = ResourceType(
     ),
     computed=(
         Property("slug", "The vendor's short name of it, part of its proxy host names."),
-        Property("status", "The vendor's word for its state when it was last looked at."),
+        Property("status", "The vendor's word for its state when it was last observed."),
         Property("ip", "Its public address; empty while there is none."),
         Property("port_template", "Proxy URL of a port of it, with {port} in place of the number."),
         Property("created_at", "When the vendor accepted the order."),
@@ -172,7 +172,7 @@ IMAGE = ResourceType(
         Property("machine_id", "The ready machine whose disk is saved.", required=True, replaces=True),
     ),
     computed=(
-        Property("status", "The vendor's word for its state when it was last looked at."),
+        Property("status", "The vendor's word for its state when it was last observed."),
         Property("created_at", "When the vendor began to save it."),
     ),
     is_name=lambda name: _IMAGE_NAME.fullmatch(name) is not None,

@@ -19,7 +19,7 @@ from tests.support.real.registries import registry_at
 OPERATIONS = 100
 CONCURRENCY = 8
 EFFECT_S = 0.5
-PATIENCE_S = 40.0
+TIMEOUT_S = 40.0
 MANY = 1000
 LOOKS = 8
 
@@ -54,7 +54,7 @@ def measure(board: Board) -> None:
 
 
 def _said(seconds: float | None) -> str:
-    return f"not within {PATIENCE_S:.0f} s" if seconds is None else f"{seconds:.1f} s"
+    return f"not within {TIMEOUT_S:.0f} s" if seconds is None else f"{seconds:.1f} s"
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _takeover_s(server: postgresql.PostgreSql, **how: bool) -> float | None:
         (dying,) = (process for process in processes if str(process.pid) == holder.split(":")[1])
         dying.kill()
         started = time.perf_counter()
-        while (seconds := time.perf_counter() - started) < PATIENCE_S:
+        while (seconds := time.perf_counter() - started) < TIMEOUT_S:
             if world.has(row.id, EFFECTS[1]):
                 return seconds
             pause_blocking(0.01)

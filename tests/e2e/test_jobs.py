@@ -14,7 +14,7 @@ from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 DAY_OLD = timedelta(hours=25)
 
 
@@ -64,7 +64,7 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
 
     first = await world.start("worker")
     told = asyncio.create_task(first.communicate())
-    await until(lambda: all_done(world), what="all chores", timeout_s=PATIENCE_S, every_s=0.5)
+    await until(lambda: all_done(world), what="all chores", timeout_s=TIMEOUT_S, every_s=0.5)
     first.kill()
     await told
 
@@ -89,7 +89,7 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
     second = await world.start("worker")
     told = asyncio.create_task(second.communicate())
     try:
-        await until(lambda: all_done(world), what="the token", timeout_s=PATIENCE_S, every_s=0.5)
+        await until(lambda: all_done(world), what="the token", timeout_s=TIMEOUT_S, every_s=0.5)
     finally:
         second.terminate()
         await told

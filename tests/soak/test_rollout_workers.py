@@ -27,7 +27,7 @@ WORKERS = 4
 KILLED_EVERY_S = (1.0, 6.0)
 FIRST_S = 6.0
 SEED = 20261123
-PATIENCE_S = 1800
+TIMEOUT_S = 1800
 QUICK = ("--soak", "1s", "--settle", "1s", "--vitals", "none", "--max-unavailable", "20%")
 
 
@@ -63,7 +63,7 @@ async def _killed_until_done(command: Command, workers: list[asyncio.subprocess.
         if told["rollout"]["state"] not in {"pending", "running"}:
             return killed, gaps
         now = time.monotonic() - began
-        assert now < PATIENCE_S, told["rollout"]
+        assert now < TIMEOUT_S, told["rollout"]
         events = told["progress"]["reached"] + sum(1 for one in told["targets"] if one["touched_at"])
         if events != seen:
             seen, since = events, now

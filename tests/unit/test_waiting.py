@@ -35,7 +35,7 @@ async def test_a_look_that_never_ends_does_not_outlast_the_time_there_is(monkeyp
         await asyncio.Event().wait()
         return 7
 
-    with pytest.raises(waiting.WaitExpiredError, match="last seen: no answer to the last look"):
+    with pytest.raises(waiting.WaitExpiredError, match="last seen: no answer to the last check"):
         async with asyncio.timeout(30):
             await waiting.until(observe, what="day", timeout_s=0.1, every_s=0.01)
 

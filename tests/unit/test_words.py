@@ -11,6 +11,8 @@ from pathlib import Path
 TOP = Path(__file__).parents[2]
 
 IDENTIFIERS = {
+    "ailment": "fault",
+    "ailments": "faults",
     "arrival": "provision_result",
     "arrivals": "provision_results",
     "bringing": "executor, apply, deploy",
@@ -26,6 +28,7 @@ IDENTIFIERS = {
     "errands": "jobs",
     "exercise": "run_trial",
     "farewell": "schedule_termination",
+    "footing": "state, place",
     "grounds": "placement",
     "hearings": "agent_answers",
     "homes": "backends",
@@ -34,6 +37,7 @@ IDENTIFIERS = {
     "lapses": "confirm_timeouts",
     "laying": "stage_rollback_files",
     "lives": "operation handlers, instance requests",
+    "misbehaviour": "fault",
     "moment": "timestamp, at",
     "newcomers": "bulk_provision",
     "outlook": "change_preview, rollout_progress",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
-_PATIENCE_S = 150.0
+_TIMEOUT_S = 150.0
 
 
 def versitygw() -> Path:
@@ -55,7 +55,7 @@ def served_store(world: Path) -> Iterator[ServedStore]:
     """Serve one until the block ends."""
     with served_world(world, object_store_program=versitygw()) as up:
         url = f"{up.api_url}/local/object-store"
-        answer = httpx.post(url, headers=up.headers, timeout=_PATIENCE_S, trust_env=False)
+        answer = httpx.post(url, headers=up.headers, timeout=_TIMEOUT_S, trust_env=False)
         assert answer.is_success, answer.text
         where = answer.json()
         bucket = Bucket("backups", where["region"], where["endpoint"], where["iam_endpoint"])

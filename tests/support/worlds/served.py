@@ -18,7 +18,7 @@ from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.server.wiring import Serving, serve
 from hermesops.waiting import pause_blocking
 
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 _ATTEMPT_EVERY_S = 0.05
 _SERVER = ("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tests.support.worlds.served")
 _ROOT = Path(__file__).parents[3]
@@ -40,7 +40,7 @@ class ServedWorld:
         order = {"server_type": "starter", "region": "hel1", "name": "there", "enable_backups": True}
         with httpx.Client(base_url=f"{self.api_url}/api/v1", headers=self.headers, trust_env=False) as http:
             machine_id = str(http.post("/machines", json=order).json()["id"])
-            for _ in range(int(_PATIENCE_S / _ATTEMPT_EVERY_S)):
+            for _ in range(int(_TIMEOUT_S / _ATTEMPT_EVERY_S)):
                 if http.get(f"/machines/{machine_id}").json()["status"] == "ready":
                     return machine_id
                 pause_blocking(_ATTEMPT_EVERY_S)
@@ -59,11 +59,11 @@ def served_world(folder: Path, *, object_store_program: Path | None = None) -> I
             yield ServedWorld(_told(where, server, log), (folder / "api.key").read_text().strip())
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(_PATIENCE_S)
+            server.wait(_TIMEOUT_S)
 
 
 def _told(where: Path, server: "subprocess.Popen[bytes]", log: Path) -> str:
-    for _ in range(int(_PATIENCE_S / _ATTEMPT_EVERY_S)):
+    for _ in range(int(_TIMEOUT_S / _ATTEMPT_EVERY_S)):
         if where.exists():
             return where.read_text()
         assert server.poll() is None, log.read_text()

@@ -32,7 +32,7 @@ from hermesops.node.system.restic import Repository
 _JOBS = "cron/jobs.json"
 
 
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 """For the world, which writes too."""
 
 
@@ -169,7 +169,7 @@ def digest_of_copy(world: Path, snapshot: str) -> dict[str, Any] | None:
 
 def drop_copies(world: Path, snapshots: Sequence[str]) -> None:
     """Take copies out of a world; those that are not there are gone already."""
-    with closing(sqlite3.connect(world / FILE, timeout=_PATIENCE_S)) as db, db:
+    with closing(sqlite3.connect(world / FILE, timeout=_TIMEOUT_S)) as db, db:
         for snapshot in snapshots:
             db.execute("DELETE FROM copies WHERE id = ?", (snapshot,))
             db.execute("DELETE FROM files WHERE owner = ?", (snapshot,))
