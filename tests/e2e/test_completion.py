@@ -15,6 +15,7 @@ from tests.support.real.command import HERMESOPS
         ("hermesops instance rest", {"restart"}),
         ("hermesops stack up --sh", {"--share"}),
         ("hermesops provision ada --pl", {"--plan"}),
+        ("hermesops runbook run machine-g", {"machine-gone"}),
     ],
 )
 def test_bash_is_offered_what_can_be_typed(typed: str, offered: set[str]) -> None:

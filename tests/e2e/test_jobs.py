@@ -2,20 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
-from hermesops.app import Container
-from hermesops.registry.schema import tables
-from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.real.command import Command, local_world
+from tests.support.worlds.old_rows import grow_old
 
 TIMEOUT_S = 120.0
-DAY_OLD = timedelta(hours=25)
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +19,6 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         yield command.with_variables(
             HERMESOPS_DRILL_DAYS="1", HERMESOPS_ENDED_BACKUPS_DAYS="0", HERMESOPS_POOL_SIZE="light=1"
         )
-
-
-def grow_old(world: Command) -> None:
-    """Let everything that was done have been done yesterday."""
-    registry = Container(Environment.load("local", world.environ), lambda _: None).registry
-    columns = (tables.backups.c.at, tables.hermes_instances.c.created_at)
-    with registry._database.writing() as connection:
-        for column in columns:
-            for key, at in connection.execute(sa.select(column.table.c.id, column)).all():
-                connection.execute(
-                    column.table.update().where(column.table.c.id == key).values({column.name: at - DAY_OLD})
-                )
-    registry.close()
 
 
 async def jobs(world: Command) -> dict[str, dict[str, Any]]:

@@ -130,7 +130,8 @@ def loss_lines(backups: "Loss") -> list[str]:
     if not backups.late:
         return [line]
     late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
-    return [line, advice(f"{late}:", ("backup", "list"), "names them, runbooks/backups-are-late.md says what to do")]
+    todo = ("runbook", "run", "backups-are-late")
+    return [line, advice(f"{late}:", ("backup", "list"), "names them,", todo, "leads to their backups")]
 
 
 def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:

@@ -123,8 +123,8 @@ def test_what_would_be_lost_with_all_machines() -> None:
     assert late == [
         "backups: at most 25 h 0 min of what agents know would be lost with their machines",
         (
-            "3 of 40 agents have none of the last 24 h: hermesops backup list names them, runbooks/backups-are-late.md "
-            "says what to do"
+            "3 of 40 agents have none of the last 24 h: hermesops backup list names them, "
+            "hermesops runbook run backups-are-late leads to their backups"
         ),
     ]
     assert fleet_view.loss_lines(Loss(0, 0, 0, 0, 86_400)) == []

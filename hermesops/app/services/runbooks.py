@@ -1,0 +1,46 @@
+"""What a run of a runbook is about, what its commands are given, and its entry in the audit."""
+
+from typing import TYPE_CHECKING
+
+from hermesops.child_environment import BUCKET, GO, PACKAGES, PULUMI, SSH_AGENT
+from hermesops.errors import Hint, UsageError
+from hermesops.model.ids import instance_subject
+from hermesops.settings import is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hermesops.model.instance import Instance
+    from hermesops.registry import Registry
+    from hermesops.runbook.document import Runbook
+    from hermesops.settings import Environment
+
+_OF_INSTANCE = frozenset({"USER", "INSTANCE", "PLAN"})
+
+
+def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | None") -> dict[str, str]:
+    """What its steps' words in capitals stand for.
+
+    Raises:
+        UsageError: It is about an instance and none is given, or about a rollout and there was none.
+    """
+    needed = runbook.values
+    if needed & _OF_INSTANCE and instance is None:
+        hint = Hint(("runbook", "run", runbook.name, "--instance", "USER"))
+        raise UsageError(f"{runbook.name} is about one instance: whose?", hint=hint)
+    found = {"USER": instance.title, "INSTANCE": instance.id, "PLAN": instance.plan.value} if instance else {}
+    if "ROLLOUT" in needed:
+        found["ROLLOUT"] = registry.rollouts.find("").id
+    return {name: str(value) for name, value in found.items()}
+
+
+def variables_of(env: "Environment") -> dict[str, str]:
+    """The environment of its commands: any command of the same operator's, so with every setting and every key."""
+    secrets = [name for name in env.variables if is_secret(name)]
+    return env.for_hermesops(PACKAGES, GO, PULUMI, BUCKET, SSH_AGENT, secrets=secrets)
+
+
+def note(registry: "Registry", runbook: "Runbook", instance: "Instance | None", done: "Mapping[str, object]") -> None:
+    """Write the transcript of a run to the audit."""
+    subject = instance_subject(instance.id) if instance else f"runbook/{runbook.name}"
+    registry.audit.append("runbook_run", subject, why=f"runbook {runbook.name}", after=done)

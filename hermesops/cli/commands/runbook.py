@@ -1,0 +1,199 @@
+"""``hermesops runbook``: lists, shows and runs ``runbooks/*.md``."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import (
+    Yes,
+    advice,
+    complain,
+    confirm,
+    is_json,
+    require_typed_environment,
+    result,
+    say,
+    table,
+    write,
+)
+from hermesops.errors import HermesError, Hint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from hermesops.app import Container
+    from hermesops.model.instance import Instance
+    from hermesops.runbook.document import Runbook, Step
+    from hermesops.runbook.run import Ended, RunbookRun
+
+app = Noun(no_args_is_help=True)
+
+
+def _folder() -> Path:
+    from hermesops import assets
+
+    return assets.folder("runbooks")
+
+
+def _begins(incomplete: str) -> list[str]:
+    from hermesops.runbook.document import names
+
+    return [name for name in names(_folder()) if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(help="Of runbook list.", autocompletion=_begins)]
+
+
+@app.command("list")
+def list_() -> None:
+    """List runbooks; one without steps is to be followed by hand."""
+    from hermesops.runbook.document import load, names
+
+    found = (load(_folder(), name) for name in names(_folder()))
+    rows = [{"runbook": one.name, "steps": len(one.steps), "title": one.title} for one in found]
+    table("runbook-list", "runbooks", ("runbook", "steps", "title"), rows, "no runbooks")
+
+
+@app.command()
+def show(name: Name) -> None:
+    """Show a runbook: what it is about, how to tell, what to do and what not."""
+    from hermesops.runbook.document import load
+
+    runbook = load(_folder(), name)
+    shown = {"runbook": runbook.name, "title": runbook.title, "text": runbook.text}
+    result("runbook", {**shown, "steps": [_shape(one) for one in runbook.steps]}, runbook.text.splitlines())
+
+
+@app.command()
+def run(
+    name: Name,
+    user: Annotated[str, typer.Option("--instance", metavar="USER", help="Whose: user id, alias or instance id.")] = "",
+    begin: Annotated[
+        str,
+        typer.Option("--from", metavar="STEP", help="Begin with this step; with --yes this also picks it."),
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the steps, with what they are about.")] = False,
+    yes: Yes = False,
+) -> int:
+    """Run a runbook's steps and compare what they print with what it expects; stop where that differs.
+
+    Steps that only read run at once. One that changes something asks; without a terminal the answer is no. Where the
+    runbook has several ways, you pick one, which --yes alone does not. A transcript goes into the audit.
+    """
+    from hermesops.app.services import runbooks
+    from hermesops.runbook.document import load
+    from hermesops.runbook.run import RunbookRun
+
+    runbook = load(_folder(), name)
+    first = runbook.begin_at(begin)
+    composed = context.compose()
+    instance = composed.registry.instances.find(user) if user else None
+    runbook = runbook.filled(runbooks.values_of(composed.registry, runbook, instance))
+    if dry_run:
+        steps = runbook.steps[first:]
+        shown = {"runbook": name, "user": user or None, "steps": [_shape(one) for one in steps]}
+        result("runbook-steps", shown, [line for one in steps for line in _lines(one)])
+        return 0
+    made = RunbookRun(
+        runbook,
+        user,
+        execute=lambda words: _execute(composed, words),
+        ask=lambda step: _ask(step, yes=yes, picked=begin),
+        report=lambda hint: say(advice(hint)),
+    )
+    try:
+        made.run(begin)
+    except HermesError as error:
+        return _finish(composed, made, runbook, instance, error)
+    except KeyboardInterrupt:
+        say(advice(made.next_hint(made.results[-1].step)))
+        _note(composed, made, runbook, instance)
+        raise
+    return _finish(composed, made, runbook, instance, None)
+
+
+def _finish(
+    composed: "Container",
+    made: "RunbookRun",
+    runbook: "Runbook",
+    instance: "Instance | None",
+    failure: HermesError | None,
+) -> int:
+    _note(composed, made, runbook, instance)
+    shown = {
+        **made.transcript(),
+        "user": instance.title if instance else None,
+        "problem": failure.message if failure else None,
+        "hint": failure.hint if failure else None,
+    }
+    done = sum(one.outcome.value == "done" for one in made.results)
+    result("runbook-run", shown, [] if failure else [f"runbook {runbook.name}: {done} steps done, as it expects"])
+    if failure is None:
+        return 0
+    complain(failure)
+    return failure.exit_code
+
+
+def _note(composed: "Container", made: "RunbookRun", runbook: "Runbook", instance: "Instance | None") -> None:
+    """Write the transcript; the registry may be what is broken, and what the run found counts more."""
+    from hermesops.app.services import runbooks
+
+    try:
+        runbooks.note(composed.registry, runbook, instance, made.transcript())
+    except HermesError as error:
+        say(f"the audit has no transcript of this run: {error.message}")
+
+
+def _execute(composed: "Container", words: tuple[str, ...]) -> "Ended":
+    from hermesops.app.services import runbooks
+    from hermesops.runbook.run import run_command
+
+    def unseen(_: str) -> None:
+        """Drop output where a program reads the result."""
+
+    variables = runbooks.variables_of(composed.env)
+    return run_command(words, environment=composed.env.name, variables=variables, show=unseen if is_json() else write)
+
+
+def _ask(step: "Step", *, yes: bool, picked: str) -> bool | None:
+    """Whether a step may run; ``None`` where nobody is there to answer."""
+    from hermesops.runbook.document import Kind
+
+    spared = f"step {step.name} did not run"
+    if yes and (step.kind is Kind.CHANGE or step.name == picked):
+        require_typed_environment(spared=spared)
+        return True
+    if not sys.stdin.isatty():
+        return None
+    what = "This changes something" if step.kind is Kind.CHANGE else "This is one of several ways"
+    question = advice(f"{what}:", step.command, "; undo:", step.undo)
+    if not confirm(f"{question}.", expect="yes"):
+        return False
+    require_typed_environment(spared=spared)
+    return True
+
+
+def _shape(step: "Step") -> dict[str, object]:
+    return {
+        "step": step.name,
+        "kind": step.kind.value,
+        "command": Hint(step.command),
+        "guards": [str(guard) for guard in step.guards],
+        "expect": list(step.expected),
+        "absent": list(step.absent),
+        "undo": step.undo or None,
+    }
+
+
+def _lines(step: "Step") -> "Iterator[str]":
+    yield f"{step.name} ({step.kind})"
+    yield f"  {advice('$', step.command)}"
+    yield from (f"  {guard}" for guard in step.guards)
+    yield from (f"  expects {text}" for text in step.expected)
+    yield from (f"  does not expect {text}" for text in step.absent)
+    if step.undo:
+        yield f"  {advice('undo:', step.undo)}"

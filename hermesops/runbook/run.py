@@ -1,0 +1,282 @@
+"""Runs a runbook's steps: each is shown, run and compared with what the runbook expects, until one differs."""
+
+import codecs
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, RefusedError
+from hermesops.node.untrusted.foreign_text import one_line, quoted
+from hermesops.runbook.document import Guard, Kind, Runbook, Step, shows
+
+LONGEST_OUTPUT = 256 * 1024
+"""Characters of a command's output that are kept and shown."""
+
+_NOTED = 300
+"""Characters of a line in the transcript."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that ended.
+
+    Attributes:
+        output: What it wrote to both streams, in order; from a possibly hostile source.
+        is_cut: Whether it wrote more.
+    """
+
+    exit_code: int
+    output: str
+    is_cut: bool = False
+
+
+class Outcome(StrEnum):
+    """What became of a step. ``not needed``: its guard does not hold; ``left out``: a person picked another way."""
+
+    DONE = "done"
+    NOT_NEEDED = "not needed"
+    LEFT_OUT = "left out"
+    NOT_CONFIRMED = "not confirmed"
+    DIFFERS = "differs"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What became of a step.
+
+    Attributes:
+        detail: Why; of one that is done the lines that were expected. Without secrets.
+        exit_code: Of its command; ``None`` where that did not run or did not end.
+    """
+
+    step: Step
+    outcome: Outcome
+    detail: str = ""
+    exit_code: int | None = None
+
+
+Execute = Callable[[tuple[str, ...]], Ended]
+"""Runs a command of hermesops, given its words."""
+
+Ask = Callable[[Step], bool | None]
+"""Asks whether to run a step that changes something; ``None`` where nobody is there to answer."""
+
+
+class RunbookRun:
+    """One run of a runbook.
+
+    Args:
+        runbook: With its values filled in.
+        user: Of the instance that it is about, for hints; empty without one.
+        report: Told what is done next, as parts of a hint: commands name the environment only where people read them.
+    """
+
+    def __init__(
+        self, runbook: Runbook, user: str, *, execute: Execute, ask: Ask, report: Callable[[Hint], None]
+    ) -> None:
+        self._runbook = runbook
+        self._user = user
+        self._execute = execute
+        self._ask = ask
+        self._report = report
+        self._read: dict[str, Ended] = {}  # by step, since the last change
+        self.results: list[StepResult] = []
+
+    def run(self, begin: str = "") -> None:
+        """Run its steps from one on, or all.
+
+        Raises:
+            HaltedError: Reality differs from the runbook.
+            RefusedError: A change was not confirmed, and none was made before.
+            PartlyDoneError: A change was not confirmed after another one was made.
+            UsageError: There is no such step.
+        """
+        for step in self._runbook.steps[self._runbook.begin_at(begin) :]:
+            try:
+                self._do(step)
+            except KeyboardInterrupt:
+                self.results.append(StepResult(step, Outcome.INTERRUPTED))
+                raise
+
+    def next_hint(self, step: Step) -> Hint:
+        """How the run goes on from a step."""
+        about = ("--instance", self._user) if self._user else ()
+        return Hint(("runbook", "run", self._runbook.name, *about, "--from", step.name), "goes on from there")
+
+    def transcript(self) -> dict[str, object]:
+        """What was done, for the audit: commands and the lines that decided, no other output. JSON, without secrets."""
+        return {
+            "runbook": self._runbook.name,
+            "steps": [
+                {
+                    "step": one.step.name,
+                    "command": [one_line(word, longest=_NOTED) for word in one.step.command],
+                    "outcome": one.outcome.value,
+                    "exit_code": one.exit_code,
+                    "detail": one_line(one.detail, longest=_NOTED),
+                }
+                for one in self.results
+            ],
+        }
+
+    def _do(self, step: Step) -> None:
+        if why := self._why_not_needed(step):
+            self._report(Hint(f"{step.name}: not needed, {why}"))
+            self.results.append(StepResult(step, Outcome.NOT_NEEDED, why))
+            return
+        if step.kind is not Kind.READ and not self._is_confirmed(step):
+            return
+        ended = self._command(step)
+        problem = problem_of(step, ended)
+        outcome = Outcome.DIFFERS if problem else Outcome.DONE
+        detail = problem or "; ".join(shows(ended.output, text) for text in step.expected)
+        self.results.append(StepResult(step, outcome, detail, ended.exit_code))
+        if problem:
+            raise self._halted(step, problem)
+
+    def _why_not_needed(self, step: Step) -> str:
+        """Which guard does not hold; what it depends on is read again once anything was changed."""
+        for guard in step.guards:
+            if not holds(guard, self._reading(step, guard)):
+                return f"{guard.step} {'does not show' if guard.is_shown else 'shows'} {quoted(guard.text)}"
+        return ""
+
+    def _reading(self, step: Step, guard: Guard) -> Ended:
+        if guard.step not in self._read:
+            source = next(one for one in self._runbook.steps if one.name == guard.step)
+            self._report(Hint(f"{step.name}: is it needed?"))
+            ended = self._command(source)
+            if ended.exit_code or ended.is_cut:
+                problem = (
+                    f"{guard.step}, on which it depends: {_failure(ended) or 'it printed too much to be compared'}"
+                )
+                self.results.append(StepResult(step, Outcome.DIFFERS, problem, None))
+                raise self._halted(step, problem)
+        return self._read[guard.step]
+
+    def _is_confirmed(self, step: Step) -> bool:
+        answer = self._ask(step)
+        if answer:
+            return True
+        if answer is False and step.kind is Kind.DECIDE:
+            self.results.append(StepResult(step, Outcome.LEFT_OUT))
+            return False
+        self.results.append(StepResult(step, Outcome.NOT_CONFIRMED))
+        changed = [
+            one.step.name for one in self.results if one.step.kind is not Kind.READ and one.exit_code is not None
+        ]
+        kind = PartlyDoneError if changed else RefusedError
+        spared = f"done before: {', '.join(changed)}" if changed else "nothing was changed"
+        confirms = "--yes confirms it" if step.kind is Kind.CHANGE else "with --yes that picks this step"
+        raise kind(f"step {step.name} was not confirmed: {spared}", hint=Hint(self.next_hint(step), ",", confirms))
+
+    def _command(self, step: Step) -> Ended:
+        self._report(Hint(f"{step.name}:", step.command))
+        if step.kind is not Kind.READ:
+            self._read.clear()
+        ended = self._execute(step.command)
+        if step.kind is Kind.READ:
+            self._read[step.name] = ended
+        return ended
+
+    def _halted(self, step: Step, problem: str) -> HermesError:
+        undo = Hint("; undo:", step.undo) if step.undo else Hint()
+        show = Hint(("runbook", "show", self._runbook.name), "says what else it may be;")
+        return HaltedError(f"step {step.name}: {problem}", hint=Hint(show, self.next_hint(step), undo))
+
+
+def holds(guard: Guard, ended: Ended) -> bool:
+    """Whether what a reading step printed satisfies a guard."""
+    return bool(shows(ended.output, guard.text)) == guard.is_shown
+
+
+def problem_of(step: Step, ended: Ended) -> str:
+    """How what a step did differs from what the runbook expects; empty when it does not."""
+    if failure := _failure(ended):
+        return failure
+    for text in step.expected:
+        if not shows(ended.output, text):
+            return f"it did not print {quoted(text)}"
+    for text in step.absent:
+        if line := shows(ended.output, text):
+            return f"it should not print {quoted(text)}, but printed {quoted(line)}"
+        if ended.is_cut:
+            return f"it printed too much to be sure that {quoted(text)} is not there"
+    return ""
+
+
+def run_command(
+    words: Sequence[str], *, environment: str, variables: Mapping[str, str], show: Callable[[str], None]
+) -> Ended:
+    """Run a command of hermesops as a child without a terminal, and wait for its end.
+
+    It has a session of its own, so that Ctrl-C reaches it once, from here: it then cleans up, and a second one ends it.
+
+    Args:
+        words: After ``hermesops``.
+        environment: Which one it acts on, by ``--env``.
+        variables: Its environment.
+        show: Takes its output as it comes, ``LONGEST_OUTPUT`` characters at most.
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-m", "hermesops", "--env", environment, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=variables,
+        start_new_session=True,
+    )
+    assert child.stdout is not None  # noqa: S101 - it was asked for
+    output = _Output(child.stdout.fileno(), show)
+    try:
+        try:
+            output.read()
+        except KeyboardInterrupt:
+            child.send_signal(signal.SIGINT)
+            output.read()
+            raise
+        return Ended(child.wait(), "".join(output.kept), output.is_cut)
+    finally:
+        if child.poll() is None and not output.has_ended:
+            child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+class _Output:
+    """A child's output: shown and kept up to a length, then only read, so that the child is not held up."""
+
+    def __init__(self, descriptor: int, show: Callable[[str], None]) -> None:
+        self._descriptor = descriptor
+        self._show = show
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._room = LONGEST_OUTPUT
+        self.kept: list[str] = []
+        self.is_cut = False
+        self.has_ended = False
+
+    def read(self) -> None:
+        """Read until its end."""
+        while piece := os.read(self._descriptor, 65536):
+            text = self._decoder.decode(piece)
+            head = text[: self._room]
+            self.is_cut = self.is_cut or len(text) > len(head)
+            self._room -= len(head)
+            if head:
+                self.kept.append(head)
+                self._show(head)
+        self.has_ended = True
+
+
+def _failure(ended: Ended) -> str:
+    """How a command failed, with its own error; empty when it did not."""
+    if not ended.exit_code:
+        return ""
+    said = [line.removeprefix("error: ") for line in ended.output.splitlines() if line.startswith("error: ")]
+    why = f": {one_line(said[-1])}" if said else ""
+    return f"it ended with exit code {ended.exit_code}{why}"

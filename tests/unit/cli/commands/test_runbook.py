@@ -1,0 +1,108 @@
+"""``hermesops runbook``: what is asked, what a program reads, and which names the shell completes."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from hermesops.app.services import runbooks
+from hermesops.cli import context
+from hermesops.cli.commands import runbook
+from hermesops.errors import Hint, RefusedError
+from hermesops.runbook.document import Guard, Kind, Step
+from hermesops.settings import Environment
+
+
+class Terminal(io.StringIO):
+    """Somebody who types these lines."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path))
+    monkeypatch.delenv("HERMESOPS_ENV", raising=False)
+    monkeypatch.setattr(context, "_chosen", context._Chosen())
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+
+def step(kind: Kind) -> Step:
+    guard = Guard("status", "halted", is_shown=True)
+    return Step("retry", kind, ("rollout", "retry", "a b"), 7, (guard,), ("done",), ("halted",), Hint("a new rollout"))
+
+
+@pytest.mark.parametrize("kind", [Kind.CHANGE, Kind.DECIDE])
+@pytest.mark.parametrize(("typed", "answer"), [("yes\n", True), ("y\n", False), ("\n", False), ("", False)])
+def test_a_person_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: Kind, typed: str, *, answer: bool
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    assert runbook._ask(step(kind), yes=False, picked="") is answer
+    asked = capsys.readouterr().err
+    assert "hermesops rollout retry 'a b'" in asked
+    assert "undo: a new rollout" in asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "yes", "picked", "answer"),
+    [
+        (Kind.CHANGE, False, "", None),
+        (Kind.CHANGE, False, "retry", None),
+        (Kind.CHANGE, True, "", True),
+        (Kind.DECIDE, True, "", None),
+        (Kind.DECIDE, True, "abort", None),
+        (Kind.DECIDE, True, "retry", True),
+    ],
+)
+def test_without_a_terminal_only_yes_is_one_and_picks_nothing(
+    kind: Kind, picked: str, *, yes: bool, answer: bool | None
+) -> None:
+    assert runbook._ask(step(kind), yes=yes, picked=picked) is answer
+
+
+def test_production_has_to_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMESOPS_ENV", "production")
+    with pytest.raises(RefusedError, match="HERMESOPS_ENV chose it: step retry did not run"):
+        runbook._ask(step(Kind.CHANGE), yes=True, picked="")
+
+
+def test_a_step_as_people_and_programs_read_it() -> None:
+    assert list(runbook._lines(step(Kind.DECIDE))) == [
+        "retry (decide)",
+        "  $ hermesops rollout retry 'a b'",
+        "  if status shows “halted”",
+        "  expects done",
+        "  does not expect halted",
+        "  undo: a new rollout",
+    ]
+    assert runbook._shape(step(Kind.DECIDE)) == {
+        "step": "retry",
+        "kind": "decide",
+        "command": Hint(("rollout", "retry", "a b")),
+        "guards": ["if status shows “halted”"],
+        "expect": ["done"],
+        "absent": ["halted"],
+        "undo": Hint("a new rollout"),
+    }
+
+
+def test_names_are_completed() -> None:
+    assert runbook._begins("machine-") == ["machine-certificate", "machine-gone"]
+
+
+def test_its_commands_have_the_operators_keys_and_nothing_of_other_programs() -> None:
+    given = {
+        "HOME": "/h",
+        "HERMESOPS_API_KEY": "k1",
+        "HERMESOPS_SECRET_RELEASE_KEY": "k2",
+        "HERMESOPS_GRACE_DAYS": "3",
+        "SSH_AUTH_SOCK": "/s",
+        "OPENAI_API_KEY": "k3",
+        "UV_PUBLISH_TOKEN": "k4",
+        "LD_PRELOAD": "/evil.so",
+    }
+    made = runbooks.variables_of(Environment.load("local", given))
+    wanted = {name: text for name, text in given.items() if name.startswith(("HOME", "HERMESOPS_", "SSH"))}
+    assert made == {**wanted, "HERMESOPS_ENV": "local"}

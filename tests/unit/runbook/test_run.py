@@ -1,0 +1,257 @@
+"""What a run does, asks, skips and stops at, without any command."""
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, RefusedError
+from hermesops.runbook import run as running
+from hermesops.runbook.document import Kind, Step, parse
+from hermesops.runbook.run import Ended, Outcome, RunbookRun, problem_of, run_command
+
+BOOK = parse(
+    "broke",
+    """# It broke
+
+<!-- step status: read -->
+```console
+$ hermesops fleet status
+```
+<!-- step abort: decide
+if: status shows halted
+undo: a new rollout
+-->
+```console
+$ hermesops rollout abort
+```
+<!-- step retry: decide
+if: status shows halted
+undo: hermesops rollout abort --reason WHY
+-->
+```console
+$ hermesops rollout retry
+```
+<!-- step tidy: change
+undo: not needed
+-->
+```console
+$ hermesops job run prune
+```
+<!-- step status-after: read
+absent: halted
+-->
+```console
+$ hermesops fleet status
+```
+""",
+    "broke.md",
+)
+
+
+class Fleet:
+    """A rollout that is halted until it is aborted or retried."""
+
+    def __init__(self, answers: Mapping[str, bool | None], failing: str = "") -> None:
+        self.is_halted = True
+        self.answers = answers
+        self.failing = failing
+        self.ran: list[str] = []
+        self.asked: list[str] = []
+        self.said: list[str] = []
+        self.made = RunbookRun(BOOK, "ada", execute=self.execute, ask=self.ask, report=self.report)
+
+    def execute(self, words: tuple[str, ...]) -> Ended:
+        line = " ".join(words)
+        self.ran.append(line)
+        if line == self.failing:
+            return Ended(4, "trying\nerror: no \x1b[2Janswer\nhint: wait")
+        if words[0] == "rollout":
+            self.is_halted = False
+        return Ended(0, "rollout is halted" if self.is_halted else "all is well")
+
+    def ask(self, step: Step) -> bool | None:
+        self.asked.append(step.name)
+        return self.answers.get(step.name, True)
+
+    def report(self, hint: Hint) -> None:
+        self.said.append(str(hint))
+
+    @property
+    def outcomes(self) -> dict[str, Outcome]:
+        return {one.step.name: one.outcome for one in self.made.results}
+
+
+def stopped(fleet: Fleet, begin: str = "") -> HermesError:
+    with pytest.raises(HermesError) as raised:  # which one, each test reads
+        fleet.made.run(begin)
+    assert raised.value.message
+    return raised.value
+
+
+def test_a_way_that_is_picked_makes_the_others_unneeded() -> None:
+    fleet = Fleet({})
+    fleet.made.run()
+    assert fleet.asked == ["abort", "tidy"]
+    assert fleet.outcomes == {
+        "status": Outcome.DONE,
+        "abort": Outcome.DONE,
+        "retry": Outcome.NOT_NEEDED,
+        "tidy": Outcome.DONE,
+        "status-after": Outcome.DONE,
+    }
+    assert fleet.ran == ["fleet status", "rollout abort", "fleet status", "job run prune", "fleet status"]
+    assert "status: hermesops fleet status" in fleet.said
+
+
+def test_a_way_that_is_not_picked_leaves_the_next() -> None:
+    fleet = Fleet({"abort": False})
+    fleet.made.run()
+    assert fleet.asked == ["abort", "retry", "tidy"]
+    assert (fleet.outcomes["abort"], fleet.outcomes["retry"]) == (Outcome.LEFT_OUT, Outcome.DONE)
+
+
+def test_where_no_way_is_picked_the_proof_fails() -> None:
+    fleet = Fleet({"abort": False, "retry": False})
+    error = stopped(fleet)
+    assert isinstance(error, HaltedError)
+    assert error.message == "step status-after: it should not print “halted”, but printed “rollout is halted”"
+    assert "hermesops runbook run broke --instance ada --from status-after" in str(error.hint)
+
+
+def test_without_an_answer_nothing_is_changed() -> None:
+    fleet = Fleet({"abort": None})
+    error = stopped(fleet)
+    assert isinstance(error, RefusedError)
+    assert error.message == "step abort was not confirmed: nothing was changed"
+    assert "runbook run broke --instance ada --from abort" in str(error.hint)
+    assert fleet.ran == ["fleet status"]
+
+
+@pytest.mark.parametrize("answer", [False, None])
+def test_a_change_that_is_refused_stops_and_names_what_was_done(*, answer: bool | None) -> None:
+    error = stopped(Fleet({"tidy": answer}))
+    assert isinstance(error, PartlyDoneError)
+    assert error.message == "step tidy was not confirmed: done before: abort"
+
+
+def test_a_run_from_a_step_reads_again_what_that_depends_on() -> None:
+    fleet = Fleet({})
+    fleet.made.run("retry")
+    assert fleet.ran == ["fleet status", "rollout retry", "job run prune", "fleet status"]
+    assert list(fleet.outcomes) == ["retry", "tidy", "status-after"]
+
+
+def test_a_change_that_fails_stops_with_its_error_and_how_to_undo_it() -> None:
+    fleet = Fleet({"abort": False}, failing="rollout retry")
+    error = stopped(fleet)
+    assert error.message == r"step retry: it ended with exit code 4: no \x1b[2Janswer"
+    assert "--from retry" in str(error.hint)
+    assert "undo: hermesops rollout abort --reason WHY" in str(error.hint)
+    assert fleet.outcomes["retry"] is Outcome.DIFFERS
+    assert fleet.ran[-1] == "rollout retry"
+
+
+def test_a_guard_that_cannot_be_read_stops() -> None:
+    error = stopped(Fleet({}, failing="fleet status"), "retry")
+    assert isinstance(error, HaltedError)
+    assert error.message.startswith("step retry: status, on which it depends: it ended with exit code 4")
+
+
+def test_the_transcript_has_commands_and_what_decided() -> None:
+    fleet = Fleet({"abort": False}, failing="rollout retry")
+    stopped(fleet)
+    transcript = fleet.made.transcript()
+    assert transcript["runbook"] == "broke"
+    assert transcript["steps"] == [
+        {"step": "status", "command": ["fleet", "status"], "outcome": "done", "exit_code": 0, "detail": ""},
+        {"step": "abort", "command": ["rollout", "abort"], "outcome": "left out", "exit_code": None, "detail": ""},
+        {
+            "step": "retry",
+            "command": ["rollout", "retry"],
+            "outcome": "differs",
+            "exit_code": 4,
+            "detail": r"it ended with exit code 4: no \x1b[2Janswer",
+        },
+    ]
+
+
+def test_an_interruption_is_in_the_transcript() -> None:
+    def interrupt(_: tuple[str, ...]) -> Ended:
+        raise KeyboardInterrupt
+
+    made = RunbookRun(BOOK, "", execute=interrupt, ask=lambda _: True, report=lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        made.run()
+    assert [one.outcome for one in made.results] == [Outcome.INTERRUPTED]
+    assert str(made.next_hint(made.results[-1].step)).startswith("hermesops runbook run broke --from status")
+
+
+def step(*, expect: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Step:
+    return Step("it", Kind.READ, ("fleet", "status"), 1, (), expect, absent, Hint())
+
+
+@pytest.mark.parametrize(
+    ("made", "ended", "problem"),
+    [
+        (step(), Ended(0, ""), ""),
+        (step(expect=("is on",)), Ended(0, "ada is  on cell1"), ""),
+        (step(expect=("is on", "cell2")), Ended(0, "ada is on cell1"), "it did not print “cell2”"),
+        (step(expect=("is on",)), Ended(7, "ada is on cell1"), "it ended with exit code 7"),
+        (step(absent=("ada",)), Ended(0, "bob"), ""),
+        (step(absent=("ada",)), Ended(0, "ada\x1b[2J"), r"it should not print “ada”, but printed “ada\x1b[2J”"),
+        (step(absent=("ada",)), Ended(0, "bob", is_cut=True), "it printed too much to be sure that “ada” is not there"),
+    ],
+)
+def test_what_differs_is_named(made: Step, ended: Ended, problem: str) -> None:
+    assert problem_of(made, ended) == problem
+
+
+@pytest.fixture
+def child(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
+    """Lets another Python program take the place of hermesops."""
+
+    def program(source: str) -> list[str]:
+        folder = tmp_path_factory.mktemp("child")
+        (folder / "python").write_text(f"#!{sys.executable}\nimport os, signal, sys, time\n{source}\n")
+        (folder / "python").chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(folder / "python"))
+        return []
+
+    return program
+
+
+def test_a_command_is_told_its_environment_and_nothing_else(child: Callable[[str], list[str]]) -> None:
+    shown = child(
+        "print(sys.argv[1:], sorted(os.environ), sys.stdin.read(), flush=True); sys.stderr.write('oh'); exit(3)"
+    )
+    ended = run_command(["fleet", "status"], environment="staging", variables={"A": "b"}, show=shown.append)
+    assert ended.exit_code == 3
+    assert ended.output.startswith("['-m', 'hermesops', '--env', 'staging', 'fleet', 'status'] ['A'")
+    assert ended.output.endswith("oh")
+    assert "".join(shown) == ended.output
+
+
+def test_output_has_a_bound_and_the_command_is_not_held_up(child: Callable[[str], list[str]]) -> None:
+    shown = child("sys.stdout.buffer.write(b'\\xff' * 3_000_000)")
+    ended = run_command([], environment="local", variables={}, show=shown.append)
+    assert (ended.exit_code, ended.is_cut, len(ended.output)) == (0, True, running.LONGEST_OUTPUT)
+    assert len("".join(shown)) == running.LONGEST_OUTPUT
+
+
+def test_ctrl_c_reaches_the_command_once_and_waits_for_it(child: Callable[[str], list[str]]) -> None:
+    shown = child(
+        "signal.signal(signal.SIGINT, lambda *_: (print('cleaned up', flush=True), exit(130)))\n"
+        "print('begun', flush=True)\ntime.sleep(60)"
+    )
+
+    def show(text: str) -> None:
+        shown.append(text)
+        if "begun" in text:
+            threading.Timer(0.1, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_command([], environment="local", variables={}, show=show)
+    assert "".join(shown) == "begun\ncleaned up\n"
