@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 
 from hermesops.health.judgement import (
@@ -52,8 +53,9 @@ def fleet_health(registry: "Registry") -> FleetHealth:
     cells, listed_at, now = registry.fleet.tally_cells(), registry.observations.listed_at(), registry.now()
     samples = registry.health_samples.list_all(since=_oldest(now))
     listed_s = None if listed_at is None else age_of(listed_at, now)
+    judge_once = cache(judge)  # thousands have the same facts where nothing but their machines was listed
     judgements = {
-        one.id: judge(
+        one.id: judge_once(
             HealthFacts(
                 None if listed_s is None else MachineFact(one.machine_status, listed_s),
                 agent_facts(samples.get(one.id, ()), now),
