@@ -1,11 +1,15 @@
-"""What happened to a fleet since a moment: audit log, runs of stacks, and changes that were observed. Pure."""
+"""What happened to a fleet, or to one instance: audit, stacks, operations, rollouts, observed changes. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from hermesops.model.audit import AuditEntry
 from hermesops.model.ids import CellName
+from hermesops.model.operation import Operation, OperationStep
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import RolloutId, RolloutTarget, TargetState
 from hermesops.model.stack import StackHistoryEntry
 
 _SEEN = "_seen"
@@ -37,6 +41,51 @@ def happenings(
     found = [_of_entry(entry) for entry in entries if entry.at >= since]
     found += [_of_run(cell, run) for cell, history in runs.items() for run in history if run.ended >= since]
     return tuple(sorted(found, key=lambda one: one.at))
+
+
+def timeline(
+    entries: Iterable[AuditEntry],
+    steps: Iterable[tuple[Operation, OperationStep]],
+    rollouts: Iterable[tuple[RolloutId, ReleaseId, RolloutTarget]],
+    restarts: Sequence[tuple[datetime, int]],
+    *,
+    subject: str,
+    since: datetime | None,
+) -> tuple[Happening, ...]:
+    """Everything that happened to one instance since a moment, the newest last; ``since`` is ``None`` for all.
+
+    Args:
+        entries: Audit entries of the instance and its machine, in any order.
+        steps: Steps that were begun of its operations.
+        rollouts: The instance as a target of each rollout.
+        restarts: systemd's counts of restarts of its gateway, oldest first.
+        subject: As ``instance/<id>``.
+    """
+    found = [_of_entry(entry) for entry in sorted(entries, key=lambda entry: entry.id)]
+    found += [_of_step(operation, step, subject) for operation, step in steps]
+    found += [one for rollout, release, target in rollouts for one in _of_target(rollout, release, target)]
+    found += [
+        Happening(at, "", "gateway_restart_seen", subject, f"systemd's count {before} -> {count}")
+        for (_, before), (at, count) in pairwise(restarts)
+        if count and count != before  # a lower one was counted anew: somebody started the unit by hand
+    ]
+    return tuple(sorted((one for one in found if since is None or one.at >= since), key=lambda one: one.at))
+
+
+def _of_step(operation: Operation, step: OperationStep, subject: str) -> Happening:
+    problem = f", stopped: {step.problem}" if step.problem else ""
+    return Happening(step.at, step.holder, "operation_step", subject, f"{operation.kind}: {step.step}{problem}")
+
+
+def _of_target(rollout: RolloutId, release: ReleaseId, target: RolloutTarget) -> list[Happening]:
+    """When a rollout touched and confirmed a target, and where it stands with it."""
+    subject, to = f"rollout/{rollout}", f"release {release}"
+    moments = [(target.touched_at, "rollout_began", ""), (target.progress.confirmed_at, "rollout_confirmed", "")]
+    if target.state is not TargetState.WAITING:
+        moments.append((target.updated_at, f"rollout_{target.state}", target.detail))
+    return [
+        Happening(at, "", what, subject, ", ".join(filter(None, (to, detail)))) for at, what, detail in moments if at
+    ]
 
 
 def _of_entry(entry: AuditEntry) -> Happening:

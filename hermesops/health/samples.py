@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Self
 
 from hermesops.errors import Hint, UnavailableError
@@ -197,12 +198,13 @@ def _restarts(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
         return 0.0, ""
     if seconds <= 0:
         return None, f"restarted {last.restarts} times, in a single sample"
-    grown, before = 0, first.restarts
-    for each in samples[1:]:
-        # systemd counts anew when somebody starts the unit by hand.
-        grown += each.restarts - before if each.restarts >= before else each.restarts
-        before = each.restarts
-    return grown * _HOUR_S / seconds, ""
+    return restarts_during([each.restarts for each in samples]) * _HOUR_S / seconds, ""
+
+
+def restarts_during(counts: Sequence[int]) -> int:
+    """How often a gateway was restarted between the first and the last of systemd's counts, oldest first."""
+    # systemd counts anew when somebody starts the unit by hand.
+    return sum(now - before if now >= before else now for before, now in pairwise(counts))
 
 
 def _median(values: Sequence[float | None], missing: str) -> tuple[float | None, str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from hermesops.model.ids import CellName, ImageId, MachineId
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
@@ -26,25 +26,36 @@ class Ordered:
     wanted: bool
 
 
-@dataclass(frozen=True)
-class CellTally:
-    """One cell in numbers.
+@dataclass(frozen=True, slots=True)
+class RecordedInstance:
+    """What ``fleet status`` reads of a living instance; thousands are held at once.
 
     Attributes:
-        grid: The status of each living instance, oldest first.
+        user: Alias, else id.
+        machine_status: Of its machine in the vendor's last listing, or ``GONE``; empty when that does not have it.
+    """
+
+    id: InstanceId
+    user: str
+    plan: Plan
+    status: InstanceStatus
+    machine_status: str = ""
+    last_heartbeat: datetime | None = None
+
+
+@dataclass(frozen=True)
+class CellTally:
+    """One cell: its instances and its other machines.
+
+    Attributes:
+        instances: The living ones, oldest first.
         unassigned: How many unassigned machines, by role and status.
     """
 
     cell: CellName
     region: str
-    grid: tuple[InstanceStatus, ...]
-    by_plan: Mapping[Plan, int] = field(default_factory=dict)
+    instances: tuple[RecordedInstance, ...]
     unassigned: Mapping[tuple[MachineRole, UnassignedStatus], int] = field(default_factory=dict)
-
-    @property
-    def by_status(self) -> dict[InstanceStatus, int]:
-        """How many instances have each status, without zeros."""
-        return {status: count for status in InstanceStatus if (count := self.grid.count(status))}
 
 
 READY = "ready"
@@ -70,33 +81,6 @@ class MachineObservation:
     status: str
     boot_id: str = ""
     boot_seen_at: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Unconfirmed:
-    """A running instance whose machine is not ready at the vendor.
-
-    Attributes:
-        user: Alias, else id.
-        status: At the last listing; empty when the instance changed its machine since.
-    """
-
-    user: str
-    machine: str
-    status: str
-
-
-@dataclass(frozen=True)
-class Confirmation:
-    """The machines of all running instances in the vendor's last listing.
-
-    Attributes:
-        listed_at: ``None`` for never.
-    """
-
-    listed_at: datetime | None
-    confirmed: int
-    unconfirmed: tuple[Unconfirmed, ...] = ()
 
 
 SHARE = 0.8

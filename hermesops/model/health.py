@@ -1,4 +1,4 @@
-"""What a gateway and hermes-node report of themselves."""
+"""What a gateway and hermes-node report of themselves, and how an instance is judged by that."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -42,3 +42,28 @@ class NodeState:
     switching: bool = False
     request: str | None = None
     names: MachineNames | None = None
+
+
+class Condition(StrEnum):
+    """How an instance that should run is; the worst first."""
+
+    DOWN = "down"
+    """Its machine is not up, or its agent does not answer on a machine that does."""
+    SILENT = "silent"
+    """Nothing comes from its machine: three heartbeats are missing, or hermes-node does not answer."""
+    DEGRADED = "degraded"
+    UNKNOWN = "unknown"
+    """No fact is recent enough."""
+    HEALTHY = "healthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A condition.
+
+    Attributes:
+        reasons: In plain words with figures, the decisive one first; never empty.
+    """
+
+    condition: Condition
+    reasons: tuple[str, ...]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from hermesops.keyring.key_ring import KeyRing
-from hermesops.model.fleet import Confirmation, MachineObservation
+from hermesops.model.fleet import MachineObservation, RecordedInstance
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind
@@ -113,7 +113,8 @@ def test_a_fleet_in_one_look(registry: Registry) -> None:
     )
     assert registry.fleet.ended_machines() == {ended.machine_name: ended.id}
     [tally] = registry.fleet.tally_cells()
-    assert (tally.cell, tally.grid, tally.by_plan) == (CELL, (InstanceStatus.PROVISIONING,), {Plan.HEAVY: 1})
+    row = RecordedInstance(ada.id, "ada", Plan.HEAVY, InstanceStatus.PROVISIONING)
+    assert (tally.cell, tally.region, tally.instances) == (CELL, "hel1", (row,))
     assert registry.recovery.accept_server_type(ada.id, "pro", why="asked") == "starter"
     assert registry.fleet.list_ordered()[0].server_type == "pro"
 
@@ -131,39 +132,38 @@ def test_what_machines_looked_like_and_what_has_changed_since(registry: Registry
     assert told == ["machine_resized_seen", "machine_reboot_seen", "machine_gone_seen"]
 
 
-def test_who_should_run_is_confirmed_by_what_the_vendor_listed_last(registry: Registry) -> None:
+def machines(registry: Registry) -> dict[str, str]:
+    """The statuses of instances' machines, by user."""
+    return {one.user: one.machine_status for tally in registry.fleet.tally_cells() for one in tally.instances}
+
+
+def test_machines_of_instances_are_as_the_vendor_listed_them_last(registry: Registry) -> None:
     users = ("ada", "bob", "cleo", "dan", "eve")
     rows = {user: placed(registry, user) for user in users}
     for user in users[:-1]:
         registry.instances.set_machine(rows[user].id, MachineId(f"m-{user}"))
         registry.instances.set_status(rows[user].id, InstanceStatus.RUNNING)
-    assert registry.observations.confirmation() == Confirmation(None, 0)
+    assert machines(registry) == dict.fromkeys(users, "")
     seen = [MachineObservation(MachineId(f"m-{user}"), user, "starter", status) for user, status in SEEN.items()]
-    before = registry.now()
     registry.observations.record(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
     registry.instances.set_machine(rows["dan"].id, MachineId("m-another"))
-    told = registry.observations.confirmation()
-    assert (told.listed_at, told.confirmed) == (before, 1)
-    assert [(one.user, one.machine, one.status) for one in told.unconfirmed] == [
-        ("bob", rows["bob"].machine_name, "stopped"),
-        ("cleo", rows["cleo"].machine_name, "gone"),
-        ("dan", rows["dan"].machine_name, ""),
-    ]
+    assert machines(registry) == {"ada": "ready", "bob": "stopped", "cleo": "gone", "dan": "", "eve": ""}
     registry.observations.record(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
     gone = [entry.action for entry in registry.audit.list(subject="machine/hermes-cleo")]
     assert gone == ["machine_gone_seen"], "what is gone is told once"
     registry.observations.record([*seen, MachineObservation(MachineId("m-cleo"), "hermes-cleo", "starter", "ready")])
-    assert registry.observations.confirmation().confirmed == 2
+    assert machines(registry)["cleo"] == "ready"
 
 
 def test_when_machines_were_listed_last_is_remembered_even_where_nothing_changed(
     registry: Registry, clock: TurnedClock
 ) -> None:
+    assert registry.observations.listed_at() is None
     registry.observations.record([])
-    first = registry.observations.confirmation().listed_at
+    first = registry.observations.listed_at()
     clock.turn(60)
     registry.observations.record([])
-    assert registry.observations.confirmation().listed_at == registry.now() != first
+    assert registry.observations.listed_at() == registry.now() != first
 
 
 def test_an_instance_comes_back_once_with_everything_its_machine_remembers(registry: Registry) -> None:

@@ -16,6 +16,8 @@ def test_readings_come_back_in_their_order(registry: Registry) -> None:
     assert registry.health_samples.list([ada.id], since=since) == {ada.id: ("first", "second")}
     assert registry.health_samples.list([ada.id, bob.id], since=now) == {ada.id: ("second",), bob.id: ("bob's",)}
     assert registry.health_samples.list([bob.id], since=now + timedelta(seconds=1)) == {bob.id: ()}
+    assert registry.health_samples.list_all(since=since) == {ada.id: ("first", "second"), bob.id: ("bob's",)}
+    assert registry.health_samples.list_all(since=now + timedelta(seconds=1)) == {}
 
 
 def test_old_ones_are_forgotten(registry: Registry, clock: TurnedClock) -> None:

@@ -63,27 +63,31 @@ async def test_every_repair_of_a_machine_that_is_gone_works(world: Command) -> N
 @pytest.mark.turns(6, at=4)
 async def test_nobody_is_told_that_all_run_where_the_vendor_says_otherwise(world: Command) -> None:
     machines = await provisioned(world, "ada", "bob", "cleo")
-    never = (await world.ok("fleet", "status", "--json")).json["machines"]
-    assert never == {"listed_at": None, "confirmed": 0, "unconfirmed": []}
-    assert "3 running (0 confirmed)" in (await world.ok("fleet", "status")).stdout
-    await world.ok("fleet", "drift")
-    assert "3 running (3 confirmed)" in (await world.ok("fleet", "status")).stdout
+    never = (await world.ok("fleet", "status", "--json")).json
+    assert (never["health"], never["by_health"]) == ({"machines_listed_at": None, "instances": []}, {"unknown": 3})
+    assert "health: 3 unknown" in (await world.ok("fleet", "status")).stdout
+    asked = (await world.ok("fleet", "status", "--live", "--ask", "--json")).json
+    assert asked["by_health"] == {"healthy": 3}
 
     async with vendor_of(world.home / "local" / "world") as api:
         (await api.delete(f"/machines/{machines['bob']}")).raise_for_status()
         (await api.post(f"/machines/{machines['cleo']}/stop")).raise_for_status()
         await told(api, f"/machines/{machines['cleo']}", status="stopped")
-    before = (await world.ok("fleet", "status", "--json")).json["machines"]
-    assert before["confirmed"] == 3, "the vendor was asked unasked"
-    seen = (await world.ok("fleet", "status", "--live", "--json")).json
+    before = (await world.ok("fleet", "status", "--json")).json["health"]
+    assert before["machines_listed_at"] == asked["health"]["machines_listed_at"], "the vendor was asked unasked"
+    seen = (await world.ok("fleet", "status", "--live", "--ask", "--json")).json
     assert seen["by_status"] == {"running": 3}
-    assert seen["machines"]["listed_at"] > before["listed_at"]
-    assert seen["machines"]["confirmed"] == 1
-    assert [(one["user"], one["status"]) for one in seen["machines"]["unconfirmed"]] == [
-        ("bob", "gone"),
-        ("cleo", "stopped"),
-    ]
+    assert seen["health"]["machines_listed_at"] > before["machines_listed_at"]
+    assert [(one["user"], one["health"]) for one in seen["health"]["instances"]] == [("bob", "down"), ("cleo", "down")]
+    assert "its machine was gone at JustAVPS" in seen["health"]["instances"][0]["reasons"][0]
     told_later = (await world.ok("fleet", "status")).stdout
-    assert "3 running (1 confirmed)" in told_later
-    assert "not confirmed: bob, machine gone" in told_later
-    assert f"{seen['machines']['listed_at'][:16].replace('T', ' ')} UTC" in told_later
+    assert "health: 2 down, 1 healthy" in told_later
+    assert "down: bob, its machine was gone at JustAVPS" in told_later
+    assert f"{seen['health']['machines_listed_at'][:16].replace('T', ' ')} UTC" in told_later
+    listed = (await world.ok("fleet", "status", "--health", "down")).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == ["USER", "bob", "cleo"]
+    shown = (await world.ok("instance", "show", "ada", "--json")).json["instance"]
+    assert (shown["health"], shown["reasons"]) == ("healthy", ["the gateway answered 0 s ago"])
+    happened = (await world.ok("instance", "timeline", "bob", "--since", "1h", "--json")).json["timeline"]
+    assert {"operation_opened", "operation_step", "operation_ended"} <= {one["what"] for one in happened}
+    assert happened[-1]["what"] == "machine_gone_seen"

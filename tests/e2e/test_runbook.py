@@ -65,7 +65,10 @@ async def test_a_machine_that_is_gone_is_replaced(world: Command) -> None:
     assert (await transcript(world))["restore"]["outcome"] == "interrupted"
 
     mended = await world.ok(*GONE, "--from", "restore", "--yes", "--json")
-    assert outcomes(mended) == {"restore": "done", "drift-after": "done", "show-after": "done"}
+    ended = outcomes(mended)
+    # Where the interrupt came early, there is no operation to continue yet.
+    assert {ended.pop("restore"), ended.pop("continue")} == {"done", "not needed"}
+    assert ended == {"operations": "done", "drift-after": "done", "show-after": "done"}
     assert (await world.ok("fleet", "drift")).stdout == "nothing differs\n"
     assert await machine_of(world) != lost
     restore = (await transcript(world))["restore"]

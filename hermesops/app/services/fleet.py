@@ -5,9 +5,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from hermesops.app.adapters.rollout_health import StoredHealthSamples
 from hermesops.app.adapters.rollout_store import refuse_unknown
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
+from hermesops.channel import Channel, ToolboxChannel
 from hermesops.converge import Converged, Converger, hosts_of
 from hermesops.drift import changes
 from hermesops.drift.collect import Survey, listing
@@ -16,13 +18,15 @@ from hermesops.drift.finding import Finding
 from hermesops.drift.inspection import Asked, RolesReport, inspect
 from hermesops.engine.interface import Engine
 from hermesops.errors import HermesError, UnavailableError
+from hermesops.health.sampler import Sampler
+from hermesops.health.samples import Question
 from hermesops.image.build import Recipe
 from hermesops.image.machines import is_build_under_way
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps import Client
 from hermesops.model.check import Check
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance import Instance
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.selector import Selector
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
@@ -119,6 +123,24 @@ async def list_machines(
     async with vendor() as client:
         seen, missing = listing(await client.list_machines(), rows, environment, {})
     registry.observations.record(seen, missing=missing)
+
+
+async def ask_agents(registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
+    """Ask each instance that should run how it is, some seconds long, and record the answers that came."""
+    asked_at = registry.now()
+    running = registry.instances.list(status=InstanceStatus.RUNNING)
+    machines = {one.id: one.machine_id for one in running if one.machine_id}
+    async with vendor() as client:
+
+        async def open_channel(instance_id: InstanceId) -> Channel:
+            return ToolboxChannel(client, machines[instance_id])
+
+        sampler = Sampler(open_channel, lambda: asked_at)
+        try:
+            answers = await sampler.sample(dict.fromkeys(machines, Question()))
+        finally:
+            await sampler.stop()
+    await StoredHealthSamples(registry).add({one: sample for one, sample in answers.items() if sample})
 
 
 async def happenings(

@@ -7,12 +7,14 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import follow
-from hermesops.cli.console import Why, Yes, agree, result, table
+from hermesops.cli.console import Why, Yes, agree, is_json, result, table
+from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views import fleet
 from hermesops.cli.views.rollout import status as rollout_view
 from hermesops.errors import CHANGES_REMAIN, PartlyDoneError
+from hermesops.model.health import Condition
 from hermesops.model.plan import GB
 
 app = Noun(no_args_is_help=True)
@@ -20,6 +22,9 @@ app = Noun(no_args_is_help=True)
 Where = Annotated[str, typer.Option(help="Only of these: plan=heavy,cell=cell1,status=…,user=…")]
 Machine = Annotated[str, typer.Argument(help="The machine's name, as fleet drift tells it.")]
 MachineId = Annotated[str, typer.Option("--id", help="Its id, where two machines have the name.")]
+
+_NOT_WELL = frozenset({Condition.DOWN, Condition.SILENT, Condition.DEGRADED})
+"""Instances that ``fleet status`` names unless others are chosen."""
 
 
 @app.command()
@@ -129,34 +134,52 @@ def status(
     live: Annotated[
         bool, typer.Option("--live", help="First ask JustAVPS which machines there are: one call.")
     ] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="First ask the agents that should run how they are, for some seconds.")
+    ] = False,
+    health: Annotated[
+        str, typer.Option(help="Only list instances in one of these conditions: down,silent,degraded,unknown,healthy.")
+    ] = "",
 ) -> None:
     """Show the fleet from the registry: a grid of instances, how many of which kind, who lacks backups or room.
 
-    JustAVPS is not asked, unless by --live: the state of machines is what JustAVPS last told --live or fleet drift,
-    with the time. An instance is `running` because the registry says so; whose machine was not ready then is named.
+    Each instance that should run is healthy, degraded, down, silent or unknown, by what was recorded last: heartbeats
+    and answers of its gateway count for 90 seconds, what JustAVPS told --live or fleet drift of its machine for ten
+    minutes. Without a recent fact it is unknown. JustAVPS is not asked, unless by --live, and agents by --ask.
     """
+    from hermesops.app.services.fleet_health import fleet_health, selected
     from hermesops.model.backup import RPO
 
+    chosen = {values.one_of(Condition, word, "--health") for word in health.split(",")} if health else _NOT_WELL
     composed = context.compose()
     registry = composed.registry
     if live:
         from hermesops.app.services.fleet import list_machines
 
         context.run(list_machines(registry, composed.vendor, composed.env.name))
-    cells, loss = registry.fleet.tally_cells(), registry.backups.loss(RPO)
+    if ask:
+        from hermesops.app.services.fleet import ask_agents
+
+        context.run(ask_agents(registry, composed.vendor))
+    found = fleet_health(registry)
+    instances = selected(found, chosen)
+    if health and not is_json():
+        rows = fleet.judged_table(instances)
+        table("fleet-status", "instances", fleet.JUDGED, rows, f"no instance is {' or '.join(sorted(chosen))}")
+        return
+    loss = registry.backups.loss(RPO)
     crowded = registry.backups.list_low_on_disk(
         {plan: size * GB for plan, size in composed.env.settings.data_gb.items()}
     )
-    machines = registry.observations.confirmation()
     shown = {
-        **fleet.status(cells),
-        "machines": fleet.confirmation(machines),
+        **fleet.status(found),
+        "health": fleet.judged(found, instances),
         "backups": fleet.loss(loss),
         "crowded": fleet.crowded(crowded),
     }
     lines = [
-        *fleet.grid(cells, confirmed=machines.confirmed),
-        *fleet.confirmation_lines(machines, cells),
+        *fleet.grid(found),
+        *fleet.health_lines(found, instances),
         *fleet.loss_lines(loss),
         *fleet.crowded_lines(crowded),
     ]
@@ -188,9 +211,8 @@ def drift(
 def changes(since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601.")]) -> None:
     """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
     from hermesops.app.services.fleet import happenings
-    from hermesops.cli.options.values import since as timestamp_of
 
     composed = context.compose()
-    found = context.run(happenings(composed.registry, composed.engine, timestamp_of(since), composed.report))
+    found = context.run(happenings(composed.registry, composed.engine, values.since(since), composed.report))
     rows = fleet.changes(found)
     table("fleet-changes", "changes", ("at", "who", "what", "subject", "detail"), rows, "nothing happened")

@@ -9,25 +9,37 @@ from hermesops.cli.views import shapes
 from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
 from hermesops.model.fleet import CellTally, LowOnDisk
+from hermesops.model.health import Condition
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import GB
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hermesops.app.services.costs import Costs
+    from hermesops.app.services.fleet_health import FleetHealth, JudgedInstance
     from hermesops.converge import Converged
     from hermesops.drift.changes import Happening
     from hermesops.drift.finding import Finding
     from hermesops.drift.rebuild import Rebuild
     from hermesops.model.backup import Loss
-    from hermesops.model.fleet import Confirmation
+    from hermesops.model.fleet import RecordedInstance
 
-SIGNS = {
-    InstanceStatus.RUNNING: ".",
+STATUS_SIGNS = {
     InstanceStatus.PROVISIONING: "P",
     InstanceStatus.SUSPENDED: "S",
     InstanceStatus.TERMINATED: "T",
 }
-"""Signs of instances in the grid; the usual one is small, so that others stand out."""
+"""Signs in the grid of instances that should not run, or not yet."""
+
+SIGNS = {
+    Condition.HEALTHY: ".",
+    Condition.DEGRADED: "D",
+    Condition.DOWN: "X",
+    Condition.SILENT: "-",
+    Condition.UNKNOWN: "?",
+}
+"""Signs of those that should; the one hoped for is small, so that others stand out."""
 
 _WIDTH = 80
 """Signs in a line of the grid."""
@@ -35,78 +47,98 @@ _WIDTH = 80
 _NAMED = 10
 """Instances named in lines for people; JSON names all."""
 
-_ASK = Hint(("fleet", "status", "--live"), "asks")
+_ASK = Hint(("fleet", "status", "--live", "--ask"), "asks")
 
 
-def status(cells: Sequence[CellTally]) -> dict[str, object]:
+def status(health: "FleetHealth") -> dict[str, object]:
     """The fleet in numbers."""
-    statuses, plans = _sums(cells)
+    statuses, plans = _sums(health.cells)
     return {
         "instances": statuses.total(),
         "by_status": dict(sorted(statuses.items())),
         "by_plan": dict(sorted(plans.items())),
-        "unassigned": _unassigned(cells),
+        "by_health": _by_health(health, health.cells),
+        "unassigned": _unassigned(health.cells),
         "cells": [
             {
                 "cell": cell.cell,
                 "region": cell.region,
-                "instances": len(cell.grid),
-                "by_status": {status.value: count for status, count in cell.by_status.items()},
-                "by_plan": {plan.value: count for plan, count in sorted(cell.by_plan.items())},
+                "instances": len(cell.instances),
+                "by_status": _counts([cell], lambda one: one.status),
+                "by_plan": _counts([cell], lambda one: one.plan),
+                "by_health": _by_health(health, [cell]),
                 "unassigned": _unassigned([cell]),
-                "grid": _signs(cell),
+                "grid": _signs(health, cell),
             }
-            for cell in cells
+            for cell in health.cells
         ],
     }
 
 
-def grid(cells: Sequence[CellTally], *, confirmed: int) -> list[str]:
-    """The fleet for people: a line a cell, a sign an instance, and the sums; ``confirmed`` counts ready machines."""
-    statuses, plans = _sums(cells)
-    unassigned = _unassigned(cells)
+def grid(health: "FleetHealth") -> list[str]:
+    """The fleet for people: a line a cell, a sign an instance, and the sums."""
+    statuses, plans = _sums(health.cells)
+    unassigned = _unassigned(health.cells)
     if not statuses and not unassigned:
         return [advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")]
-    width = max(len(cell.cell) for cell in cells)
-    lines = [line for cell in cells for line in _rows(cell, width)]
-    legend = ", ".join(f"{SIGNS[status]} {status}" for status in InstanceStatus if statuses[status])
-    beside = {InstanceStatus.RUNNING.value: f" ({confirmed} confirmed)"}
-    by_status = ", ".join(f"{count} {name}{beside.get(name, '')}" for name, count in sorted(statuses.items()))
-    sums = f"{by_status}; {', '.join(f'{count} {name}' for name, count in sorted(plans.items()))}"
-    total = f"{statuses.total()} instances in {len(cells)} cells: {sums}   ({legend})"
+    width = max(len(cell.cell) for cell in health.cells)
+    lines = [line for cell in health.cells for line in _rows(health, cell, width)]
     others = ", ".join(f"{count} {status} ({of})" for of, by in unassigned.items() for status, count in by.items())
-    return [*lines, "", total, *([f"machines beside them: {others}"] if others else [])]
+    total = f"{statuses.total()} instances in {len(health.cells)} cells: {_sum_words(statuses)}; {_sum_words(plans)}"
+    return [*lines, "", f"{total}   ({_legend(health)})", *([f"machines beside them: {others}"] if others else [])]
 
 
-def confirmation(machines: "Confirmation") -> dict[str, object]:
-    """What JustAVPS said last of the machines of running instances."""
-    return {
-        "listed_at": timestamp(machines.listed_at) if machines.listed_at else None,
-        "confirmed": machines.confirmed,
-        "unconfirmed": [
-            {"user": one.user, "machine": one.machine, "status": one.status or None} for one in machines.unconfirmed
-        ],
-    }
+def judged(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -> dict[str, object]:
+    """When JustAVPS was last asked, and the chosen instances with the reasons of their judgements."""
+    return {"machines_listed_at": timestamp(health.listed_at), "instances": judged_rows(instances)}
 
 
-def confirmation_lines(machines: "Confirmation", cells: Sequence[CellTally]) -> list[str]:
-    """The same for people; nothing where nothing should run."""
-    running = _sums(cells)[0][InstanceStatus.RUNNING]
-    if not running:
-        return []
-    if machines.listed_at is None:
-        return [advice(f"machines: none of {running} running is confirmed, JustAVPS was not asked yet:", _ASK)]
-    at = f"{machines.listed_at:%Y-%m-%d %H:%M} UTC"
-    line = f"machines: {machines.confirmed} of {running} running were ready at {at}, when JustAVPS was last asked"
-    if not machines.unconfirmed:
-        return [line]
-    named = [
-        f"not confirmed: {one.user}, {f'machine {one.status}' if one.status else 'on a machine that is newer'}"
-        for one in machines.unconfirmed[:_NAMED]
+JUDGED = ("user", "cell", "plan", "health", "reasons")
+"""Columns of the table of judged instances."""
+
+
+def judged_rows(instances: "Sequence[JudgedInstance]") -> list[dict[str, object]]:
+    """Instances with the reasons of their judgements."""
+    return [
+        {
+            "user": one.instance.user,
+            "instance_id": one.instance.id,
+            "cell": one.cell,
+            "plan": one.instance.plan.value,
+            "health": one.judgement.condition.value,
+            "reasons": list(one.judgement.reasons),
+        }
+        for one in instances
     ]
-    more = len(machines.unconfirmed) - _NAMED
-    rest = [f"not confirmed: {more} more"] if more > 0 else []
-    return [line, *named, *rest, advice(_ASK, ";", ("fleet", "drift"), "says what to do")]
+
+
+def judged_table(instances: "Sequence[JudgedInstance]") -> list[dict[str, object]]:
+    """The same for people."""
+    return [
+        {**row, "reasons": "; ".join(one.judgement.reasons)}
+        for row, one in zip(judged_rows(instances), instances, strict=True)
+    ]
+
+
+def health_lines(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -> list[str]:
+    """The same for people: how many are in which condition, and the worst by name; nothing where nothing should run."""
+    if not health.judgements:
+        return []
+    counts = _by_health(health, health.cells)
+    words = ", ".join(f"{counts[condition]} {condition}" for condition in Condition if condition in counts)
+    asked = f"{health.listed_at:%Y-%m-%d %H:%M} UTC" if health.listed_at else "never"
+    named = [f"{one.judgement.condition}: {one.instance.user}, {'; '.join(one.judgement.reasons)}" for one in instances]
+    more = len(named) - _NAMED
+    lines = [f"health: {words}; JustAVPS was last asked for its machines: {asked}", *named[:_NAMED]]
+    if more > 0:
+        listing = ("fleet", "status", "--health", "down,silent,degraded")
+        lines.append(advice(f"{more} more:", listing, "names them"))
+    if Condition.UNKNOWN in counts:
+        why = ("fleet", "status", "--health", "unknown")
+        lines.append(advice(f"{counts[Condition.UNKNOWN]} unknown:", why, "says why;", _ASK))
+    if named:
+        lines.append(advice(("fleet", "drift"), "says what to do"))
+    return lines
 
 
 def loss(backups: "Loss") -> dict[str, object]:
@@ -284,12 +316,25 @@ def rebuild_lines(planned: "Rebuild") -> list[str]:
 
 
 def _sums(cells: Sequence[CellTally]) -> tuple[Counter[str], Counter[str]]:
-    statuses: Counter[str] = Counter()
-    plans: Counter[str] = Counter()
-    for cell in cells:
-        statuses.update(status.value for status in cell.grid)
-        plans.update({plan.value: count for plan, count in cell.by_plan.items()})
-    return statuses, plans
+    return Counter(_counts(cells, lambda one: one.status)), Counter(_counts(cells, lambda one: one.plan))
+
+
+def _counts(cells: Sequence[CellTally], kind: "Callable[[RecordedInstance], str]") -> dict[str, int]:
+    """How many instances are of each kind, by its name."""
+    counted = Counter(kind(one) for cell in cells for one in cell.instances)
+    return {str(name): counted[name] for name in sorted(counted)}
+
+
+def _by_health(health: "FleetHealth", cells: Sequence[CellTally]) -> dict[str, int]:
+    """How many of the instances that should run are in each condition, without zeros."""
+    conditions = (
+        health.judgements[one.id].condition for c in cells for one in c.instances if one.id in health.judgements
+    )
+    return {condition.value: count for condition, count in sorted(Counter(conditions).items())}
+
+
+def _sum_words(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
 
 
 def _unassigned(cells: Sequence[CellTally]) -> dict[str, dict[str, int]]:
@@ -301,12 +346,21 @@ def _unassigned(cells: Sequence[CellTally]) -> dict[str, dict[str, int]]:
     return {role: dict(sorted(found[role].items())) for role in sorted(found)}
 
 
-def _rows(cell: CellTally, width: int) -> list[str]:
-    signs = _signs(cell)
+def _rows(health: "FleetHealth", cell: CellTally, width: int) -> list[str]:
+    signs = _signs(health, cell)
     head = f"{cell.cell:<{width}}  {len(signs):>4}  "
     pieces = [signs[start : start + _WIDTH] for start in range(0, len(signs), _WIDTH)] or [""]
     return [f"{head if number == 0 else ' ' * len(head)}{piece}".rstrip() for number, piece in enumerate(pieces)]
 
 
-def _signs(cell: CellTally) -> str:
-    return "".join(SIGNS[status] for status in cell.grid)
+def _signs(health: "FleetHealth", cell: CellTally) -> str:
+    return "".join(
+        SIGNS[judgement.condition] if (judgement := health.judgements.get(one.id)) else STATUS_SIGNS[one.status]
+        for one in cell.instances
+    )
+
+
+def _legend(health: "FleetHealth") -> str:
+    conditions, statuses = _by_health(health, health.cells), _counts(health.cells, lambda one: one.status)
+    signs = [f"{sign} {condition}" for condition, sign in SIGNS.items() if condition in conditions]
+    return ", ".join([*signs, *(f"{sign} {status}" for status, sign in STATUS_SIGNS.items() if status in statuses)])

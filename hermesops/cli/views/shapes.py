@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hermesops.instances.requests.bulk import ProvisionResult
     from hermesops.model.certificate import Caller, Certificate
     from hermesops.model.check import Check
+    from hermesops.model.health import Judgement
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
     from hermesops.model.stack import Change, StateVersion
@@ -58,13 +59,15 @@ def provision_result(one: "ProvisionResult", row: "Instance | None") -> dict[str
     }
 
 
-def observation(seen: "Observation") -> dict[str, object]:
-    """An instance with what the vendor, its machine and its gateway say."""
+def observation(seen: "Observation", health: "Judgement | None") -> dict[str, object]:
+    """An instance with what the vendor, its machine and its gateway say; ``None`` where it should not run."""
     return {
         **instance(seen.instance),
         "machine_status": seen.machine.status.value if seen.machine else None,
         "release": seen.node.release if seen.node else None,
         "gateway": seen.gateway.value if seen.gateway else None,
+        "health": health.condition.value if health else None,
+        "reasons": list(health.reasons) if health else [],
     }
 
 
@@ -136,7 +139,10 @@ def state_version(copy: "StateVersion") -> dict[str, object]:
 def fields(data: Mapping[str, object]) -> list[str]:
     """One line a field, for ``show`` commands."""
     width = max((len(key) for key in data), default=0)
-    return [f"{key.replace('_', ' '):<{width}}  {'-' if value in (None, '') else value}" for key, value in data.items()]
+    shown = {key: "; ".join(map(str, value)) if isinstance(value, list) else value for key, value in data.items()}
+    return [
+        f"{key.replace('_', ' '):<{width}}  {'-' if value in (None, '') else value}" for key, value in shown.items()
+    ]
 
 
 def bill(one: "Bill") -> dict[str, object]:

@@ -64,8 +64,9 @@ def drawn(told: str, title: str) -> str:
 
 
 async def fleet_status(world: Command) -> str:
-    """The fleet as JustAVPS and the registry have it."""
-    return drawn(await on_terminal(world, "fleet", "status", "--live"), "hermesops fleet status --live")
+    """The fleet as JustAVPS, the agents and the registry have it."""
+    words = ("fleet", "status", "--live", "--ask")
+    return drawn(await on_terminal(world, *words), f"hermesops {' '.join(words)}")
 
 
 async def halted_rollout(world: Command) -> str:

@@ -15,9 +15,9 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.instance import lifecycle, settings
 from hermesops.cli.console import Reason, advice, is_json, result, say, table, write, write_bytes
+from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, change_instance, find_instance
-from hermesops.cli.options.values import one_of
-from hermesops.cli.views import backup, shapes
+from hermesops.cli.views import backup, fleet, shapes
 from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.instance import InstanceStatus
 from hermesops.node.untrusted.foreign_text import one_line
@@ -108,7 +108,7 @@ def list_(
 
     registry = context.compose().registry
     rows = registry.instances.list(
-        status=one_of(InstanceStatus, status, "--status") if status else None,
+        status=values.one_of(InstanceStatus, status, "--status") if status else None,
         plan=_plan(plan) if plan else None,
         cell=registry.cells.get(parse_cell(cell)).name if cell else None,
         terminated=everything,
@@ -120,11 +120,32 @@ def list_(
 
 @app.command()
 def show(user: User) -> None:
-    """Show one instance: its row, and what the vendor and the machine say."""
+    """Show one instance: its row, what the vendor and the machine say, and how healthy that makes it."""
+    from hermesops.app.services.fleet_health import observed_health
+
     composed, instance = find_instance(user)
     seen = context.run_connected(composed, lambda session: session.instance_client.observe(instance.id))
-    data = shapes.observation(seen)
+    data = shapes.observation(seen, observed_health(composed.registry, seen))
     result("instance", {"instance": data}, shapes.fields(data))
+
+
+@app.command()
+def timeline(
+    user: User,
+    since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601; all without it.")] = "",
+) -> None:
+    """List what happened to one instance, the newest last: audit, steps of operations, rollouts, restarts.
+
+    From the registry alone. Restarts of the gateway are known from health samples, which rollouts and `fleet status
+    --ask` record and which are kept for 7 days.
+    """
+    from hermesops.app.services.timeline import instance_timeline
+
+    begin = values.since(since) if since else None
+    composed, instance = find_instance(user)
+    rows = fleet.changes(instance_timeline(composed.registry, instance, begin))
+    columns = ("at", "who", "what", "subject", "detail")
+    table("instance-timeline", "timeline", columns, rows, "nothing happened", beside={"user": instance.title})
 
 
 @app.command()

@@ -2,20 +2,23 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from hermesops.model.fleet import CellTally, Ordered
+from hermesops.model.fleet import CellTally, Ordered, RecordedInstance
 from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.instances.instance import ALL, instance_of
-from hermesops.registry.schema.tables import LIVING, cells, hermes_instances, instance_details, unassigned_machines
-
-if TYPE_CHECKING:
-    from hermesops.model.instance import InstanceStatus
-    from hermesops.model.plan import Plan
+from hermesops.registry.schema.tables import (
+    LIVING,
+    cells,
+    hermes_instances,
+    instance_details,
+    machine_observations,
+    unassigned_machines,
+    users,
+)
 
 
 class FleetRepository(Repository):
@@ -43,11 +46,21 @@ class FleetRepository(Repository):
         return {MachineName(name): InstanceId(id_) for name, id_ in self._rows(query)}
 
     def tally_cells(self) -> tuple[CellTally, ...]:
-        """How many machines of which kind each cell has, by name; without terminated instances."""
+        """The cells by name, with their instances and other machines; without terminated instances."""
         columns, unassigned = hermes_instances.c, unassigned_machines.c
         query = (
-            sa.select(instance_details.c.cell, columns.plan, columns.status)
-            .join_from(instance_details, hermes_instances)
+            sa.select(
+                instance_details.c.cell,
+                columns.id,
+                users.c.alias,
+                columns.user_id,
+                columns.plan,
+                columns.status,
+                machine_observations.c.status,
+                columns.last_heartbeat,
+            )
+            .select_from(hermes_instances.join(instance_details).join(users))
+            .outerjoin(machine_observations, machine_observations.c.machine_id == columns.vm_id)
             .where(LIVING)
             .order_by(columns.created_at, columns.id)
         )
@@ -55,15 +68,14 @@ class FleetRepository(Repository):
             regions = connection.execute(sa.select(cells.c.name, cells.c.region).order_by(cells.c.name)).all()
             living = connection.execute(query).all()
             extra = connection.execute(sa.select(unassigned.cell, unassigned.role, unassigned.status)).all()
-        grids: dict[str, list[InstanceStatus]] = {}
-        plans: dict[str, Counter[Plan]] = {}
-        for cell, plan, status in living:
-            grids.setdefault(cell, []).append(status)
-            plans.setdefault(cell, Counter())[plan] += 1
+        instances: dict[str, list[RecordedInstance]] = {}
+        for cell, id_, alias, user_id, plan, status, seen, beat in living:
+            recorded = RecordedInstance(InstanceId(id_), alias or user_id, plan, status, seen or "", beat)
+            instances.setdefault(cell, []).append(recorded)
         kinds: dict[str, Counter[tuple[MachineRole, UnassignedStatus]]] = {}
         for cell, role, status in extra:
             kinds.setdefault(cell, Counter())[MachineRole(role), UnassignedStatus(status)] += 1
         return tuple(
-            CellTally(name, region, tuple(grids.get(name, ())), dict(plans.get(name, {})), dict(kinds.get(name, {})))
+            CellTally(name, region, tuple(instances.get(name, ())), dict(kinds.get(name, {})))
             for name, region in regions
         )

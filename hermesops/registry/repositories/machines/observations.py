@@ -6,19 +6,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.fleet import GONE, READY, Confirmation, MachineObservation, Unconfirmed
+from hermesops.model.fleet import GONE, MachineObservation
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import InstanceStatus
 from hermesops.registry.meta import read_meta
 from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update, insert_or_update_all
-from hermesops.registry.schema.tables import (
-    health_samples,
-    hermes_instances,
-    instance_details,
-    machine_observations,
-    meta,
-    users,
-)
+from hermesops.registry.schema.tables import health_samples, machine_observations, meta
 
 _LISTED_AT = "machines_listed_at"
 """Name of the row of ``meta`` with the moment of the last listing of all machines."""
@@ -66,27 +58,11 @@ class MachineObservationRepository(Repository):
             insert_or_update(connection, meta, {"name": _LISTED_AT, "value": now.isoformat()})
         return before
 
-    def confirmation(self) -> Confirmation:
-        """How the vendor's last listing shows the machines of running instances."""
-        status, instances = machine_observations.c.status, hermes_instances.c
-        running = (
-            sa.select(users.c.alias, instances.user_id, instance_details.c.machine_name, status)
-            .select_from(hermes_instances.join(instance_details).join(users))
-            .outerjoin(machine_observations, machine_observations.c.machine_id == instances.vm_id)
-            .where(instances.status == InstanceStatus.RUNNING)
-        )
+    def listed_at(self) -> datetime | None:
+        """When all machines were last listed; ``None`` for never."""
         with self._database.reading() as connection:
             listed_at = read_meta(connection, _LISTED_AT)
-            if listed_at is None:
-                return Confirmation(None, 0)
-            found = connection.execute(running).all()
-        others = [
-            Unconfirmed(row.alias or row.user_id, row.machine_name, row.status or "")
-            for row in found
-            if row.status != READY
-        ]
-        unconfirmed = tuple(sorted(others, key=lambda one: one.user))
-        return Confirmation(datetime.fromisoformat(listed_at), len(found) - len(others), unconfirmed)
+        return datetime.fromisoformat(listed_at) if listed_at else None
 
     def _changed(
         self, connection: sa.Connection, old: MachineObservation | None, new: MachineObservation, now: datetime
@@ -127,13 +103,16 @@ class HealthSampleRepository(Repository):
 
     def list(self, instances: Collection[InstanceId], *, since: datetime) -> dict[InstanceId, tuple[str, ...]]:
         """The samples of these instances since a moment, oldest first."""
+        return dict.fromkeys(instances, ()) | self._since(since, health_samples.c.instance_id.in_(list(instances)))
+
+    def list_all(self, *, since: datetime) -> dict[InstanceId, tuple[str, ...]]:
+        """The samples of all instances since a moment, oldest first; those without any are absent."""
+        return self._since(since, sa.true())
+
+    def _since(self, since: datetime, which: sa.ColumnElement[bool]) -> dict[InstanceId, tuple[str, ...]]:
         columns = health_samples.c
-        query = (
-            sa.select(columns.instance_id, columns.reading)
-            .where(columns.instance_id.in_(list(instances)), columns.at >= since)
-            .order_by(columns.at)
-        )
-        found: dict[InstanceId, tuple[str, ...]] = dict.fromkeys(instances, ())
+        query = sa.select(columns.instance_id, columns.reading).where(which, columns.at >= since).order_by(columns.at)
+        found: dict[InstanceId, tuple[str, ...]] = {}
         for row in self._rows(query):
-            found[row.instance_id] = (*found[row.instance_id], row.reading)
+            found[row.instance_id] = (*found.get(row.instance_id, ()), row.reading)
         return found

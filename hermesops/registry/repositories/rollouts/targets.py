@@ -82,6 +82,16 @@ class RolloutTargetRepository(Repository):
         )
         return tuple((RolloutId(row.rollout_id), ReleaseId(row.release), _target(row)) for row in self._rows(query))
 
+    def of_instance(self, instance_id: InstanceId) -> tuple[tuple[RolloutId, ReleaseId, RolloutTarget], ...]:
+        """An instance as a target of each rollout that it was in, oldest rollout first."""
+        query = (
+            sa.select(rollout_targets, rollouts.c.release)
+            .select_from(rollout_targets.join(rollouts))
+            .where(rollout_targets.c.instance_id == instance_id)
+            .order_by(rollouts.c.created_at, rollouts.c.id)
+        )
+        return tuple((RolloutId(row.rollout_id), ReleaseId(row.release), _target(row)) for row in self._rows(query))
+
     def add_exposure(self, instance_id: InstanceId, release: ReleaseId, *, lease: Lease | None = None) -> None:
         """Record that an instance was among the first to get a release; safe to call twice.
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from hermesops.app.services.fleet_health import FleetHealth, selected
 from hermesops.cli.views import fleet as fleet_view
 from hermesops.converge.results import Converged, HostResult, TaskFailure
 from hermesops.drift.changes import happenings
@@ -12,8 +13,9 @@ from hermesops.drift.repairs import write_finding
 from hermesops.errors import Hint
 from hermesops.model.audit import AuditEntry
 from hermesops.model.backup import Loss
-from hermesops.model.fleet import CellTally, Confirmation, Unconfirmed
-from hermesops.model.ids import CellName
+from hermesops.model.fleet import CellTally, RecordedInstance
+from hermesops.model.health import Condition, Judgement
+from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import StackHistoryEntry
@@ -31,12 +33,29 @@ UNASSIGNED = {
 }
 
 
+def fleet(
+    *statuses: InstanceStatus | Condition, listed: bool = True, unassigned: bool = False, heavy: int = 0
+) -> FleetHealth:
+    """A cell with an instance of each status; those that should run are given by their conditions."""
+    rows, judgements = [], {}
+    for number, one in enumerate(statuses):
+        status = RUNNING if isinstance(one, Condition) else one
+        plan = Plan.HEAVY if number < heavy else Plan.LIGHT
+        row = RecordedInstance(InstanceId(f"i{number}"), f"user{number}", plan, status)
+        rows.append(row)
+        if isinstance(one, Condition):
+            judgements[row.id] = Judgement(one, (f"it is {one}", "so it is"))
+    cell = CellTally(CELL, "hel1", tuple(rows), UNASSIGNED if unassigned else {})
+    return FleetHealth((cell,), judgements, AT if listed else None)
+
+
 def test_the_fleet_in_numbers() -> None:
-    tally = CellTally(CELL, "hel1", (RUNNING, SUSPENDED, RUNNING), {Plan.LIGHT: 2, Plan.HEAVY: 1}, UNASSIGNED)
-    assert fleet_view.status([tally]) == {
+    found = fleet(Condition.HEALTHY, SUSPENDED, Condition.DOWN, unassigned=True, heavy=1)
+    assert fleet_view.status(found) == {
         "instances": 3,
         "by_status": {"running": 2, "suspended": 1},
         "by_plan": {"heavy": 1, "light": 2},
+        "by_health": {"down": 1, "healthy": 1},
         "unassigned": {"previous": {"claimed": 1}, "warm": {"preparing": 1, "ready": 2}},
         "cells": [
             {
@@ -45,58 +64,70 @@ def test_the_fleet_in_numbers() -> None:
                 "instances": 3,
                 "by_status": {"running": 2, "suspended": 1},
                 "by_plan": {"heavy": 1, "light": 2},
+                "by_health": {"down": 1, "healthy": 1},
                 "unassigned": {"previous": {"claimed": 1}, "warm": {"preparing": 1, "ready": 2}},
-                "grid": ".S.",
+                "grid": ".SX",
             }
         ],
     }
 
 
 def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
-    lines = fleet_view.grid([CellTally(CELL, "hel1", (RUNNING,) * 90 + (SUSPENDED,), {Plan.LIGHT: 91})], confirmed=88)
+    found = fleet(*[Condition.HEALTHY] * 84, *Condition, SUSPENDED, InstanceStatus.PROVISIONING)
+    lines = fleet_view.grid(found)
     assert lines[0] == f"cell1    91  {'.' * 80}"
-    assert lines[1].strip() == "..........S"
+    assert lines[1].strip() == "....X-D?.SP"
     assert lines[-1] == (
-        "91 instances in 1 cells: 90 running (88 confirmed), 1 suspended; 91 light   (. running, S suspended)"
+        "91 instances in 1 cells: 1 provisioning, 89 running, 1 suspended; 91 light   "
+        "(. healthy, D degraded, X down, - silent, ? unknown, P provisioning, S suspended)"
     )
-    pooled = CellTally(CELL, "hel1", (), {}, UNASSIGNED)
-    assert fleet_view.grid([pooled], confirmed=0)[-1] == (
+    assert fleet_view.grid(fleet(unassigned=True))[-1] == (
         "machines beside them: 1 claimed (previous), 1 preparing (warm), 2 ready (warm)"
     )
-    assert fleet_view.grid([], confirmed=0) == ["no instances; hermesops provision USER --plan light makes one"]
+    empty = FleetHealth((), {}, None)
+    assert fleet_view.grid(empty) == ["no instances; hermesops provision USER --plan light makes one"]
 
 
-def test_who_is_not_known_to_run_is_named() -> None:
-    others = (Unconfirmed("bob", "m2", "gone"), Unconfirmed("cleo", "m3", "stopped"), Unconfirmed("dan", "m4", ""))
-    seen, fleet = Confirmation(AT, 3, others), [CellTally(CELL, "hel1", (RUNNING,) * 6, {Plan.LIGHT: 6})]
-    assert fleet_view.confirmation(seen) == {
-        "listed_at": "2026-01-02T03:04:05+00:00",
-        "confirmed": 3,
-        "unconfirmed": [
-            {"user": "bob", "machine": "m2", "status": "gone"},
-            {"user": "cleo", "machine": "m3", "status": "stopped"},
-            {"user": "dan", "machine": "m4", "status": None},
-        ],
-    }
-    assert fleet_view.confirmation_lines(seen, fleet) == [
-        "machines: 3 of 6 running were ready at 2026-01-02 03:04 UTC, when JustAVPS was last asked",
-        "not confirmed: bob, machine gone",
-        "not confirmed: cleo, machine stopped",
-        "not confirmed: dan, on a machine that is newer",
-        "hermesops fleet status --live asks; hermesops fleet drift says what to do",
+def test_who_is_not_well_is_named_with_the_reason() -> None:
+    found = fleet(Condition.HEALTHY, Condition.SILENT, Condition.UNKNOWN, Condition.DOWN)
+    shown = selected(found, {Condition.DOWN, Condition.SILENT})
+    rows = [
+        {
+            "user": f"user{number}",
+            "instance_id": f"i{number}",
+            "cell": "cell1",
+            "plan": "light",
+            "health": condition,
+            "reasons": [f"it is {condition}", "so it is"],
+        }
+        for number, condition in ((3, "down"), (1, "silent"))
     ]
-    crowd = replace(seen, unconfirmed=others * 5)
-    assert "not confirmed: 5 more" in fleet_view.confirmation_lines(crowd, fleet)
-    assert len(fleet_view.confirmation_lines(replace(seen, confirmed=6, unconfirmed=()), fleet)) == 1
-
-
-def test_where_the_vendor_was_never_asked_nobody_is_known_to_run() -> None:
-    never = Confirmation(None, 0)
-    assert fleet_view.confirmation(never) == {"listed_at": None, "confirmed": 0, "unconfirmed": []}
-    assert fleet_view.confirmation_lines(never, [CellTally(CELL, "hel1", (RUNNING, SUSPENDED))]) == [
-        "machines: none of 1 running is confirmed, JustAVPS was not asked yet: hermesops fleet status --live asks"
+    assert fleet_view.judged(found, shown) == {"machines_listed_at": "2026-01-02T03:04:05+00:00", "instances": rows}
+    assert fleet_view.judged_table(shown)[0] == {**rows[0], "reasons": "it is down; so it is"}
+    assert fleet_view.health_lines(found, shown) == [
+        (
+            "health: 1 down, 1 silent, 1 unknown, 1 healthy; "
+            "JustAVPS was last asked for its machines: 2026-01-02 03:04 UTC"
+        ),
+        "down: user3, it is down; so it is",
+        "silent: user1, it is silent; so it is",
+        "1 unknown: hermesops fleet status --health unknown says why; hermesops fleet status --live --ask asks",
+        "hermesops fleet drift says what to do",
     ]
-    assert fleet_view.confirmation_lines(never, [CellTally(CELL, "hel1", (SUSPENDED,))]) == []
+    crowd = fleet(*[Condition.DOWN] * 15)
+    lines = fleet_view.health_lines(crowd, selected(crowd, {Condition.DOWN}))
+    assert "5 more: hermesops fleet status --health down,silent,degraded names them" in lines
+    well = fleet(Condition.HEALTHY)
+    assert len(fleet_view.health_lines(well, ())) == 1
+
+
+def test_where_nothing_should_run_nothing_is_judged() -> None:
+    never = fleet(Condition.UNKNOWN, SUSPENDED, listed=False)
+    assert fleet_view.judged(never, ()) == {"machines_listed_at": None, "instances": []}
+    assert fleet_view.health_lines(never, ())[0] == (
+        "health: 1 unknown; JustAVPS was last asked for its machines: never"
+    )
+    assert fleet_view.health_lines(fleet(SUSPENDED), ()) == []
 
 
 def test_commands_that_follow_each_other_are_numbered() -> None:

@@ -11,7 +11,7 @@ from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.requests.bulk import ProvisionRequest, ProvisionResult
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.check import Check, Verdict
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.health import Condition, GatewayHealth, Judgement, NodeState
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.masking import masked
@@ -64,8 +64,19 @@ def test_an_instance_with_what_is_seen_of_it() -> None:
         NodeState(InstanceId("i"), 1, "d", "0.19.0-abc"),
         GatewayHealth.OK,
     )
-    assert shapes.observation(seen) == {**SHAPE, "machine_status": "ready", "release": "0.19.0-abc", "gateway": "ok"}
-    assert shapes.observation(Observation(INSTANCE, None))["machine_status"] is None
+    shape = shapes.observation(seen, Judgement(Condition.DEGRADED, ("it drains", "a turn failed")))
+    assert shape == {
+        **SHAPE,
+        "machine_status": "ready",
+        "release": "0.19.0-abc",
+        "gateway": "ok",
+        "health": "degraded",
+        "reasons": ["it drains", "a turn failed"],
+    }
+    assert shapes.fields(shape)[-1] == "reasons         it drains; a turn failed"
+    without = shapes.observation(Observation(INSTANCE, None), None)
+    assert (without["machine_status"], without["health"], without["reasons"]) == (None, None, [])
+    assert shapes.fields(without)[-1] == "reasons         -"
 
 
 def test_what_became_of_one_of_many_wishes() -> None:

@@ -1,0 +1,119 @@
+"""The health of instances from what the registry has recorded; nobody is asked."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TYPE_CHECKING
+
+from hermesops.health.judgement import (
+    ANSWER_S,
+    AgentFact,
+    HealthFacts,
+    MachineFact,
+    age_of,
+    agent_facts,
+    judge,
+)
+from hermesops.model.fleet import GONE, CellTally, RecordedInstance
+from hermesops.model.health import Condition, Judgement
+from hermesops.model.ids import CellName, InstanceId
+from hermesops.model.instance import InstanceStatus
+
+if TYPE_CHECKING:
+    from hermesops.instances.observation import Observation
+    from hermesops.registry import Registry
+
+
+@dataclass(frozen=True)
+class FleetHealth:
+    """All cells, and how their instances are.
+
+    Attributes:
+        judgements: Of instances that should run, and of no others.
+        listed_at: When JustAVPS last listed all machines; ``None`` for never.
+    """
+
+    cells: tuple[CellTally, ...]
+    judgements: Mapping[InstanceId, Judgement]
+    listed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class JudgedInstance:
+    """An instance that should run, and how it is."""
+
+    cell: CellName
+    instance: RecordedInstance
+    judgement: Judgement
+
+
+def fleet_health(registry: "Registry") -> FleetHealth:
+    """Judge every instance that should run by what is recorded of it."""
+    cells, listed_at, now = registry.fleet.tally_cells(), registry.observations.listed_at(), registry.now()
+    samples = registry.health_samples.list_all(since=_oldest(now))
+    listed_s = None if listed_at is None else age_of(listed_at, now)
+    judge_once = cache(judge)  # thousands have the same facts where nothing but their machines was listed
+    judgements = {
+        one.id: judge_once(
+            HealthFacts(
+                None if listed_s is None else MachineFact(one.machine_status, listed_s),
+                agent_facts(samples.get(one.id, ()), now),
+                _heartbeat_s(one.last_heartbeat, now),
+            )
+        )
+        for cell in cells
+        for one in cell.instances
+        if one.status is InstanceStatus.RUNNING
+    }
+    return FleetHealth(cells, judgements, listed_at)
+
+
+def observed_health(registry: "Registry", seen: "Observation") -> Judgement | None:
+    """Judge an instance that was asked just now, recorded facts included; ``None`` for one that should not run."""
+    instance = seen.instance
+    if instance.status is not InstanceStatus.RUNNING:
+        return None
+    now = registry.now()
+    recorded = registry.health_samples.list([instance.id], since=_oldest(now))[instance.id]
+    asked = (AgentFact(seen.gateway, 0.0),) if seen.gateway else ()
+    is_up = seen.machine is not None and seen.machine.is_up
+    return judge(
+        HealthFacts(
+            MachineFact(seen.machine.status.value if seen.machine else GONE, 0.0),
+            (*asked, *agent_facts(recorded, now)),
+            _heartbeat_s(instance.last_heartbeat, now),
+            node_problem=_node_problem(seen),
+            is_unanswered=is_up and seen.node is None,
+        )
+    )
+
+
+def selected(health: FleetHealth, conditions: Collection[Condition]) -> tuple[JudgedInstance, ...]:
+    """The instances in one of these conditions, the worst condition first, then by user."""
+    order = list(Condition)
+    found = [
+        JudgedInstance(cell.cell, one, judgement)
+        for cell in health.cells
+        for one in cell.instances
+        if (judgement := health.judgements.get(one.id)) and judgement.condition in conditions
+    ]
+    return tuple(sorted(found, key=lambda one: (order.index(one.judgement.condition), one.instance.user)))
+
+
+def _oldest(now: datetime) -> datetime:
+    return now - timedelta(seconds=ANSWER_S)
+
+
+def _heartbeat_s(at: datetime | None, now: datetime) -> float | None:
+    return None if at is None else age_of(at, now)
+
+
+def _node_problem(seen: "Observation") -> str:
+    if seen.node is None or seen.own_node:
+        return "its gateway is fenced" if seen.own_node and seen.own_node.fenced else ""
+    return (
+        "its machine is personalised for another instance"
+        if seen.node.instance_id
+        else "its machine is not personalised"
+    )

@@ -1,0 +1,101 @@
+"""The health of instances as the registry has recorded it, on both databases."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from hermesops.app.services.fleet_health import fleet_health, observed_health, selected
+from hermesops.health.samples import HealthSample
+from hermesops.instances.observation import MachineState, Observation
+from hermesops.justavps.wire import MachineStatus
+from hermesops.model.fleet import MachineObservation
+from hermesops.model.health import Condition, GatewayHealth, NodeState
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.registry import Registry
+from hermesops.registry.schema import tables
+from tests.support.real.registries import TurnedClock, placed
+
+
+def running(registry: Registry, user: str) -> Instance:
+    """A user's instance that should run, on a machine of its own."""
+    instance = placed(registry, user)
+    registry.instances.set_machine(instance.id, MachineId(f"m-{user}"))
+    registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
+    return registry.instances.get(instance.id)
+
+
+def answered(registry: Registry, instance: Instance, gateway: GatewayHealth = GatewayHealth.OK) -> None:
+    """Record an answer of now."""
+    now = registry.now()
+    sample = HealthSample(now, None, "r", gateway, 0, None, None, None)
+    registry.health_samples.add({instance.id: (now, sample.to_json())})
+
+
+def beat(registry: Registry, instance: Instance) -> None:
+    """Record a heartbeat of now, as the platform will."""
+    column = tables.hermes_instances.c.id
+    with registry._database.writing() as connection:
+        changing = sa.update(tables.hermes_instances).where(column == instance.id)
+        connection.execute(changing.values(last_heartbeat=registry.now()))
+
+
+def conditions(registry: Registry) -> dict[InstanceId, str]:
+    return {one: judgement.condition.value for one, judgement in fleet_health(registry).judgements.items()}
+
+
+def test_instances_that_should_run_are_judged_by_what_is_recorded(registry: Registry, clock: TurnedClock) -> None:
+    ada, bob, cleo = (running(registry, user) for user in ("ada", "bob", "cleo"))
+    placed(registry, "dan")
+    assert conditions(registry) == dict.fromkeys((ada.id, bob.id, cleo.id), "unknown")
+    listed = {"ada": "ready", "bob": "stopped", "cleo": "ready"}
+    registry.observations.record(
+        [MachineObservation(MachineId(f"m-{user}"), user, "starter", status) for user, status in listed.items()]
+    )
+    answered(registry, ada)
+    assert conditions(registry) == {ada.id: "healthy", bob.id: "down", cleo.id: "unknown"}
+    found = fleet_health(registry)
+    assert [one.instance.user for one in selected(found, set(Condition))] == ["bob", "cleo", "ada"]
+    assert [one.instance.user for one in selected(found, {Condition.HEALTHY})] == ["ada"]
+    beat(registry, cleo)
+    clock.turn(60)
+    assert conditions(registry)[ada.id] == "healthy"
+    clock.turn(31)
+    assert conditions(registry) == {ada.id: "unknown", bob.id: "down", cleo.id: "silent"}
+    clock.turn(600)
+    assert conditions(registry)[bob.id] == "unknown", "what was listed ten minutes ago was taken for now"
+
+
+def test_an_instance_that_is_asked_is_judged_by_its_answer_and_by_what_is_recorded(
+    registry: Registry, clock: TurnedClock
+) -> None:
+    ada = running(registry, "ada")
+    machine, node = MachineState(MachineId("m-ada"), MachineStatus.READY), NodeState(ada.id, 1, "d", "r")
+    seen = Observation(ada, machine, node, GatewayHealth.OK)
+    cases = {
+        "the gateway answered 0 s ago": seen,
+        "its machine was gone at JustAVPS 0 s ago": Observation(ada, None),
+        "its machine was stopped at JustAVPS 0 s ago": Observation(ada, replace(machine, status=MachineStatus.STOPPED)),
+        "hermes-node did not answer through the toolbox": Observation(ada, machine),
+        "its machine is not personalised": replace(seen, node=replace(node, instance_id=None), gateway=None),
+        "its machine is personalised for another instance": replace(
+            seen, node=replace(node, instance_id=InstanceId("other")), gateway=None
+        ),
+        "its gateway is fenced": replace(seen, node=replace(node, fenced=True)),
+    }
+    for reason, observation in cases.items():
+        judged = observed_health(registry, observation)
+        assert judged is not None
+        assert judged.reasons == (reason,)
+    answered(registry, ada, GatewayHealth.SILENT)
+    clock.turn(10)
+    well = observed_health(registry, seen)
+    assert well is not None
+    assert well.condition is Condition.HEALTHY, "an older answer outweighed the one of now"
+    late = observed_health(
+        registry, replace(seen, instance=replace(ada, last_heartbeat=registry.now() - timedelta(hours=1)))
+    )
+    assert late is not None
+    assert late.condition is Condition.DEGRADED
+    assert observed_health(registry, replace(seen, instance=replace(ada, status=InstanceStatus.SUSPENDED))) is None

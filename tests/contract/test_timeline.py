@@ -1,0 +1,40 @@
+"""The timeline of one instance from the registry's rows, on both databases."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hermesops.app.services.timeline import instance_timeline
+from hermesops.health.samples import HealthSample
+from hermesops.model.fleet import MachineObservation
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import MachineId
+from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.registry import Registry
+from tests.support.real.registries import TurnedClock, placed
+
+
+def test_what_the_registry_recorded_of_one_instance_and_of_no_other(registry: Registry, clock: TurnedClock) -> None:
+    ada, _ = placed(registry, "ada"), placed(registry, "bob")
+    clock.turn(60)
+    restart = registry.operations.open(OperationKind.RESTART, f"instance/{ada.id}", instance_id=ada.id)
+    registry.operations.record_step(restart.id, "stop the gateway")
+    registry.operations.finish(restart.id, OperationStatus.DONE, outcome="restarted")
+    for boot in ("b1", "b2"):
+        clock.turn(60)
+        registry.observations.record([MachineObservation(MachineId("m"), ada.machine_name, "starter", "ready", boot)])
+    sample = HealthSample(registry.now(), None, "r", GatewayHealth.OK, 0, None, None, None)
+    later = replace(sample, at=sample.at + timedelta(seconds=30), restarts=2)
+    registry.health_samples.add({ada.id: (sample.at, sample.to_json())})
+    registry.health_samples.add({ada.id: (later.at, later.to_json())})
+    registry.health_samples.add({ada.id: (later.at + timedelta(seconds=1), "nonsense")})
+    found = instance_timeline(registry, ada, None)
+    assert [one.what for one in found][-5:] == [
+        "operation_opened",
+        "operation_ended",
+        "operation_step",
+        "machine_reboot_seen",
+        "gateway_restart_seen",
+    ]
+    assert {one.subject for one in found} == {f"instance/{ada.id}", f"machine/{ada.machine_name}"}
+    recent = instance_timeline(registry, ada, registry.now())
+    assert [one.what for one in recent] == ["machine_reboot_seen", "gateway_restart_seen"]
