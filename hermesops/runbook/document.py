@@ -35,10 +35,10 @@ READING = frozenset(
     {
         *("audit log", "backup list", "cell list", "cell show", "doctor", "fleet cost", "fleet changes", "fleet drift"),
         *("fleet outdated", "fleet status", "freeze list", "identity list", "identity show", "instance list"),
-        *("instance logs", "instance show", "instance verify", "job list", "operation list", "operation show"),
-        *("pool list", "registry check", "registry copies", "relay list", "release list", "release show"),
-        *("rollout explain", "rollout history", "rollout list", "rollout status", "secrets list", "snapshot list"),
-        *("stack list", "stack preview", "token list"),
+        *("instance logs", "instance show", "instance timeline", "instance verify", "job list", "operation list"),
+        *("operation show", "pool list", "registry check", "registry copies", "relay list", "release list"),
+        *("release show", "rollout explain", "rollout history", "rollout list", "rollout status", "secrets list"),
+        *("snapshot list", "stack list", "stack preview", "token list"),
     }
 )
 """Commands that a step may run without asking; a tag cannot make another one harmless."""
