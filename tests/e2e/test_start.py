@@ -23,7 +23,19 @@ NOT_NEEDED = {
     "yaml",
 }
 OURS = {
-    *("app", "assets", "child_environment", "cli", "disk", "errors", "keyring", "model", "node", "private_file"),
+    *(
+        "app",
+        "assets",
+        "child_environment",
+        "cli",
+        "disk",
+        "errors",
+        "health",
+        "keyring",
+        "model",
+        "node",
+        "private_file",
+    ),
     *("registry", "secrets", "settings", "sqlite_wal", "web_address"),
 }
 """Packages of ours that answer from the registry; of ``node`` only what makes text from machines fit to be shown."""
