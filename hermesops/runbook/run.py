@@ -1,17 +1,21 @@
 """Runs a runbook's steps: each is shown, run and compared with what the runbook expects, until one differs."""
 
+import asyncio
 import codecs
+import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
+from typing import IO
 
 from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, RefusedError
 from hermesops.node.untrusted.foreign_text import one_line, quoted
 from hermesops.runbook.document import Guard, Kind, Runbook, Step, shows
+from hermesops.waiting import cancel
 
 LONGEST_OUTPUT = 256 * 1024
 """Characters of a command's output that are kept and shown."""
@@ -210,12 +214,13 @@ def problem_of(step: Step, ended: Ended) -> str:
     return ""
 
 
-def run_command(
+async def run_command(
     words: Sequence[str], *, environment: str, variables: Mapping[str, str], show: Callable[[str], None]
 ) -> Ended:
     """Run a command of hermesops as a child without a terminal, and wait for its end.
 
-    It has a session of its own, so that Ctrl-C reaches it once, from here: it then cleans up, and a second one ends it.
+    It has a session of its own, so that Ctrl-C, which cancels this, reaches it once: it then cleans up, and a second
+    one ends it.
 
     Args:
         words: After ``hermesops``.
@@ -223,54 +228,67 @@ def run_command(
         variables: Its environment.
         show: Takes its output as it comes, ``LONGEST_OUTPUT`` characters at most.
     """
-    child = subprocess.Popen(
-        [sys.executable, "-m", "hermesops", "--env", environment, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=variables,
-        start_new_session=True,
-    )
-    assert child.stdout is not None  # noqa: S101 - it was asked for
-    output = _Output(child.stdout.fileno(), show)
-    try:
+    output, end = os.pipe()
+    with os.fdopen(output, "rb", buffering=0) as stream:
         try:
-            output.read()
-        except KeyboardInterrupt:
-            child.send_signal(signal.SIGINT)
-            output.read()
+            child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "hermesops", "--env", environment, *words),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=end,
+                stderr=end,
+                env=variables,
+                start_new_session=True,
+            )
+        finally:
+            os.close(end)
+        kept = _Output(show)
+        ending = asyncio.create_task(_until_end(child, stream, kept))
+        try:
+            return Ended(await asyncio.shield(ending), "".join(kept.pieces), kept.is_cut)
+        except asyncio.CancelledError:
+            with contextlib.suppress(ProcessLookupError):
+                child.send_signal(signal.SIGINT)
+            await ending
             raise
-        return Ended(child.wait(), "".join(output.kept), output.is_cut)
+        finally:
+            await cancel(ending)
+            if child.returncode is None:
+                child.kill()
+            await child.wait()
+
+
+async def _until_end(child: asyncio.subprocess.Process, stream: IO[bytes], kept: "_Output") -> int:
+    reader = asyncio.StreamReader()
+    make = partial(asyncio.StreamReaderProtocol, reader)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(make, stream)
+    try:
+        while piece := await reader.read(65536):
+            kept.take(piece)
+        return await child.wait()
     finally:
-        if child.poll() is None and not output.has_ended:
-            child.kill()
-        child.wait()
-        child.stdout.close()
+        transport.close()
 
 
 class _Output:
-    """A child's output: shown and kept up to a length, then only read, so that the child is not held up."""
+    """A child's output: shown and kept up to a length; what comes after that is dropped."""
 
-    def __init__(self, descriptor: int, show: Callable[[str], None]) -> None:
-        self._descriptor = descriptor
+    def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._room = LONGEST_OUTPUT
-        self.kept: list[str] = []
+        self.pieces: list[str] = []
         self.is_cut = False
-        self.has_ended = False
 
-    def read(self) -> None:
-        """Read until its end."""
-        while piece := os.read(self._descriptor, 65536):
-            text = self._decoder.decode(piece)
-            head = text[: self._room]
-            self.is_cut = self.is_cut or len(text) > len(head)
-            self._room -= len(head)
-            if head:
-                self.kept.append(head)
-                self._show(head)
-        self.has_ended = True
+    def take(self, piece: bytes) -> None:
+        """Show and keep what there is room for."""
+        text = self._decoder.decode(piece)
+        head = text[: self._room]
+        self.is_cut = self.is_cut or len(text) > len(head)
+        self._room -= len(head)
+        if head:
+            self.pieces.append(head)
+            self._show(head)
 
 
 def _failure(ended: Ended) -> str:

@@ -1,5 +1,6 @@
 """Runbooks are run against the faults that they are for, by the installed command in a simulated world."""
 
+import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -60,8 +61,12 @@ async def test_a_machine_that_is_gone_is_replaced(world: Command) -> None:
     assert "hermesops runbook run machine-gone --instance ada --from restore" in refused.stderr
     assert (await transcript(world))["restore"]["outcome"] == "not confirmed"
 
+    assert await world.killed_at("restore: hermesops", *GONE, "--yes", by=signal.SIGINT) == 130
+    assert (await transcript(world))["restore"]["outcome"] == "interrupted"
+
     mended = await world.ok(*GONE, "--from", "restore", "--yes", "--json")
     ended = outcomes(mended)
+    # Where the interrupt came early, there is no operation to continue yet.
     assert {ended.pop("restore"), ended.pop("continue")} == {"done", "not needed"}
     assert ended == {"operations": "done", "drift-after": "done", "show-after": "done"}
     assert (await world.ok("fleet", "drift")).stdout == "nothing differs\n"

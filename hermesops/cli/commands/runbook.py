@@ -156,7 +156,8 @@ def _execute(composed: "Container", words: tuple[str, ...]) -> "Ended":
         """Drop output where a program reads the result."""
 
     variables = runbooks.variables_of(composed.env)
-    return run_command(words, environment=composed.env.name, variables=variables, show=unseen if is_json() else write)
+    show = unseen if is_json() else write
+    return context.run(run_command(words, environment=composed.env.name, variables=variables, show=show))
 
 
 def _ask(step: "Step", *, yes: bool, picked: str) -> bool | None:

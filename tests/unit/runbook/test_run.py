@@ -1,9 +1,12 @@
 """What a run does, asks, skips and stops at, without any command."""
 
+import asyncio
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -227,7 +230,9 @@ def test_a_command_is_told_its_environment_and_nothing_else(child: Callable[[str
     shown = child(
         "print(sys.argv[1:], sorted(os.environ), sys.stdin.read(), flush=True); sys.stderr.write('oh'); exit(3)"
     )
-    ended = run_command(["fleet", "status"], environment="staging", variables={"A": "b"}, show=shown.append)
+    ended = asyncio.run(
+        run_command(["fleet", "status"], environment="staging", variables={"A": "b"}, show=shown.append)
+    )
     assert ended.exit_code == 3
     assert ended.output.startswith("['-m', 'hermesops', '--env', 'staging', 'fleet', 'status'] ['A'")
     assert ended.output.endswith("oh")
@@ -236,7 +241,7 @@ def test_a_command_is_told_its_environment_and_nothing_else(child: Callable[[str
 
 def test_output_has_a_bound_and_the_command_is_not_held_up(child: Callable[[str], list[str]]) -> None:
     shown = child("sys.stdout.buffer.write(b'\\xff' * 3_000_000)")
-    ended = run_command([], environment="local", variables={}, show=shown.append)
+    ended = asyncio.run(run_command([], environment="local", variables={}, show=shown.append))
     assert (ended.exit_code, ended.is_cut, len(ended.output)) == (0, True, running.LONGEST_OUTPUT)
     assert len("".join(shown)) == running.LONGEST_OUTPUT
 
@@ -253,5 +258,21 @@ def test_ctrl_c_reaches_the_command_once_and_waits_for_it(child: Callable[[str],
             threading.Timer(0.1, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT]).start()
 
     with pytest.raises(KeyboardInterrupt):
-        run_command([], environment="local", variables={}, show=show)
+        asyncio.run(run_command([], environment="local", variables={}, show=show))
     assert "".join(shown) == "begun\ncleaned up\n"
+
+
+def test_ctrl_c_while_the_command_starts_leaves_none_behind(
+    child: Callable[[str], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, begun, start = child("time.sleep(60)"), [], subprocess.Popen.__init__
+
+    def interrupted(made: subprocess.Popen[bytes], *words: Any, **options: Any) -> None:  # noqa: ANN401 - as given
+        start(made, *words, **options)
+        begun.append(made)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(run_command([], environment="local", variables={}, show=shown.append))
+    assert [made.returncode for made in begun] == [-signal.SIGKILL]
