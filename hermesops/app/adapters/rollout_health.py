@@ -1,15 +1,15 @@
-"""The health of instances for rollouts: asks nodes and Prometheus, and keeps samples in the registry."""
+"""The health of instances for rollouts: asks nodes and Prometheus."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
+from hermesops.app.adapters.health_samples import StoredHealthSamples
 from hermesops.app.adapters.rollout_in_place import machine_of
 from hermesops.channel import Channel
 from hermesops.health.canary_watch import CanaryWatch
 from hermesops.health.prometheus import Prometheus
 from hermesops.health.sampler import Sampler
-from hermesops.health.samples import HealthSample, figures_of
+from hermesops.health.samples import figures_of
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Vital
@@ -67,23 +67,3 @@ class RolloutHealth:
     async def _open_channel(self, instance_id: InstanceId) -> Channel:
         instance = await in_db_thread(self._registry.instances.get, instance_id)
         return self._instance_client.channel(machine_of(instance))
-
-
-@dataclass(frozen=True)
-class StoredHealthSamples:
-    """``hermesops.health.canary_watch.SampleStore`` in the registry."""
-
-    registry: Registry
-
-    async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
-        """Store one sample of each."""
-        rows = {each: (sample.at, sample.to_json()) for each, sample in read.items()}
-        if rows:
-            await in_db_thread(self.registry.health_samples.add, rows)
-
-    async def since(
-        self, instances: Collection[InstanceId], timestamp: datetime
-    ) -> dict[InstanceId, Sequence[HealthSample]]:
-        """The samples of each since then, oldest first."""
-        rows = await in_db_thread(self.registry.health_samples.list, instances, since=timestamp)
-        return {each: [HealthSample.from_json(text) for text in texts] for each, texts in rows.items()}

@@ -1,37 +1,35 @@
 """What differs between registry, stacks, vendor and machines, and what repairs machines by their roles."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from hermesops.app.adapters.rollout_health import StoredHealthSamples
 from hermesops.app.adapters.rollout_store import refuse_unknown
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
-from hermesops.channel import Channel, ToolboxChannel
 from hermesops.converge import Converged, Converger, hosts_of
 from hermesops.drift import changes
-from hermesops.drift.collect import Survey, listing
+from hermesops.drift.collect import Survey
 from hermesops.drift.compare import compare, machines_asked, narrowed
 from hermesops.drift.finding import Finding
 from hermesops.drift.inspection import Asked, RolesReport, inspect
 from hermesops.engine.interface import Engine
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.health.sampler import Sampler
-from hermesops.health.samples import Question
-from hermesops.image.build import Recipe
 from hermesops.image.machines import is_build_under_way
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps import Client
 from hermesops.model.check import Check
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.instance import Instance
 from hermesops.model.selector import Selector
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
 from hermesops.settings import Environment
-from hermesops.verify.verification import Verification
+
+if TYPE_CHECKING:  # what --deep alone needs, and the container makes
+    from hermesops.image.build import Recipe
+    from hermesops.verify.verification import Verification
 
 _ENTRIES = 10_000
 
@@ -46,8 +44,8 @@ class Drift:
     cells: CellStacks
     instance_client: PowerControl
     converger: Converger
-    recipe: Callable[[str], Recipe]
-    verify: Callable[[Instance], Awaitable[Verification]]
+    recipe: Callable[[str], "Recipe"]
+    verify: Callable[[Instance], Awaitable["Verification"]]
     hold_lease: Callable[[str], LeaseKeeper]
     report: Callable[[str], None]
 
@@ -113,34 +111,6 @@ class Drift:
             failure = f"{host.status} at {host.failure.task}" if host.failure else host.status
             said[instance.id] = RolesReport(host.changed, "" if host.status == "done" else f"roles: {failure}")
         return said
-
-
-async def list_machines(
-    registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]], environment: str
-) -> None:
-    """Ask the vendor for its list of machines, and record it: one call."""
-    rows = registry.fleet.list_ordered()
-    async with vendor() as client:
-        seen, missing = listing(await client.list_machines(), rows, environment, {})
-    registry.observations.record(seen, missing=missing)
-
-
-async def ask_agents(registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
-    """Ask each instance that should run how it is, some seconds long, and record the answers that came."""
-    asked_at = registry.now()
-    running = registry.instances.list(status=InstanceStatus.RUNNING)
-    machines = {one.id: one.machine_id for one in running if one.machine_id}
-    async with vendor() as client:
-
-        async def open_channel(instance_id: InstanceId) -> Channel:
-            return ToolboxChannel(client, machines[instance_id])
-
-        sampler = Sampler(open_channel, lambda: asked_at)
-        try:
-            answers = await sampler.sample(dict.fromkeys(machines, Question()))
-        finally:
-            await sampler.stop()
-    await StoredHealthSamples(registry).add({one: sample for one, sample in answers.items() if sample})
 
 
 async def happenings(

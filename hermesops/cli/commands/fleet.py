@@ -154,11 +154,11 @@ def status(
     composed = context.compose()
     registry = composed.registry
     if live:
-        from hermesops.app.services.fleet import list_machines
+        from hermesops.app.services.fleet_observation import list_machines
 
         context.run(list_machines(registry, composed.vendor, composed.env.name))
     if ask:
-        from hermesops.app.services.fleet import ask_agents
+        from hermesops.app.services.fleet_observation import ask_agents
 
         context.run(ask_agents(registry, composed.vendor))
     found = fleet_health(registry)

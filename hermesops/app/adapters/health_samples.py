@@ -1,0 +1,30 @@
+"""Health samples in the registry."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hermesops.health.samples import HealthSample
+from hermesops.model.ids import InstanceId
+from hermesops.operations.db_thread import in_db_thread
+from hermesops.registry import Registry
+
+
+@dataclass(frozen=True)
+class StoredHealthSamples:
+    """``hermesops.health.canary_watch.SampleStore`` in the registry."""
+
+    registry: Registry
+
+    async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
+        """Store one sample of each."""
+        rows = {each: (sample.at, sample.to_json()) for each, sample in read.items()}
+        if rows:
+            await in_db_thread(self.registry.health_samples.add, rows)
+
+    async def since(
+        self, instances: Collection[InstanceId], timestamp: datetime
+    ) -> dict[InstanceId, Sequence[HealthSample]]:
+        """The samples of each since then, oldest first."""
+        rows = await in_db_thread(self.registry.health_samples.list, instances, since=timestamp)
+        return {each: [HealthSample.from_json(text) for text in texts] for each, texts in rows.items()}
