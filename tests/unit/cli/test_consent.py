@@ -7,20 +7,12 @@ import pytest
 
 from hermesops.cli import console, context
 from hermesops.errors import RefusedError, UsageError
-
-
-class Terminal(io.StringIO):
-    """Somebody who types these lines."""
-
-    def isatty(self) -> bool:
-        return True
+from tests.support.fakes.terminal import Terminal, begin_anew
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path))
-    monkeypatch.delenv("HERMESOPS_ENV", raising=False)
-    monkeypatch.setattr(context, "_chosen", context._Chosen())
+    begin_anew(monkeypatch, tmp_path)
 
 
 def asked(*, yes: bool = False) -> None:

@@ -6,25 +6,16 @@ from pathlib import Path
 import pytest
 
 from hermesops.app.services import runbooks
-from hermesops.cli import context
 from hermesops.cli.commands import runbook
 from hermesops.errors import Hint, RefusedError
 from hermesops.runbook.document import Guard, Kind, Step
 from hermesops.settings import Environment
-
-
-class Terminal(io.StringIO):
-    """Somebody who types these lines."""
-
-    def isatty(self) -> bool:
-        return True
+from tests.support.fakes.terminal import Terminal, begin_anew
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path))
-    monkeypatch.delenv("HERMESOPS_ENV", raising=False)
-    monkeypatch.setattr(context, "_chosen", context._Chosen())
+    begin_anew(monkeypatch, tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
 
 

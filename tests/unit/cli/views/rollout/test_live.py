@@ -15,6 +15,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
 from hermesops.rollout.events import BatchBegun, Recorded
 from hermesops.rollout.ports import Records
+from tests.support.fakes.terminal import Terminal
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
 
 LATER = AT + timedelta(minutes=2)
@@ -142,11 +143,6 @@ def test_what_a_machine_says_is_text_elsewhere_too(capsys: pytest.CaptureFixture
     seen = PlainView()
     seen.report("user2 failed: [bold]no[/bold]\x1b[31m\nerror: forged")
     assert capsys.readouterr().err == "user2 failed: [bold]no[/bold]\\x1b[31m error: forged\n"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def kind_of_view(monkeypatch: pytest.MonkeyPatch, term: str) -> tuple[type, str]:
