@@ -16,7 +16,7 @@ Anything else that escapes is a bug: exit 1 with its traceback. Errors neither p
 
 import re
 import shlex
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,7 +27,13 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C."""
 
 
-_PLACEHOLDER = re.compile("[A-Z_]+")
+PLACEHOLDER = re.compile("[A-Z_]+")
+"""A word of a command that stands for what the reader knows."""
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """A text with values in the place of its words in capitals; one without a value stays."""
+    return PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), text)
 
 
 @dataclass(frozen=True, init=False)
@@ -66,11 +72,9 @@ class Hint:
 
     def put(self, **values: str) -> "Hint":
         """The same with values in the place of words of commands: ``USER="ada"``, also in ``user=USER``."""
-
-        def filled(word: str) -> str:
-            return _PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), word)
-
-        return Hint(*(part if isinstance(part, str) else tuple(map(filled, part)) for part in self.parts))
+        return Hint(
+            *(part if isinstance(part, str) else tuple(fill(word, values) for word in part) for part in self.parts)
+        )
 
 
 def _typed(command: tuple[str, ...], environment: str) -> str:

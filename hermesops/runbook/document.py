@@ -17,9 +17,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import PLACEHOLDER, Hint, UsageError, fill
 from hermesops.model.unknown_name import unknown_name
 from hermesops.node.untrusted.foreign_text import quoted
 
@@ -47,7 +48,6 @@ _HEADINGS = frozenset({"Meaning", "Diagnosis", "Mitigation", "Verify"})
 _TAG = re.compile(r"\s*<!--\s*step\b(.*)")
 _NAMED = re.compile(r"\s*([a-z][a-z0-9-]*)\s*:\s*([a-z]+)\s*")
 _GUARD = re.compile(r"([a-z][a-z0-9-]*) shows (\S.*)")
-_CAPITALS = re.compile(r"[A-Z_]+")
 _UNFILLED = re.compile(r"(?:^|[/=])([A-Z][A-Z_]+)$")
 _SHELL = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 _CUT = 2000
@@ -115,14 +115,11 @@ class Runbook:
     def values(self) -> frozenset[str]:
         """Those of ``VALUES`` that its steps need."""
         texts = (text for one in self.steps for text in (*one.command, *_texts(one)))
-        return frozenset(word for text in texts for word in _CAPITALS.findall(text) if word in VALUES)
+        return frozenset(word for text in texts for word in PLACEHOLDER.findall(text) if word in VALUES)
 
     def filled(self, values: Mapping[str, str]) -> "Runbook":
         """The same about one instance: each value stays within the word of a command that names it."""
-
-        def put(text: str) -> str:
-            return _CAPITALS.sub(lambda found: values.get(found[0], found[0]), text)
-
+        put = partial(fill, values=values)
         steps = (
             replace(
                 one,

@@ -25,9 +25,9 @@ def instance_timeline(registry: "Registry", instance: "Instance", since: datetim
         for one in (subject, f"machine/{instance.machine_name}")
         for entry in registry.audit.list(subject=one, since=since, limit=_ENTRIES)
     ]
-    operations = registry.operations.list(instance_id=instance.id, limit=_ENTRIES)
-    recent = [one for one in reversed(operations) if since is None or one.updated_at >= since]
-    steps = [(one, step) for one in recent for step in registry.operations.steps(one.id)]
+    operations = {one.id: one for one in registry.operations.list(instance_id=instance.id, limit=_ENTRIES)}
+    begun = registry.operations.steps_of(instance.id, since=since)
+    steps = [(operations[one], step) for one, step in begun if one in operations]
     begin = since or datetime.min.replace(tzinfo=UTC)
     restarts = []
     for text in registry.health_samples.list([instance.id], since=begin)[instance.id]:

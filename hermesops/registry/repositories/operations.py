@@ -1,6 +1,7 @@
 """Rows of ``operations`` and ``operation_steps``: intent, steps and outcome of everything long."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -76,7 +77,21 @@ class OperationRepository(Repository):
             .where(operation_steps.c.operation_id == operation_id)
             .order_by(operation_steps.c.id)
         )
-        return tuple(OperationStep(row.at, row.step, row.holder, row.problem) for row in self._rows(query))
+        return tuple(map(_step, self._rows(query)))
+
+    def steps_of(
+        self, instance_id: InstanceId, *, since: datetime | None = None
+    ) -> tuple[tuple[OperationId, OperationStep], ...]:
+        """The steps of an instance's operations since a moment, ``None`` for all, oldest first."""
+        query = (
+            sa.select(operation_steps)
+            .join(operations)
+            .where(operations.c.instance_id == instance_id)
+            .order_by(operation_steps.c.id)
+        )
+        if since:
+            query = query.where(operation_steps.c.at >= since)
+        return tuple((OperationId(row.operation_id), _step(row)) for row in self._rows(query))
 
     def finish(
         self, operation_id: OperationId, status: OperationStatus, outcome: str, *, lease: Lease | None = None
@@ -216,6 +231,10 @@ def last_in(connection: sa.Connection, kind: OperationKind, subject: str) -> Ope
         .limit(1)
     ).one_or_none()
     return _operation(row) if row else None
+
+
+def _step(row: sa.Row[Any]) -> OperationStep:
+    return OperationStep(row.at, row.step, row.holder, row.problem)
 
 
 def _operation(row: sa.Row[Any]) -> Operation:
