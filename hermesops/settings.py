@@ -171,6 +171,24 @@ class LocalSettings(_Section):
     )
 
 
+class MonitoringSettings(_Section):
+    """The platform's monitoring, and what the monitor may do by itself."""
+
+    url: str = Field(
+        "",
+        pattern=r"^(https://[A-Za-z0-9.\[\]:_-]+)?$",
+        description="Monitoring of the platform, https://HOST:PORT; empty: the local world's, where it has one",
+    )
+    ingest_url: str = Field(
+        "",
+        pattern=r"^(https://[A-Za-z0-9.\[\]:_-]+)?$",
+        description="The same as machines reach it, who send metrics and logs there; empty: monitoring.url",
+    )
+    actions: Literal["none", "restart", "all"] = Field(
+        "restart", description="What the monitor does by itself: nothing, restart machines, or replace them as well"
+    )
+
+
 class Settings(_Section):
     """Everything an operator can set."""
 
@@ -291,6 +309,7 @@ class Settings(_Section):
     router: RouterSettings = RouterSettings.model_validate({})
     model: ModelSettings = ModelSettings.model_validate({})
     local: LocalSettings = LocalSettings.model_validate({})
+    monitoring: MonitoringSettings = MonitoringSettings.model_validate({})
 
     @property
     def highest_two_person(self) -> float:
