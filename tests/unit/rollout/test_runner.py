@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -86,10 +87,13 @@ def test_who_is_worked_on_for_ever_is_owed_and_halts_nothing() -> None:
     assert "not begun after" in world.nth(0).detail
 
 
-def test_others_take_the_places_of_a_first_stage_that_gives_no_answer() -> None:
+@pytest.mark.parametrize(
+    "trouble", [{"unwell": "its agent was silent"}, {"hangs": frozenset({"fetch"})}], ids=["at once", "once asked"]
+)
+def test_others_take_the_places_of_a_first_stage_that_gives_no_answer(trouble: dict[str, Any]) -> None:
     world = World(fleet(200))
     for position in range(10):
-        world.machine_of(position).unwell = "its agent was silent"
+        vars(world.machine_of(position)).update(trouble)
     for machine in world.machines.values():
         machine.breaks = True
     assert world.run().startswith("halted: 3 of 3 failed"), "a larger stage was begun without anybody's word"
