@@ -173,6 +173,8 @@ async def _to_end(arguments: dict[str, Any], fold: EventFold) -> str:
         # ansible-runner starts from all variables of this process; only what it sets by itself is kept.
         # Source: ansible-runner 2.4, ``prepare_env`` and ``prepare_command`` in ``config/_base.py``.
         runner.config.env = {**child_environment.not_ours(runner.config.env), **arguments["envvars"]}
+        # Its session is its own, so neither Ctrl-C nor the end of this process would reach it: the kernel ends it.
+        runner.config.command = ["setpriv", "--pdeathsig=TERM", *runner.config.command]
         runner.run()
         return str(runner.status)
 

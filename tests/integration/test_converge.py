@@ -1,6 +1,8 @@
 """Playbooks by ansible-runner over the connection plugin, against a hand-made toolbox on this computer."""
 
 import asyncio
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,41 @@ async def test_a_cancelled_run_leaves_no_ansible_and_no_folder(
 
     async def gone() -> bool | Pending[bool]:
         return Pending("still there") if any(str(folder) in command for command in _commands()) else True
+
+    await until(gone, what="Ansible's processes to end", timeout_s=30)
+
+
+DIES = """
+import asyncio, sys
+from pathlib import Path
+from hermesops import assets
+from hermesops.converge import Access, Converger, Host
+
+url, key, playbook, machine = sys.argv[1:]
+converger = Converger(assets.folder("ansible"), Access(url, Path(key)))
+asyncio.run(converger.run(playbook, [Host("edge", machine)], variables={"ansible_toolbox_command_timeout": 60}))
+"""
+
+
+async def test_ansible_ends_with_a_process_that_is_killed(
+    server: tuple[ToolboxServer, str], converger: Converger, tmp_path: Path
+) -> None:
+    del converger  # its key is used
+    playbook = _playbook(tmp_path, 'command: "sleep 600"')
+    words = (server[1], str(tmp_path / "api.key"), playbook, MACHINE)
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}  # noqa: TID251 - of this computer
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", DIES, *words, env=environ)
+
+    async def begun() -> bool | Pending[bool]:
+        return True if "POST execute" in server[0].calls else Pending("not yet")
+
+    await until(begun, what="the task to begin", timeout_s=60)
+    assert any(str(tmp_path) in command and "ansible-playbook" in command for command in _commands())
+    process.kill()
+    await process.wait()
+
+    async def gone() -> bool | Pending[bool]:
+        return Pending("still there") if any(str(tmp_path) in command for command in _commands()) else True
 
     await until(gone, what="Ansible's processes to end", timeout_s=30)
 
