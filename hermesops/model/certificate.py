@@ -11,6 +11,15 @@ from hermesops.model.ids import CellName, InstanceId, MachineId
 
 _SCHEME = "hermesops://"
 
+OURS = "hermesops"
+"""Name of hermesops' own processes in their certificates; no service that an operator admits has it, nor one that
+begins with it and a hyphen."""
+
+
+def is_ours(name: str) -> bool:
+    """Whether a service's name is one of hermesops' own processes."""
+    return name == OURS or name.startswith(f"{OURS}-")
+
 
 class KeyTakenError(RefusedError):
     """A machine asks for a certificate with another machine's key: it runs on a copy of that machine's disk."""
@@ -36,9 +45,19 @@ class MachineNames:
         return tuple(f"{_SCHEME}{self.environment}/{kind}/{name}" for kind, name in named if name)
 
     @property
-    def common_name(self) -> str:
-        """For tools that show certificates; nothing depends on it."""
-        return self.machine_id
+    def subject(self) -> tuple[tuple[str, str], ...]:
+        """The attributes of the subject in their order.
+
+        Monitoring's ingest reads them, because nginx shows no URI of a certificate.
+        """
+        named = (
+            ("CN", self.machine_id),
+            ("O", self.environment),
+            ("OU", "machine"),
+            ("L", self.cell),
+            ("UID", self.instance_id),
+        )
+        return tuple((kind, name) for kind, name in named if name)
 
     @classmethod
     def parse(cls, uris: Sequence[str]) -> "MachineNames | None":
@@ -113,9 +132,9 @@ class CallerName:
         return (f"hermesops://{self.environment}/service/{self.name}",)
 
     @property
-    def common_name(self) -> str:
-        """For tools that show certificates; nothing depends on it."""
-        return self.name
+    def subject(self) -> tuple[tuple[str, str], ...]:
+        """The attributes of the subject in their order; see ``MachineNames.subject``."""
+        return (("CN", self.name), ("O", self.environment), ("OU", "service"))
 
     @classmethod
     def parse(cls, uris: Sequence[str]) -> Self | None:

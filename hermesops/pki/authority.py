@@ -51,8 +51,8 @@ class Issued:
 
 
 @dataclass(frozen=True)
-class ServerCertificate:
-    """Certificate and key of a service.
+class OwnedCertificate:
+    """Certificate of a process of hermesops, with its key.
 
     Attributes:
         key: PEM, private.
@@ -94,12 +94,12 @@ class Authority:
         ``now`` until ``life`` after it.
 
         Raises:
-            RefusedError: It is no request, its signature is wrong, or its key is not on P-256.
+            RefusedError: It is no request, its signature is wrong, its key is not on P-256, or a name is too long.
         """
         key = _key_of(request)
         alternatives = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in names.uris])
         made = self._sign(
-            key, names.common_name, alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, (now - SKEW, now + life)
+            key, _subject(names.subject), alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, (now - SKEW, now + life)
         )
         return Issued(
             made.public_bytes(Encoding.PEM).decode(),
@@ -109,7 +109,7 @@ class Authority:
             made.not_valid_after_utc,
         )
 
-    def serve(self, hosts: Sequence[str], *, life: timedelta) -> ServerCertificate:
+    def serve(self, hosts: Sequence[str], *, life: timedelta) -> OwnedCertificate:
         """Make a key and sign a certificate for a service that machines find under these names or addresses.
 
         It is valid from ``SKEW`` before now, by this computer's clock: machines check it by theirs.
@@ -118,13 +118,26 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts])
         span = (now - SKEW, now + life)
-        made = self._sign(key.public_key(), hosts[0], alternatives, ExtendedKeyUsageOID.SERVER_AUTH, span)
-        return ServerCertificate(made.public_bytes(Encoding.PEM).decode(), _pem_of(key), made.not_valid_after_utc)
+        made = self._sign(key.public_key(), _name(hosts[0]), alternatives, ExtendedKeyUsageOID.SERVER_AUTH, span)
+        return OwnedCertificate(made.public_bytes(Encoding.PEM).decode(), _pem_of(key), made.not_valid_after_utc)
+
+    def introduce(self, name: CallerName, *, life: timedelta) -> OwnedCertificate:
+        """Make a key and sign the certificate with which a process of hermesops authenticates; it has no row.
+
+        It is valid from ``SKEW`` before now, by this computer's clock. The relay refuses it, as it does every
+        certificate without a row.
+        """
+        now = datetime.now(UTC)
+        key = ec.generate_private_key(ec.SECP256R1())
+        alternatives = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in name.uris])
+        span = (now - SKEW, now + life)
+        made = self._sign(key.public_key(), _subject(name.subject), alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, span)
+        return OwnedCertificate(made.public_bytes(Encoding.PEM).decode(), _pem_of(key), made.not_valid_after_utc)
 
     def _sign(
         self,
         key: ec.EllipticCurvePublicKey,
-        common_name: str,
+        subject: x509.Name,
         names: x509.SubjectAlternativeName,
         usage: x509.ObjectIdentifier,
         span: tuple[datetime, datetime],
@@ -132,7 +145,7 @@ class Authority:
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         return (
             x509.CertificateBuilder()
-            .subject_name(_name(common_name))
+            .subject_name(subject)
             .issuer_name(self._root.subject)
             .public_key(key)
             .serial_number(x509.random_serial_number())
@@ -240,6 +253,23 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 def _name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
+
+
+_ATTRIBUTES = {
+    "CN": NameOID.COMMON_NAME,
+    "O": NameOID.ORGANIZATION_NAME,
+    "OU": NameOID.ORGANIZATIONAL_UNIT_NAME,
+    "L": NameOID.LOCALITY_NAME,
+    "UID": NameOID.USER_ID,
+}
+
+
+def _subject(named: Sequence[tuple[str, str]]) -> x509.Name:
+    """The subject of a client's certificate; a name that does not fit is refused, as a part of it may be another's."""
+    try:
+        return x509.Name([x509.NameAttribute(_ATTRIBUTES[kind], name) for kind, name in named])
+    except ValueError as error:
+        raise RefusedError(f"no certificate can name {named[0][1]}: {error}") from error
 
 
 def _host(host: str) -> x509.GeneralName:

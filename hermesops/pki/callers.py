@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hermesops.errors import RefusedError
-from hermesops.model.certificate import Caller, CallerName
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.certificate import Caller, CallerName, is_ours
 from hermesops.pki.authority import Authority, read_peer
 from hermesops.registry import Registry
 
@@ -61,9 +61,11 @@ class Callers:
         ``request`` is a certificate signing request, PEM.
 
         Raises:
-            UsageError: It is no name of a service.
+            UsageError: It is no name of a service, or one of hermesops' own processes.
             RefusedError: The request is malformed.
         """
+        if is_ours(name):
+            raise UsageError(f"{name} is a name of hermesops' own processes")
         return self._issue(name, request, why=why)
 
     def renew(self, held: Caller, request: str) -> Admitted:

@@ -7,6 +7,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
 from hermesops.node.system import openssl
 from hermesops.pki.authority import Authority, fresh_key
@@ -78,6 +79,12 @@ def test_what_was_revoked_or_has_run_out_opens_nothing_and_renews_nothing(
     ]
 
 
+@pytest.mark.parametrize("name", ["hermesops", "hermesops-monitor"])
+def test_no_service_takes_the_name_of_hermesops_own_processes(callers: Callers, request_: str, name: str) -> None:
+    with pytest.raises(UsageError, match="own processes"):
+        callers.admit(name, request_, why="asked")
+
+
 def test_no_other_certificate_of_the_authority_is_a_services(
     registry: Registry, callers: Callers, authority: Authority, request_: str
 ) -> None:
@@ -88,6 +95,9 @@ def test_no_other_certificate_of_the_authority_is_a_services(
     for strange in (machines, elsewhere.certificate, server):
         with pytest.raises(RefusedError, match="no service of this environment"):
             callers.caller_of(der(strange))
+    own = authority.introduce(CallerName("local", "hermesops"), life=LIFE).pem
+    with pytest.raises(RefusedError, match="counts no more"):
+        callers.caller_of(der(own))
 
 
 def test_a_service_fetches_only_so_many_and_an_operator_as_many_as_needed(callers: Callers, request_: str) -> None:

@@ -21,7 +21,7 @@ from hermesops.node import build
 from hermesops.node.protocol import GB, PROGRAM, VARIABLES, Credential
 from hermesops.node.system import openssl
 from hermesops.node.system.data_volume import with_gb
-from hermesops.pki.authority import Authority, ServerCertificate
+from hermesops.pki.authority import Authority, OwnedCertificate
 from hermesops.waiting import Pending, until
 from tests.support.crash import death, volume_deaths
 from tests.support.fakes.credentials import authority_in, credential_of
@@ -104,7 +104,7 @@ class Computer:
     disk: Path
     credential: Credential
     own_key: bytes
-    service: ServerCertificate
+    service: OwnedCertificate
     data_key: str
 
     async def install(self, guest: Guest, *, gigabytes: int = 1) -> None:

@@ -12,6 +12,7 @@ from hermesops import assets, child_environment
 from hermesops.app.container_parts.endpoint import endpoint_of
 from hermesops.app.container_parts.narration import Reporter, Warn, report_problem, report_progress, warn
 from hermesops.errors import Hint
+from hermesops.model.certificate import OURS
 from hermesops.model.ids import CellName
 from hermesops.settings import Environment
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from hermesops.model.check import Contradiction
     from hermesops.model.operation import OperationKind
     from hermesops.model.stack import StackRef
+    from hermesops.monitoring_endpoint import MonitoringEndpoint
     from hermesops.operations.kinds import ApprovedList
     from hermesops.operations.lease import LeaseKeeper
     from hermesops.operations.runner import Handler, Operations
@@ -171,6 +173,21 @@ class Unconnected:
             url=self.endpoint.platform_url,
             life=self._certificate_life,
         )
+
+    def monitoring(self, name: str = OURS) -> "MonitoringEndpoint | None":
+        """Monitoring of the platform; ``None`` when the environment has none.
+
+        Args:
+            name: Of this process in its certificate, and label ``source`` of what it writes.
+
+        Raises:
+            UnavailableError: It is the local world's, which is not up.
+        """
+        from hermesops.app.container_parts.monitoring import monitoring_url_of
+        from hermesops.monitoring_endpoint import MonitoringEndpoint
+
+        url = monitoring_url_of(self.env)
+        return MonitoringEndpoint(url, partial(self.authority.client_context, name)) if url else None
 
     def _load_authority(self) -> "Authority":
         return self.authority.load()

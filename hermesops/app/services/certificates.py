@@ -1,6 +1,7 @@
 """The authority that signs the certificates of machines and services, and the service that machines renew theirs at."""
 
 import socket
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,14 +11,16 @@ from urllib.parse import urlsplit
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.remote.power_control import PowerControl
-from hermesops.model.certificate import Certificate
+from hermesops.model.certificate import CallerName, Certificate
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.unassigned_machine import MachineRole, machine_subject
+from hermesops.monitoring_endpoint import CERTIFICATE_S
 from hermesops.node.protocol import Credential
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
 from hermesops.pki.certificates import Certificates
+from hermesops.pki.client import client_context
 from hermesops.pki.server import MutualTlsServer, OwnCertificate
 from hermesops.pki.service import DataKeys, PlatformService
 from hermesops.private_file import make_secret, read_secret
@@ -68,6 +71,17 @@ class CertificateAuthority:
         own = OwnCertificate(self.load(), self.registry, hosts, self.life)
         await own.context()
         return own
+
+    def client_context(self, name: str) -> ssl.SSLContext:
+        """TLS with which a process of hermesops connects to the platform's monitoring, for an hour.
+
+        Raises:
+            RefusedError: The authority's key is gone, damaged, or of an authority that nobody trusts.
+            UnavailableError: The registry does not answer.
+        """
+        names, authority = CallerName(self.env.name, name), self.load()
+        roots = "".join(self.registry.certificates.list_authorities())
+        return client_context(authority, names, roots=roots, life=timedelta(seconds=CERTIFICATE_S))
 
     async def serve(self, listener: socket.socket, certificates: Certificates) -> None:
         """Answer machines until cancelled; needs neither controller nor vendor.

@@ -22,6 +22,7 @@ class WorldFiles:
         base: Names the base of the world's machines and images, once it has been up.
         lock: Held by the server; contains its process id.
         object_store: Folder of the object store's data and log.
+        monitoring: Its presence says that the world has the platform's monitoring, on a machine of its own.
         object_store_key: The object store's root credential, in the format of AWS's programs.
     """
 
@@ -35,6 +36,7 @@ class WorldFiles:
         self.lock = folder / "server.lock"
         self.log = folder / "server.log"
         self.object_store = folder / "object-store"
+        self.monitoring = folder / "monitoring"
         self.object_store_key = folder / "object-store.key"
 
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hermesops.errors import RefusedError
-from hermesops.model.certificate import MachineNames
+from hermesops.model.certificate import CallerName, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.pki.authority import SKEW, Authority, fresh_key, make_root, read_key
 from tests.support.fakes.credentials import Roots, authority_in
@@ -48,7 +48,7 @@ def test_a_certificate_says_what_we_say_and_nothing_of_what_its_request_asks_for
     named = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [name.value for name in named] == list(NAMES.uris)
     assert MachineNames.parse(named.get_values_for_type(x509.UniformResourceIdentifier)) == NAMES
-    assert [one.value for one in made.subject] == ["m-1"]
+    assert made.subject.rfc4514_string() == "UID=i-1,L=cell1,OU=machine,O=local,CN=m-1"
     assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert list(made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [
         ExtendedKeyUsageOID.CLIENT_AUTH
@@ -56,6 +56,34 @@ def test_a_certificate_says_what_we_say_and_nothing_of_what_its_request_asks_for
     assert made.public_key() == key.public_key()
     made.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.encode()))
     assert f"{made.serial_number:x}" == issued.serial
+
+
+def test_the_subject_of_a_machine_without_a_user_and_of_a_service_names_no_more_than_there_is(
+    authority: Authority,
+) -> None:
+    request = request_of(ec.generate_private_key(ec.SECP256R1()))
+    subjects = [
+        x509.load_pem_x509_certificate(
+            authority.issue(request, names, now=NOW, life=LIFE).pem.encode()
+        ).subject.rfc4514_string()
+        for names in (MachineNames("local", MachineId("m-1")), CallerName("local", "web"))
+    ]
+    assert subjects == ["OU=machine,O=local,CN=m-1", "OU=service,O=local,CN=web"]
+
+
+def test_a_machine_whose_name_a_certificate_cannot_hold_whole_is_refused(authority: Authority) -> None:
+    request = request_of(ec.generate_private_key(ec.SECP256R1()))
+    with pytest.raises(RefusedError, match="no certificate can name"):
+        authority.issue(request, MachineNames("local", MachineId("m" * 65)), now=NOW, life=LIFE)
+
+
+def test_a_process_of_hermesops_authenticates_as_a_service_and_cannot_pass_for_a_server(authority: Authority) -> None:
+    owned = authority.introduce(CallerName("local", "hermesops"), life=LIFE)
+    made = x509.load_pem_x509_certificate(owned.pem.encode())
+    assert made.subject.rfc4514_string() == "OU=service,O=local,CN=hermesops"
+    usage = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+    assert owned.key not in repr(owned)
 
 
 def test_a_certificate_counts_for_its_life_and_for_clocks_two_minutes_behind(authority: Authority) -> None:
