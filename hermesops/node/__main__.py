@@ -15,6 +15,7 @@ from hermesops.node.instance.agent.installation import agent_of
 from hermesops.node.instance.personalise import configure, personalise, warm_up
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
+from hermesops.node.orders import poll
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release import activate, activation, fetch, integrity, inventory, rollback
 from hermesops.node.release.documents.lock import release_id
@@ -164,6 +165,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "backup": lambda words, machine: backup.backup(machine, words.path, lease=_lease(words)),
     "restore": lambda words, machine: backup.restore(machine, words.path, lease=_lease(words)),
     "certificate": _certificate,
+    "orders": lambda _, machine: poll.ask(machine),
     "volume": _volume,
     "probe": lambda words, machine: status.probe(machine, since=words.since, turn_s=words.turn),
     "status": lambda _, machine: status.status(machine),
@@ -208,6 +210,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, parents=[leased], help=does)
         command.add_argument("path", type=Path, help="the repository and its keys, mode 0600; it is removed")
     _add_certificate(commands, leased)
+    commands.add_parser("orders", help="ask the platform where metrics go and who may log in now, and do so")
     _add_volume(commands, leased)
     _add_release(commands, leased)
     commands.add_parser("export", help="all of the user's data as lines of JSON")

@@ -113,6 +113,15 @@ class Layout:
     program = _Below(PROGRAM.lstrip("/"))
     """hermes-node itself."""
 
+    orders_lock = _Below("run/hermes-node/orders-lock")
+    """Held while orders of the platform are carried out."""
+
+    ingest = _Below("etc/hermes-monitoring/ingest.env")
+    """Where metrics and logs go; what sends them starts only where it exists."""
+
+    clock = _Below("run/hermes-node/clock.json")
+    """By how many seconds the platform's clock was ahead of this machine's, and when that was found."""
+
     fence = _Below("etc/hermes-node/fenced")
     """Exists while this machine's gateway must not start; the gateway's unit checks it."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermesops.node.layout import Layout
-from hermesops.node.ports import AskPlatform, Files, Gate, Keys, Slots, State, System, Volumes
+from hermesops.node.ports import AskOrders, AskPlatform, Files, Gate, Keys, Slots, State, System, Volumes
 from hermesops.node.state import adapter as real_state
 from hermesops.node.system import data_volume as real_volumes
 from hermesops.node.system import files as real_files
@@ -35,6 +35,7 @@ class Machine:
     volumes: Volumes = real_volumes
     slots: Slots = field(kw_only=True)
     gate: Gate = real_gate
+    ask_orders: AskOrders = https.ask_platform_once
 
     def remove(self, path: Path) -> None:
         """Remove a file, if there is one.

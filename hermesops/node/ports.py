@@ -19,6 +19,7 @@ from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.system.as_user import AgentHome
 from hermesops.node.system.data_volume import VolumeState
 from hermesops.node.system.files import Access
+from hermesops.node.system.https import PlatformAnswer
 from hermesops.node.system.restic import Repository
 
 
@@ -182,3 +183,6 @@ class Keys(Protocol):
 
 AskPlatform = Callable[[Credential, bytes, str, str, bytes], bytes]
 """One request to the platform's service, ``node.system.https.ask_platform``: credential, key, method, path, body."""
+
+AskOrders = Callable[[Credential, bytes, str, str, bytes], PlatformAnswer]
+"""The same, tried once, with the time that the platform says: ``node.system.https.ask_platform_once``."""

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from email.utils import formatdate
 from http import HTTPStatus
 from ipaddress import IPv4Address, ip_address, ip_network
 
@@ -187,6 +188,7 @@ class MutualTlsServer:
     Args:
         answer: Called in a thread with the client's certificate (DER), method, path and body.
         context: The TLS context of the next connection.
+        clock: Seconds since 1970, for the header ``Date``, with which machines compare their clock.
     """
 
     def __init__(
@@ -194,8 +196,10 @@ class MutualTlsServer:
         answer: Callable[[bytes, str, str, bytes], Answer],
         context: Callable[[], Awaitable[ssl.SSLContext]],
         bounds: Bounds | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._answer = answer
+        self._clock = clock
         self._bounds = bounds or Bounds()
         self._listener = MutualTlsListener(self._converse, context, self._bounds)
 
@@ -209,7 +213,7 @@ class MutualTlsServer:
     async def _converse(self, connection: Connection) -> None:
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
         answer = await self._ask(http, connection.reader, connection.certificate)
-        connection.writer.write(_sent(http, answer))
+        connection.writer.write(_sent(http, answer, self._clock()))
         await connection.writer.drain()
 
     async def _ask(self, http: h11.Connection, reader: asyncio.StreamReader, certificate: bytes) -> Answer:
@@ -249,12 +253,13 @@ def host_of(address: str) -> str:
     return str(found.ipv4_mapped or ip_network((found, _IPV6_CUSTOMER), strict=False))
 
 
-def _sent(http: h11.Connection, answer: Answer) -> bytes:
+def _sent(http: h11.Connection, answer: Answer, now: float) -> bytes:
     if http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
         return b""
     headers = [
         ("Content-Type", "application/json"),
         ("Content-Length", str(len(answer.body))),
+        ("Date", formatdate(now, usegmt=True)),
         ("Cache-Control", "no-store"),
         ("Connection", "close"),
     ]

@@ -15,6 +15,9 @@ import structlog
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.certificate import Certificate, MachineNames
 from hermesops.model.ids import InstanceId, MachineId
+from hermesops.node.errors import BadRequestError
+from hermesops.node.orders.documents import PATH as ORDERS
+from hermesops.node.orders.documents import Orders, Report
 from hermesops.pki.authority import read_peer
 from hermesops.pki.certificates import Certificates
 from hermesops.registry import Registry
@@ -54,15 +57,26 @@ class Answer:
 
 
 class PlatformService:
-    """Answers machines of one environment."""
+    """Answers machines of one environment.
+
+    Args:
+        ingest_url: Where machines send metrics and logs, ``https://host:port``; empty for nowhere.
+    """
 
     def __init__(
-        self, registry: Registry, certificates: Certificates, data_keys: DataKeys, *, environment: str
+        self,
+        registry: Registry,
+        certificates: Certificates,
+        data_keys: DataKeys,
+        *,
+        environment: str,
+        ingest_url: str = "",
     ) -> None:
         self._registry = registry
         self._certificates = certificates
         self._data_keys = data_keys
         self._environment = environment
+        self._ingest_url = ingest_url
 
     def answer(self, peer: bytes, method: str, path: str, body: bytes) -> Answer:
         """Answer one request.
@@ -100,6 +114,8 @@ class PlatformService:
                 return lambda body: self._renew(caller, body)
             case ["GET", "v1", "standing"]:
                 return lambda _: told(HTTPStatus.OK, _standing(caller))
+            case ["GET" | "POST", *_] if path == ORDERS:
+                return lambda body: self._orders(caller, body)
             case ["GET", "v1", "data-key", volume_id] if volume_id:
                 return lambda _: self._release(caller, volume_id)
         return lambda _: told(HTTPStatus.NOT_FOUND, {"error": f"there is no {method} {path[:100]}"})
@@ -108,6 +124,15 @@ class PlatformService:
         made = self._certificates.renew(body.decode(errors="replace"), caller)
         log.info("certificate_renewed", machine=caller.machine_id, before=caller.serial, serial=made.serial)
         return Answer(HTTPStatus.OK, made.to_json())
+
+    def _orders(self, caller: Certificate, body: bytes) -> Answer:
+        """What the machine should do now. It may report what it did before."""
+        try:
+            report = Report.from_json(body) if body else Report()
+        except BadRequestError as malformed:
+            raise RefusedError(str(malformed)) from None
+        del caller, report
+        return Answer(HTTPStatus.OK, Orders(self._ingest_url).to_json())
 
     def _release(self, caller: Certificate, volume_id: str) -> Answer:
         key = self._data_keys.release(volume_id, caller.machine_id, caller.instance_id)

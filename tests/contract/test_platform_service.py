@@ -3,10 +3,12 @@
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ from hermesops.node.errors import RefusedError as MachineRefusedError
 from hermesops.node.instance.certificate import installed
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
+from hermesops.node.orders.documents import PATH as ORDERS
+from hermesops.node.orders.documents import Orders, Report, clock_offset
 from hermesops.node.protocol import Credential
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import https, openssl
@@ -371,3 +375,28 @@ async def test_two_authorities_are_let_in_side_by_side(served: Served) -> None:
             assert '"m-1"' in await served.ask(replace(who, url=url))
         server.cancel()
         await asyncio.gather(server, return_exceptions=True)
+
+
+async def orders_of(served: Served, who: Credential, report: bytes = b"", *, ingest: str = "") -> Orders:
+    service = PlatformService(served.registry, served.certificates, Keys(), environment="local", ingest_url=ingest)
+    answer = service.answer(x509_der(who), "POST" if report else "GET", ORDERS, report)
+    assert answer.status == HTTPStatus.OK, answer.body
+    return Orders.from_json(answer.body)
+
+
+def x509_der(who: Credential) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(who.certificate)
+
+
+async def test_a_machine_is_told_where_metrics_go_and_what_time_it_is(served: Served) -> None:
+    mine = served.certified()
+    assert await orders_of(served, mine, ingest="https://10.0.0.1:8443") == Orders("https://10.0.0.1:8443")
+    answer = await asyncio.to_thread(https.ask_platform_once, mine, served.key, "POST", ORDERS, Report().to_json())
+    assert Orders.from_json(answer.body) == Orders()
+    assert abs(clock_offset(answer.date, time.time(), time.time()) or 9) < 5
+
+
+@pytest.mark.parametrize("report", [b"x", b"{}", b'{"host_key": "ssh-ed25519 AAAA", "break_glass": null}'])
+async def test_a_malformed_report_is_refused(served: Served, report: bytes) -> None:
+    with pytest.raises(MachineRefusedError, match="report"):
+        await served.ask(served.certified(), ORDERS, report)

@@ -123,6 +123,7 @@ EXPOSURE = {
     "hermes-firewall.service": 3.5,
     "hermes-gateway.service": 1.2,
     "hermes-identity.service": 1.0,
+    "hermes-orders.service": 3.0,
     "hermes-release.service": 9.0,  # works on the gateway, its port and the files of the agent
     "hermes-sandbox@x.service": 0.8,
 }

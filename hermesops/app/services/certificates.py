@@ -92,8 +92,15 @@ class CertificateAuthority:
         if not certificates.url:
             raise UsageError(NO_URL, hint="HERMESOPS_PLATFORM_URL=https://HOST:PORT")
         own = await self.service_certificate([urlsplit(certificates.url).hostname or ""])
-        service = PlatformService(self.registry, certificates, DataKeys(self.registry), environment=self.env.name)
+        service = PlatformService(
+            self.registry, certificates, DataKeys(self.registry), environment=self.env.name, ingest_url=self._ingest_url
+        )
         await MutualTlsServer(service.answer, own.context).serve(listener)
+
+    @property
+    def _ingest_url(self) -> str:
+        monitoring = self.env.settings.monitoring
+        return monitoring.ingest_url or monitoring.url
 
     def trust(self, file: Path) -> None:
         """Make a key for another authority, which machines trust beside the present one.

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
@@ -38,6 +39,18 @@ _DOWNLOAD_STEP_S = 30.0
 """Seconds for a connection, and for each read."""
 
 _PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class PlatformAnswer:
+    """An answer of the platform.
+
+    Attributes:
+        date: Its header ``Date`` as it came; empty without one.
+    """
+
+    body: bytes
+    date: str
 
 
 @contextmanager
@@ -83,7 +96,7 @@ def ask_platform(
     deadline, pause_s = time.monotonic() + retry_s, 1.0
     while True:
         try:
-            return _once(credential, key, method, path, body)
+            return ask_platform_once(credential, key, method, path, body).body
         except NotReadyError:
             # Up to twice as long, so that a whole fleet does not retry at once after an outage.
             wait_s = pause_s * random.uniform(1, 2)  # noqa: S311 - spreads load, guards nothing
@@ -93,7 +106,8 @@ def ask_platform(
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _once(credential: Credential, key: bytes, method: str, path: str, body: bytes) -> bytes:
+def ask_platform_once(credential: Credential, key: bytes, method: str, path: str, body: bytes = b"") -> PlatformAnswer:
+    """Ask as ``ask_platform``, and try once: for a caller that asks again by itself."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies the other side and its name
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     where = urlsplit(credential.url)
@@ -101,13 +115,13 @@ def _once(credential: Credential, key: bytes, method: str, path: str, body: byte
         context.load_verify_locations(cadata=credential.authority)
         openssl.present(context, key, credential.certificate.encode())
         connection = http.client.HTTPSConnection(where.hostname or "", where.port, context=context)
-        status, answer = _exchanged(connection, context, method, path, body)
+        status, date, answer = _exchanged(connection, context, method, path, body)
     except (OSError, http.client.HTTPException) as error:
         raise NotReadyError(
             f"the platform at {credential.url} does not answer: {f'{type(error).__name__}: {error}'[:200]}"
         ) from error
     if status == HTTPStatus.OK and len(answer) <= _MAX_BYTES:
-        return answer
+        return PlatformAnswer(answer, date)
     try:
         why = str(json.loads(answer)["error"])[:200]
     except (ValueError, KeyError, TypeError):
@@ -120,8 +134,8 @@ def _once(credential: Credential, key: bytes, method: str, path: str, body: byte
 
 def _exchanged(
     connection: http.client.HTTPSConnection, context: ssl.SSLContext, method: str, path: str, body: bytes
-) -> tuple[int, bytes]:
-    """Status and body, read within ``_PLATFORM_S`` from the first byte of the handshake on."""
+) -> tuple[int, str, bytes]:
+    """Status, header ``Date`` and body, read within ``_PLATFORM_S`` from the first byte of the handshake on."""
     with (
         socket.create_connection((connection.host, connection.port), timeout=_PLATFORM_S) as plain,
         plain.dup() as same,  # wrapping detaches the other one
@@ -134,7 +148,7 @@ def _exchanged(
         answer = response.read(_MAX_BYTES + 1)
     if is_over.is_set():  # an answer without a length ends where its connection does
         raise TimeoutError(f"no whole answer within {_PLATFORM_S:g} s")
-    return response.status, answer
+    return response.status, response.getheader("Date", ""), answer
 
 
 def download(url: str, target: Path, *, size: int, until: float) -> bool:

@@ -191,6 +191,10 @@ def _machine_key(host: Host, _: Expected) -> str:
     return f"root's alone; renewal {running(host, 'hermes-certificate.timer')}"
 
 
+def _orders(host: Host, _: Expected) -> str:
+    return running(host, "hermes-orders.timer")
+
+
 def _volume(host: Host, _: Expected) -> str:
     ordered = host.run(f"grep -c '^{DATA_VARIABLE}=' {VARIABLES}").stdout.strip()
     mounted = host.run(f"findmnt --noheadings --output SOURCE --mountpoint {DATA_PATH}").stdout.strip()
@@ -239,6 +243,7 @@ MACHINE_PROMISES = (
     Promise(
         "machine-key", "what the machine proves itself with is root's alone, and kept fresh", _machine_key, CONVERGE
     ),
+    Promise("orders", "the platform is asked twice a minute what to do", _orders, CONVERGE),
     Promise("backup", "its state can be copied by a user that the agent cannot read", _backup, CONVERGE),
     Promise("volume", "data have a volume of their own", _volume, Hint("runbooks/data-volume.md")),
     Promise(

@@ -127,6 +127,7 @@ HEALTHY_UNITS: dict[str, dict[str, str]] = {
     "hermes-firewall.service": _RUNNING,
     "hermes-identity.service": {"ActiveState": "inactive", "UnitFileState": "enabled"},
     "hermes-certificate.timer": _RUNNING,
+    "hermes-orders.timer": _RUNNING,
     "ssh.service": {"LoadState": "masked"},
     "ssh.socket": {"LoadState": "masked"},
 }

@@ -115,6 +115,7 @@ BREAKS = [
     ("machine-key", says("find /etc/hermes-node", 0, "/etc/hermes-node/machine.key\n")),
     ("machine-key", unit("hermes-identity.service", UnitFileState="disabled")),
     ("machine-key", unit("hermes-certificate.timer", ActiveState="inactive")),
+    ("orders", unit("hermes-orders.timer", UnitFileState="disabled")),
     ("programs", says("find -H", 0, "/opt/hermes/current/venv/lib\n")),
     ("secrets", says("stat --format='%n %U:%G %a' /etc", 1, "/etc/hermes root:hermes 755\n")),
     ("home", says("stat --format='%n %U:%G %a' /var", 0, "/var/lib/hermes root:root 755\n")),

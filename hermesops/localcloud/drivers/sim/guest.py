@@ -124,6 +124,7 @@ class Guest:
             no_platform,
             volumes,
             SimGate(self.disk),
+            no_platform,
             slots=slots,
         )
 

@@ -95,14 +95,14 @@ def checked_lines(text: str) -> str:
     entries = [(number, line) for number, line in enumerate(lines, 1) if line and not line.startswith("#")]
     for number, line in entries:
         found = _LINE.fullmatch(line)
-        if found is None or _type_of(found["key"]) != found["type"]:
+        if found is None or type_of_key(found["key"]) != found["type"]:
             raise BadRequestError(f'signers: line {number} is not `identity namespaces="…" ssh-ed25519 AAAA…`')
     if not entries:
         raise BadRequestError("signers: nobody")
     return text
 
 
-def _type_of(key: str) -> str:
+def type_of_key(key: str) -> str:
     """The type inside a public key, after a length of four bytes."""
     try:
         data = base64.b64decode(key, validate=True)

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -129,7 +130,7 @@ class SimKeys:
         return serialization.load_pem_private_key(key, None).public_key() == given.public_key()
 
 
-def no_platform(_credential: Credential, _key: bytes, _method: str, _path: str, _body: bytes = b"") -> bytes:
+def no_platform(_credential: Credential, _key: bytes, _method: str, _path: str, _body: bytes = b"") -> NoReturn:
     """Refuse: a simulated machine has no network of its own."""
     raise NotReadyError("a simulated machine reaches no platform")
 

@@ -1,0 +1,63 @@
+"""``orders``: asks the platform what this machine should do now, and does it; a timer runs it twice a minute.
+
+Where the platform does not answer, everything stays as it is: metrics go on, and what was opened closes by itself.
+"""
+
+import json
+from typing import Any
+
+from hermesops.node.instance.certificate import installed
+from hermesops.node.machine import Machine
+from hermesops.node.orders.documents import PATH, Orders, Report, clock_offset
+from hermesops.node.system.files import PRIVATE, Access
+
+_LOCK_S = 10.0
+_READABLE = Access(0o644)
+
+TARGET = "hermes-monitoring.target"
+"""All collectors of metrics and logs; role ``hermes_monitoring`` brings it."""
+
+INGEST_VARIABLE = "HERMES_INGEST_URL"
+"""The variable of ``layout.ingest`` that says where they send."""
+
+
+def ask(machine: Machine) -> dict[str, Any]:
+    """Ask for orders and carry them out; what was found and done.
+
+    Raises:
+        NotReadyError: The platform does not answer; the timer tries again.
+        RefusedError: The platform refuses this machine.
+        BadRequestError: Its answer is malformed, and nothing was changed.
+    """
+    if machine.files.read(machine.layout.machine_certificate) is None:
+        return {"asked": False, "why": "this machine has no certificate yet"}
+    with machine.files.locked(machine.layout.orders_lock, limit_s=_LOCK_S):
+        orders = _answer(machine, Report())
+        return {"asked": True, "ingest": orders.ingest, "ingest_changed": _send_to(machine, orders.ingest)}
+
+
+def _answer(machine: Machine, report: Report) -> Orders:
+    held, key = installed(machine)
+    began = machine.system.now()
+    answer = machine.ask_orders(held, key, "POST", PATH, report.to_json())
+    offset = clock_offset(answer.date, began, machine.system.now())
+    if offset is not None:
+        said = {"offset_s": round(offset, 3), "at": machine.system.now()}
+        machine.files.write_if_changed(machine.layout.clock, json.dumps(said, sort_keys=True).encode(), PRIVATE)
+    return Orders.from_json(answer.body)
+
+
+def _send_to(machine: Machine, url: str) -> bool:
+    """Let the collectors send to a URL, or stop them where it is empty; whether that changed anything."""
+    layout = machine.layout
+    if not url:
+        if machine.files.read(layout.ingest) is None:
+            return False
+        machine.remove(layout.ingest)
+        machine.system.systemctl("--no-block", "stop", TARGET, check=False)
+        return True
+    if not machine.files.write_if_changed(layout.ingest, f"{INGEST_VARIABLE}={url}\n".encode(), _READABLE):
+        return False
+    # Not checked: an image of before monitoring has no such target.
+    machine.system.systemctl("--no-block", "restart", TARGET, check=False)
+    return True
