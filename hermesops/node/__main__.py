@@ -15,6 +15,7 @@ from hermesops.node.instance.agent.installation import agent_of
 from hermesops.node.instance.personalise import configure, personalise, warm_up
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
+from hermesops.node.metrics import collector
 from hermesops.node.orders import poll
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release import activate, activation, fetch, integrity, inventory, rollback
@@ -169,6 +170,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "volume": _volume,
     "probe": lambda words, machine: status.probe(machine, since=words.since, turn_s=words.turn),
     "status": lambda _, machine: status.status(machine),
+    "metrics": lambda _, machine: collector.collect(machine),
 }
 
 
@@ -220,6 +222,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--turn", type=float, default=0.0, metavar="SECONDS", help="let it take a turn of its own, at most so long"
     )
+    commands.add_parser("metrics", help="write the figures of machine and agent for Prometheus")
     commands.add_parser("status", help="what runs here, and for which instance")
     return parser
 

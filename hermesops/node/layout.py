@@ -143,6 +143,27 @@ class Layout:
     data_state = _Below("run/hermes-node/data.json")
     """Why the data volume is not open yet."""
 
+    last_backup = _Below("etc/hermes-node/last-backup.json")
+    """When the state was last backed up from here, and of which instance."""
+
+    last_turn = _Below("run/hermes-node/last-turn.json")
+    """The outcome of the last turn that ``probe`` took."""
+
+    break_glass = _Below("run/hermes-node/break-glass.json")
+    """Exists while an operator's SSH access is open."""
+
+    monitoring_profile = _Below("etc/hermes-monitoring/profile")
+    """One word: the profile that role ``hermes_monitoring`` was applied with."""
+
+    metrics = _Below("run/hermes-metrics/hermes.prom")
+    """The metrics, as node_exporter reads them."""
+
+    metrics_memory = _Below("run/hermes-metrics/memory.json")
+    """What one run of ``metrics`` remembers for the next."""
+
+    os_release = _Below("usr/lib/os-release")
+    """What distribution this is; the file in /etc is a link."""
+
     container = _Below("run/systemd/container")
     """Exists on a machine that is a container, which can mount nothing; systemd writes it."""
 

@@ -12,6 +12,7 @@ from typing import Any
 from hermesops.node.errors import NodeError, NotReadyError
 from hermesops.node.instance import fencing
 from hermesops.node.instance.agent import gateway
+from hermesops.node.instance.agent.api import Answer
 from hermesops.node.instance.agent.installation import Agent, agent_of, is_running
 from hermesops.node.instance.personalise import stored_payload
 from hermesops.node.layout import DRAIN_MARKER
@@ -109,11 +110,15 @@ def is_draining(machine: Machine) -> bool:
 
 def _work(machine: Machine, agent: Agent, key: str, *, timeout_s: float = 5.0) -> dict[str, int]:
     answer = machine.system.ask(agent.base.port, "/health/detailed", key=key, timeout_s=timeout_s)
-    queues = answer.part("readiness", "checks", "background_queues")
-    runs = max(_count(answer.part().get("active_agents")), _count(queues.get("active_api_runs")))
     if not isinstance(answer.body, dict) and is_running(machine, agent):
         raise NotReadyError(f"the gateway does not report its work: {answer}")
-    return {"runs": runs, "connections": machine.system.connections(agent.base.port)}
+    return {"runs": runs_in(answer), "connections": machine.system.connections(agent.base.port)}
+
+
+def runs_in(answer: Answer) -> int:
+    """How many runs the answer to ``/health/detailed`` speaks of; none where it is another answer."""
+    queues = answer.part("readiness", "checks", "background_queues")
+    return max(_count(answer.part().get("active_agents")), _count(queues.get("active_api_runs")))
 
 
 def _count(value: object) -> int:

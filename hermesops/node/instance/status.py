@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Any
@@ -26,6 +27,7 @@ from hermesops.node.release import inventory
 from hermesops.node.release.slots import slot
 from hermesops.node.release.slots.slot import SHOWN
 from hermesops.node.state import backup
+from hermesops.node.system.files import PRIVATE
 from hermesops.node.untrusted.foreign_text import one_line
 
 _LOG = "logs/errors.log"
@@ -159,12 +161,21 @@ def _judge(answer: Answer, payload: Payload) -> tuple[Check, ...]:
 
 def _messengers(answer: Answer, payload: Payload) -> tuple[Check, ...]:
     checks = []
-    for name in sorted(platforms_of(payload.settings.messengers)):
+    for name, is_connected in messengers_connected(answer, payload).items():
         held = answer.part("platforms", name)
-        state = str(held.get("state") or held.get("status") or "absent").lower()
-        detail = " ".join(filter(None, (state, str(held.get("error_code") or ""))))
-        checks.append(Check(f"messenger:{name}", state in _CONNECTED, one_line(detail)))
+        detail = " ".join(filter(None, (_messenger_state(held), str(held.get("error_code") or ""))))
+        checks.append(Check(f"messenger:{name}", is_connected, one_line(detail)))
     return tuple(checks)
+
+
+def messengers_connected(answer: Answer, payload: Payload) -> dict[str, bool]:
+    """Whether each of the instance's messengers is connected, by the answer to ``/health/detailed``."""
+    names = sorted(platforms_of(payload.settings.messengers))
+    return {name: _messenger_state(answer.part("platforms", name)) in _CONNECTED for name in names}
+
+
+def _messenger_state(held: Mapping[str, Any]) -> str:
+    return str(held.get("state") or held.get("status") or "absent").lower()
 
 
 def _servers(machine: Machine, base: Base, payload: Payload) -> tuple[Check, ...]:
@@ -188,7 +199,8 @@ def _watchdog(unit: gateway.Unit) -> Check:
 def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, Any]:
     """Take the figures.
 
-    Errors are counted ``since`` then, in seconds since 1970, if at all. A turn may take ``turn_s``; 0 for none.
+    Errors are counted ``since`` then, in seconds since 1970, if at all. A turn may take ``turn_s``; 0 for none. Its
+    outcome is noted for ``metrics``.
 
     Raises:
         NotReadyError: The machine has no instance yet, or the session of the turn could not be removed.
@@ -196,12 +208,15 @@ def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, 
     key = stored_payload(machine).secrets.api_server_key
     base = installation.load_base(machine.files, machine.layout.base)
     unit = gateway.observe(machine.system, base.unit)
-    answers = _answers(machine, base, key)
+    answers = gateway_health(machine, machine.system.ask(base.port, "/health/detailed", key=key))
     taken = (
         readiness.take_turn(machine.system, base.port, key, timeout_s=turn_s)
         if turn_s > 0 and answers in _ABLE
         else None
     )
+    if taken:
+        turn = {"ok": taken.ok, "seconds": taken.seconds, "at": machine.system.now()}
+        machine.files.write_if_changed(machine.layout.last_turn, json.dumps(turn).encode(), PRIVATE)
     waits = gateway.overdue_jobs(machine.system, base.port, key)
     return {
         "at": machine.system.now(),
@@ -212,15 +227,14 @@ def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, 
         "uptime_s": unit.uptime_s(machine.system.monotonic()),
         "restarts": unit.restarts,
         "errors": None if since is None else _errors(machine, base, since),
-        "memory_bytes": _memory(machine, unit),
+        "memory_bytes": gateway_memory(machine, unit),
         "queue_age_s": None if waits is None else round(max(waits, default=0.0), 3),
         "turn": asdict(taken) if taken else None,
     }
 
 
-def _answers(machine: Machine, base: Base, key: str) -> str:
-    """The gateway's own report, in the words of hermesops."""
-    answer = machine.system.ask(base.port, "/health/detailed", key=key)
+def gateway_health(machine: Machine, answer: Answer) -> str:
+    """The gateway's answer to ``/health/detailed``, in the words of hermesops."""
     if answer.status == HTTPStatus.UNAUTHORIZED:
         return "refused"
     if not isinstance(answer.body, dict) or "status" not in answer.body:
@@ -250,7 +264,7 @@ def _timestamp(text: bytes) -> float:
         return 0.0
 
 
-def _memory(machine: Machine, unit: gateway.Unit) -> int | None:
+def gateway_memory(machine: Machine, unit: gateway.Unit) -> int | None:
     """Bytes of the gateway and its children, without caches where the kernel counts them apart.
 
     Where it counts no memory by unit, of the main process alone. Source: proc(5), ``/proc/PID/status``.

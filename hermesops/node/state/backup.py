@@ -3,6 +3,8 @@
 A restore first finishes an earlier one that was killed during the replacement.
 """
 
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from hermesops.node.errors import RefusedError
 from hermesops.node.instance import fencing, volume
 from hermesops.node.instance.agent.installation import BACKUP_USER, Agent, account, agent_of, is_running
 from hermesops.node.machine import Machine
-from hermesops.node.protocol import FencingToken
+from hermesops.node.protocol import FencingToken, identity_from_json
 from hermesops.node.system.files import PRIVATE
 from hermesops.node.system.restic import MAX_REPOSITORY_BYTES, Repository
 
@@ -44,6 +46,7 @@ def backup(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict[
         agent = agent_of(machine)
         settle(machine, agent)
         copied = machine.state.save(agent.home, repository, account(machine, BACKUP_USER))
+        _remember(machine)
     return {
         "snapshot": copied.snapshot,
         "bytes": copied.bytes,
@@ -52,6 +55,15 @@ def backup(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict[
         "seconds": round(machine.system.monotonic() - started, 3),
         "state": copied.state,
     }
+
+
+def _remember(machine: Machine) -> None:
+    """Note when the state was last backed up, for ``metrics``; a full disk does not make the copy worth less."""
+    identity = machine.files.read(machine.layout.identity)
+    if identity is not None:
+        made = {"instance": identity_from_json(identity).instance, "at": machine.system.now()}
+        with suppress(OSError):
+            machine.files.write_if_changed(machine.layout.last_backup, json.dumps(made).encode(), PRIVATE)
 
 
 def restore(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict[str, Any]:

@@ -93,6 +93,7 @@ BASE: Mapping[str, Entry] = {
     f"/opt/hermes/releases/{RELEASE}/release.json": _file(record_of_lock(_RELEASE, PYTHON).decode()),
     "/root": _folder(mode=0o700),
     "/run": _folder(),
+    "/run/hermes-metrics": _folder(),
     "/run/hermes-node": _folder(mode=0o700),
     "/srv": _folder(),
     "/tmp": _folder(mode=0o1777),  # noqa: S108 - a machine's own

@@ -24,6 +24,7 @@ _LOST = re.compile(r"Failed to connect to MCP server '([^']+)'|MCP server '([^']
 _PROPERTIES = (
     *("ActiveState", "SubState", "Result", "MainPID", "NRestarts", "ExecMainStatus", "ActiveEnterTimestampMonotonic"),
     *("Type", "WatchdogUSec", "StatusText", "UnitFileState", "ConditionResult", "ControlGroup", "MemoryCurrent"),
+    "MemoryMax",
 )
 _RUNNING = frozenset({"active", "activating", "reloading", "deactivating"})
 

@@ -1,0 +1,112 @@
+"""The metrics of a machine: their names, what each says, and the text that node_exporter reads them from.
+
+Who the machine is stands in no label: the platform adds that from the machine's certificate.
+
+Source: https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.0.4.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+
+_LABEL = re.compile(r"[A-Za-z0-9_.:+-]{1,80}")
+"""A label's value: nothing that needs quoting, so that no text of the agent's can be in one."""
+
+_COUNTERS = {
+    "hermes_gateway_restarts_total": "Restarts of the gateway since the boot, by systemd and by hermes-node",
+    "hermes_gateway_errors_total": "Errors that the agent has logged since the boot",
+    "hermes_turns_total": "Turns of the agent since the boot, by outcome",
+    "hermes_model_errors_total": "Failed calls of the model since the boot, by HTTP status",
+    "hermes_tokens_spent_total": "Tokens of the agent's own calls of the model since the boot",
+    "hermes_metrics_errors_total": "Parts of these metrics that could not be read since the boot",
+}
+_GAUGES = {
+    "hermes_metrics_timestamp_seconds": "When this was written",
+    "hermes_node_info": "Versions of the machine's programs",
+    "hermes_personalised": "Whether the machine belongs to an instance",
+    "hermes_fenced": "Whether nothing may start the gateway",
+    "hermes_break_glass_open": "Whether an operator's SSH access is open",
+    "hermes_agent_health": "What the gateway says of itself: one status is 1",
+    "hermes_agent_up": "Whether the gateway's API answers with the instance's key",
+    "hermes_gateway_up": "Whether the gateway's unit is active",
+    "hermes_gateway_memory_bytes": "Memory of the gateway and all it started, without caches",
+    "hermes_gateway_memory_max_bytes": "The cap of that memory",
+    "hermes_turn_seconds": "Seconds that the last probe's turn took",
+    "hermes_queue_age_seconds": "For how long the oldest due cron job has been due",
+    "hermes_runs_in_flight": "What the agent is at",
+    "hermes_messenger_connected": "Whether a messenger of the instance's is connected",
+    "hermes_database_bytes": "Size of a database of the agent's with its write-ahead log",
+    "hermes_database_integrity": "Whether the last check of a database found it undamaged",
+    "hermes_last_backup_timestamp_seconds": "When the state of this instance was last backed up from this machine",
+    "hermes_release_info": "The release that the gateway is started from",
+    "hermes_release_change_pending": "Whether a change of release is unfinished",
+    "hermes_certificate_not_after_timestamp_seconds": "When the machine's certificate expires",
+    "hermes_router_token_not_after_timestamp_seconds": "When the instance's token for the model router expires",
+    "hermes_clock_offset_seconds": "The platform's clock minus this machine's",
+    "hermes_data_bytes": "The file system of the user's data",
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value of a metric, which is one of those above.
+
+    Attributes:
+        labels: Their values are from fixed sets, or checked by a strict pattern.
+    """
+
+    name: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def render(samples: Iterable[Sample]) -> bytes:
+    """The text of samples, metric by metric.
+
+    Raises:
+        ValueError: A value is no number, a label is malformed, or two samples are of one series.
+        KeyError: A name is none of ours.
+    """
+    lines: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    for sample in samples:
+        series = _series(sample)
+        if series in seen:
+            raise ValueError(f"{series} stands there twice")
+        if not isfinite(sample.value):
+            raise ValueError(f"{series} is no number")
+        seen.add(series)
+        lines.setdefault(sample.name, _head(sample.name)).append(f"{series} {_number(sample.value)}")
+    return "".join(f"{line}\n" for name in sorted(lines) for line in lines[name]).encode()
+
+
+def checked(samples: Iterable[Sample]) -> list[Sample]:
+    """The samples, each of which can be rendered.
+
+    Raises:
+        ValueError: One cannot.
+        KeyError: One has a name that is none of ours.
+    """
+    found = list(samples)
+    render(found)
+    return found
+
+
+def _series(sample: Sample) -> str:
+    for value in sample.labels.values():
+        if _LABEL.fullmatch(value) is None:
+            raise ValueError(f"{sample.name}: a label is malformed")
+    if not sample.labels:
+        return sample.name
+    labels = ",".join(f'{name}="{value}"' for name, value in sorted(sample.labels.items()))
+    return f"{sample.name}{{{labels}}}"
+
+
+def _head(name: str) -> list[str]:
+    kind, about = ("counter", _COUNTERS[name]) if name in _COUNTERS else ("gauge", _GAUGES[name])
+    return [f"# HELP {name} {about}.", f"# TYPE {name} {kind}"]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
