@@ -11,6 +11,9 @@ UNIT = "hermes-gateway.service"
 DRAIN_MARKER = ".drain_request.json"
 """In the agent's home; it would outlive a reboot, so whoever starts a gateway removes it."""
 
+BREAK_GLASS_UNIT = "hermes-break-glass.service"
+"""Runs sshd while an order to break the glass is valid; written then, and gone with the next boot."""
+
 TRIAL_STATE = Path("/run/hermes-node/trial-state")
 """Where the copy of the state is mounted during a trial: below folders that are root's alone."""
 
@@ -118,6 +121,27 @@ class Layout:
 
     ingest = _Below("etc/hermes-monitoring/ingest.env")
     """Where metrics and logs go; what sends them starts only where it exists."""
+
+    break_glass = _Below("run/hermes-node/break-glass.json")
+    """Exists while sshd is open for an operator; says for whom, and until when."""
+
+    break_glass_config = _Below("run/hermes-node/break-glass-sshd")
+    """The configuration of that sshd."""
+
+    break_glass_keys = _Below("run/hermes-node/break-glass-keys")
+    """The one key that may log in."""
+
+    break_glass_unit = _Below(f"run/systemd/system/{BREAK_GLASS_UNIT}")
+    """The unit of that sshd."""
+
+    break_glass_spent = _Below("etc/hermes-node/break-glass-spent.json")
+    """Ids of the orders that opened sshd once."""
+
+    ssh_host_key = _Below("etc/hermes-node/ssh_host_ed25519_key")
+    """The private host key of that sshd, made by the machine."""
+
+    ssh_host_public = _Below("etc/hermes-node/ssh_host_ed25519_key.pub")
+    """Its public half, by which the platform knows it."""
 
     clock = _Below("run/hermes-node/clock.json")
     """By how many seconds the platform's clock was ahead of this machine's, and when that was found."""

@@ -13,7 +13,14 @@ from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.node.errors import NodeError
 from hermesops.node.release.documents.handout import Signed, read_chain
 from hermesops.node.release.documents.lock import canonical
-from hermesops.node.release.documents.signers import MAX_CHAIN, MAX_LINES, AllowedSigners, Kind, checked_lines
+from hermesops.node.release.documents.signers import (
+    MAX_CHAIN,
+    MAX_LINES,
+    OF_RELEASES,
+    AllowedSigners,
+    Kind,
+    checked_lines,
+)
 from hermesops.node.untrusted import strict_json
 from hermesops.node.untrusted.strict_json import listed
 from hermesops.private_file import replace_secret
@@ -164,7 +171,7 @@ class Trust:
             data = AllowedSigners(len(chain.signed) + 1, checked_lines(signers)).to_json()
         except NodeError as error:
             raise UsageError(str(error), hint=f"at most {MAX_LINES} lines in OpenSSH's format") from error
-        signatures = {kind: signs.sign(data, namespace=kind) for kind in Kind}
+        signatures = {kind: signs.sign(data, namespace=kind) for kind in OF_RELEASES}
         for counted, when in ((chain.lines or signers, "now"), (signers, "afterwards")):
             for kind, signature in signatures.items():
                 self._refuse_uncounted(data, signature, counted, kind, when)

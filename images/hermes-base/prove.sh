@@ -47,6 +47,7 @@ no_journal_of_another() {
 promise "booted" up
 promise "a machine-id of its own" grep --quiet --extended-regexp '^[0-9a-f]{32}$' /etc/machine-id
 promise "no host keys" no_match '/etc/ssh/ssh_host_*'
+promise "no host keys of hermes-node's" no_match '/etc/hermes-node/ssh_host_*'
 promise "no command history" no_such /root/.bash_history
 promise "no package lists" empty /var/lib/apt/lists
 promise "no journal of another machine" no_journal_of_another

@@ -24,6 +24,7 @@ def request(machine: Machine, *, anew: bool = False, lease: FencingToken | None 
         fencing.admit(machine, lease)
         if anew:
             _remove(machine, layout.machine_certificate, layout.machine_request, layout.machine_key)
+            _remove(machine, layout.ssh_host_key, layout.ssh_host_public)
         key = machine.files.read(layout.machine_key)
         if key is None:
             _remove(machine, layout.machine_request)  # for a key that is gone

@@ -9,7 +9,7 @@ import re
 import time
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Literal
 
 from hermesops.node.errors import BadRequestError
@@ -169,11 +169,13 @@ class SshReport:
     Attributes:
         order: Its id; empty where the order could not be read.
         why: Why it was refused or closed.
+        address: Of the machine, while sshd listens at it.
     """
 
     order: str
     state: State
     why: str = ""
+    address: str = ""
 
 
 @dataclass(frozen=True)
@@ -207,14 +209,23 @@ class Report:
 
 def _said(raw: object) -> SshReport:
     fields = mapping(raw, "report.break_glass")
-    exactly(fields, "report.break_glass", required={"order", "state", "why"})
+    exactly(fields, "report.break_glass", required={"order", "state", "why", "address"})
     order = fields["order"]
     state = matching(fields["state"], _STATES, "report.break_glass.state")
     return SshReport(
         matching(order, _ID, "report.break_glass.order") if order else "",
         "open" if state == "open" else "closed" if state == "closed" else "refused",
         one_line(fields["why"], "report.break_glass.why")[:_LONGEST_WHY],
+        _address(fields["address"]) if fields["address"] else "",
     )
+
+
+def _address(raw: object) -> str:
+    text = one_line(raw, "report.break_glass.address")
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise BadRequestError("report.break_glass.address: no address") from None
 
 
 def clock_offset(date: str, began: float, ended: float) -> float | None:

@@ -4,11 +4,14 @@ Where the platform does not answer, everything stays as it is: metrics go on, an
 """
 
 import json
+from dataclasses import asdict, replace
 from typing import Any
 
 from hermesops.node.instance.certificate import installed
 from hermesops.node.machine import Machine
+from hermesops.node.orders import break_glass
 from hermesops.node.orders.documents import PATH, Orders, Report, clock_offset
+from hermesops.node.protocol import Credential
 from hermesops.node.system.files import PRIVATE, Access
 
 _LOCK_S = 10.0
@@ -32,12 +35,23 @@ def ask(machine: Machine) -> dict[str, Any]:
     if machine.files.read(machine.layout.machine_certificate) is None:
         return {"asked": False, "why": "this machine has no certificate yet"}
     with machine.files.locked(machine.layout.orders_lock, limit_s=_LOCK_S):
-        orders = _answer(machine, Report())
-        return {"asked": True, "ingest": orders.ingest, "ingest_changed": _send_to(machine, orders.ingest)}
+        break_glass.close_expired(machine)
+        held, key = installed(machine)
+        report = Report(break_glass.host_key(machine), break_glass.report(machine))
+        orders = _answer(machine, held, key, report)
+        changed = _send_to(machine, orders.ingest)
+        became = break_glass.carry_out(machine, held.names, orders.break_glass)
+        if became != report.break_glass:  # an operator waits for it
+            _answer(machine, held, key, replace(report, break_glass=became))
+        return {
+            "asked": True,
+            "ingest": orders.ingest,
+            "ingest_changed": changed,
+            "break_glass": asdict(became) if became else None,
+        }
 
 
-def _answer(machine: Machine, report: Report) -> Orders:
-    held, key = installed(machine)
+def _answer(machine: Machine, held: Credential, key: bytes, report: Report) -> Orders:
     began = machine.system.now()
     answer = machine.ask_orders(held, key, "POST", PATH, report.to_json())
     offset = clock_offset(answer.date, began, machine.system.now())

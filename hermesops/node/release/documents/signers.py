@@ -30,10 +30,14 @@ class Kind(StrEnum):
     LOCK = "hermesops-release"
     SIGNERS = "hermesops-signers"
     REVOCATIONS = "hermesops-revocations"
+    BREAK_GLASS = "hermesops-break-glass"
+    """An order to open a machine's sshd: ``node.orders.break_glass``."""
 
+
+OF_RELEASES = (Kind.LOCK, Kind.SIGNERS, Kind.REVOCATIONS)
 
 NAMESPACES = ",".join(Kind)
-"""Namespaces of a signer that may sign everything about releases."""
+"""Namespaces of a signer that may sign everything; who signs releases is root on every machine already."""
 
 _LINE = re.compile(
     r"(?P<principals>[!#-~]{1,256})"

@@ -135,6 +135,25 @@ def no_platform(_credential: Credential, _key: bytes, _method: str, _path: str, 
     raise NotReadyError("a simulated machine reaches no platform")
 
 
+class SimSsh:
+    """sshd of a simulated machine, which has none."""
+
+    def make_key(self) -> tuple[bytes, bytes]:
+        """See ``node.system.sshd.make_key``."""
+        raise NotReadyError("a simulated machine has no sshd")
+
+    def own_address(self, network: str) -> str:
+        """See ``node.system.sshd.own_address``."""
+        raise NotReadyError(f"no route from a simulated machine to {network}")
+
+    def let_in(self, network: str, seconds: int) -> None:
+        """See ``node.system.sshd.let_in``."""
+        raise NotReadyError(f"a simulated machine lets in nobody, for {seconds} s or longer, not even {network}")
+
+    def shut_out(self) -> None:
+        """See ``node.system.sshd.shut_out``; nobody is in."""
+
+
 class SimVolumes:
     """The data volume of one machine: as large as its order says, else as its disk, and always open."""
 
