@@ -18,6 +18,7 @@ from hermesops.model.ids import InstanceId, MachineId
 from hermesops.node.errors import BadRequestError
 from hermesops.node.orders.documents import PATH as ORDERS
 from hermesops.node.orders.documents import Orders, Report
+from hermesops.node.release.documents.handout import Signed
 from hermesops.pki.authority import read_peer
 from hermesops.pki.certificates import Certificates
 from hermesops.registry import Registry
@@ -131,8 +132,11 @@ class PlatformService:
             report = Report.from_json(body) if body else Report()
         except BadRequestError as malformed:
             raise RefusedError(str(malformed)) from None
-        del caller, report
-        return Answer(HTTPStatus.OK, Orders(self._ingest_url).to_json())
+        if body:
+            self._registry.break_glass.report(caller.machine_id, report)
+        order = self._registry.break_glass.current(caller.machine_id, caller.instance_id)
+        signed = Signed(order.text, order.signature) if order else None
+        return Answer(HTTPStatus.OK, Orders(self._ingest_url, signed).to_json())
 
     def _release(self, caller: Certificate, volume_id: str) -> Answer:
         key = self._data_keys.release(volume_id, caller.machine_id, caller.instance_id)

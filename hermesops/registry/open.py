@@ -27,6 +27,7 @@ from hermesops.registry.repositories.instances.instance import InstanceRepositor
 from hermesops.registry.repositories.instances.policies import InstancePolicyRepository
 from hermesops.registry.repositories.jobs import JobRepository
 from hermesops.registry.repositories.leases import EpochRepository, LeaseRepository
+from hermesops.registry.repositories.machines.break_glass import BreakGlassRepository
 from hermesops.registry.repositories.machines.data_keys import DataKeyRepository
 from hermesops.registry.repositories.machines.observations import HealthSampleRepository, MachineObservationRepository
 from hermesops.registry.repositories.machines.unassigned_machines import UnassignedMachineRepository
@@ -67,6 +68,7 @@ class Registry:
         self.observations = MachineObservationRepository(context)
         self.health_samples = HealthSampleRepository(context)
         self.data_keys = DataKeyRepository(context)
+        self.break_glass = BreakGlassRepository(context)
         self.images = ImageRepository(context)
         self.operations = OperationRepository(context)
         self.leases = LeaseRepository(context)

@@ -16,6 +16,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.break_glass import BreakGlass
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.node.errors import BadRequestError, NotReadyError
@@ -24,8 +25,9 @@ from hermesops.node.instance.certificate import installed
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.orders.documents import PATH as ORDERS
-from hermesops.node.orders.documents import Orders, Report, clock_offset
+from hermesops.node.orders.documents import Orders, Report, SshReport, clock_offset
 from hermesops.node.protocol import Credential
+from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import https, openssl
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
@@ -36,8 +38,9 @@ from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
 from tests.support.fakes.credentials import authority_in, credential_of
+from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.fakes.registry import FakeRegistry
-from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.real.registries import TurnedClock, placed, registry_at
 
 MACHINE = MachineId("m-1")
 LIFE = timedelta(days=7)
@@ -400,3 +403,21 @@ async def test_a_machine_is_told_where_metrics_go_and_what_time_it_is(served: Se
 async def test_a_malformed_report_is_refused(served: Served, report: bytes) -> None:
     with pytest.raises(MachineRefusedError, match="report"):
         await served.ask(served.certified(), ORDERS, report)
+
+
+async def test_a_machine_is_handed_its_order_and_reports_what_became_of_it(served: Served) -> None:
+    ada = served.registry.instances.set_machine(placed(served.registry).id, MACHINE)
+    mine = served.certificates.issue(served.request, MACHINE, cell=ada.cell, instance_id=ada.id)
+    now = served.registry.now()
+    order = BreakGlass(
+        *("0" * 32, ada.id, MACHINE, "text", "signature", "192.0.2.7/32", HOST_KEY, "", "cut", now),
+        now + timedelta(minutes=5),
+    )
+    served.registry.break_glass.add(order)
+    handed = Orders("", Signed("text", "signature"))
+    assert await orders_of(served, mine) == handed
+    report = Report(HOST_KEY, SshReport(order.id, "open", address="10.0.0.7")).to_json()
+    assert await orders_of(served, mine, report) == handed
+    assert served.registry.break_glass.host_key(MACHINE) == HOST_KEY
+    assert [one.address for one in served.registry.break_glass.list_open()] == ["10.0.0.7"]
+    assert await orders_of(served, served.certified()) == Orders()  # of before it was somebody's

@@ -281,6 +281,35 @@ data_keys = sa.Table(
     sa.Column("destroyed_at", UtcTimestamp, nullable=True),
 )
 
+break_glass_orders = sa.Table(
+    "break_glass_orders",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=False, index=True),
+    sa.Column("machine_id", sa.String(64), nullable=False, index=True),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("signature", sa.Text, nullable=False),
+    sa.Column("source", sa.String(64), nullable=False),
+    sa.Column("host_key", sa.Text, nullable=False),
+    sa.Column("who", sa.String(255), nullable=False),
+    sa.Column("why", sa.Text, nullable=False),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("expires_at", UtcTimestamp, nullable=False),
+    sa.Column("opened_at", UtcTimestamp, nullable=True),
+    sa.Column("withdrawn_at", UtcTimestamp, nullable=True),
+    sa.Column("closed_at", UtcTimestamp, nullable=True),
+    sa.Column("outcome", sa.Text, nullable=False),
+    sa.Column("address", sa.String(64), nullable=False),
+)
+
+ssh_host_keys = sa.Table(
+    "ssh_host_keys",
+    metadata,
+    sa.Column("machine_id", sa.String(64), primary_key=True),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("reported_at", UtcTimestamp, nullable=False),
+)
+
 
 releases = sa.Table(
     "releases",
