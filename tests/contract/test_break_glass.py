@@ -8,11 +8,12 @@ import pytest
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
-from hermesops.node.orders.documents import Report, SshReport
+from hermesops.node.orders.documents import Report, SshHost, SshReport
 from hermesops.registry import Registry
 from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.real.registries import TurnedClock, placed
 
+ADDRESS = "10.0.0.7"
 HERE, THERE = MachineId("m-1"), MachineId("m-2")
 OTHER_KEY = HOST_KEY.replace("IPc0", "IPc1")
 
@@ -41,7 +42,7 @@ def ordered(registry: Registry, instance: Instance, order_id: str = "0" * 32, *,
 
 
 def says(registry: Registry, said: SshReport | None, key: str = HOST_KEY) -> None:
-    registry.break_glass.report(HERE, Report(key, said))
+    registry.break_glass.report(HERE, Report(SshHost(key, ADDRESS), said))
 
 
 def actions(registry: Registry) -> list[str]:
@@ -119,19 +120,21 @@ def test_a_second_order_takes_the_place_of_the_first(registry: Registry, ada: In
 
 def test_nobody_speaks_for_another_machine(registry: Registry, ada: Instance) -> None:
     order = ordered(registry, ada)
-    registry.break_glass.report(THERE, Report(OTHER_KEY, SshReport(order.id, "open", address="10.6.6.6")))
+    registry.break_glass.report(
+        THERE, Report(SshHost(OTHER_KEY, ADDRESS), SshReport(order.id, "open", address="10.6.6.6"))
+    )
     assert registry.break_glass.get(order.id) == order
-    assert registry.break_glass.host_key(HERE) == ""
+    assert registry.break_glass.ssh_host(HERE) is None
 
 
 def test_a_host_key_stays_for_an_hour_and_changes_are_audited(registry: Registry, clock: TurnedClock) -> None:
     for key in (HOST_KEY, OTHER_KEY, "", HOST_KEY):
         says(registry, None, key)
-    assert registry.break_glass.host_key(HERE) == HOST_KEY
+    assert registry.break_glass.ssh_host(HERE) == SshHost(HOST_KEY, ADDRESS)
     assert actions(registry) == ["ssh_host_key_reported"]
     clock.turn(3601)
     says(registry, None, OTHER_KEY)
-    assert registry.break_glass.host_key(HERE) == OTHER_KEY
+    assert registry.break_glass.ssh_host(HERE) == SshHost(OTHER_KEY, ADDRESS)
     [_, changed] = [entry for entry in reversed(registry.audit.list()) if entry.action == "ssh_host_key_reported"]
     assert (changed.before, changed.after) == ({"key": HOST_KEY}, {"key": OTHER_KEY})
 
@@ -139,7 +142,7 @@ def test_a_host_key_stays_for_an_hour_and_changes_are_audited(registry: Registry
 def test_a_machine_that_is_given_up_leaves_no_host_key(registry: Registry, ada: Instance) -> None:
     says(registry, None)
     registry.terminations.terminate(ada.id)
-    assert registry.break_glass.host_key(HERE) == ""
+    assert registry.break_glass.ssh_host(HERE) is None
 
 
 def test_an_order_keeps_the_host_key_of_when_it_was_made(registry: Registry, ada: Instance, clock: TurnedClock) -> None:

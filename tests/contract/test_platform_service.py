@@ -25,7 +25,8 @@ from hermesops.node.instance.certificate import installed
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
 from hermesops.node.orders.documents import PATH as ORDERS
-from hermesops.node.orders.documents import Orders, Report, SshReport, clock_offset
+from hermesops.node.orders.documents import Orders, Report, SshHost, SshReport
+from hermesops.node.orders.poll import clock_offset
 from hermesops.node.protocol import Credential
 from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.slots.disk import DiskSlots
@@ -399,7 +400,9 @@ async def test_a_machine_is_told_where_metrics_go_and_what_time_it_is(served: Se
     assert abs(clock_offset(answer.date, time.time(), time.time()) or 9) < 5
 
 
-@pytest.mark.parametrize("report", [b"x", b"{}", b'{"host_key": "ssh-ed25519 AAAA", "break_glass": null}'])
+@pytest.mark.parametrize(
+    "report", [b"x", b"{}", b'{"host": {"key": "ssh-ed25519 AAAA", "address": ""}, "break_glass": null}']
+)
 async def test_a_malformed_report_is_refused(served: Served, report: bytes) -> None:
     with pytest.raises(MachineRefusedError, match="report"):
         await served.ask(served.certified(), ORDERS, report)
@@ -416,8 +419,8 @@ async def test_a_machine_is_handed_its_order_and_reports_what_became_of_it(serve
     served.registry.break_glass.add(order)
     handed = Orders("", Signed("text", "signature"))
     assert await orders_of(served, mine) == handed
-    report = Report(HOST_KEY, SshReport(order.id, "open", address="10.0.0.7")).to_json()
+    report = Report(SshHost(HOST_KEY), SshReport(order.id, "open", address="10.0.0.7")).to_json()
     assert await orders_of(served, mine, report) == handed
-    assert served.registry.break_glass.host_key(MACHINE) == HOST_KEY
+    assert served.registry.break_glass.ssh_host(MACHINE) == SshHost(HOST_KEY)
     assert [one.address for one in served.registry.break_glass.list_open()] == ["10.0.0.7"]
     assert await orders_of(served, served.certified()) == Orders()  # of before it was somebody's

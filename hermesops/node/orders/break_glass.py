@@ -18,7 +18,7 @@ from hermesops.node.errors import NodeError, RefusedError
 from hermesops.node.layout import BREAK_GLASS_UNIT as UNIT
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
-from hermesops.node.orders.documents import LONGEST_S, BreakGlassOrder, SshReport, timestamp
+from hermesops.node.orders.documents import LONGEST_S, BreakGlassOrder, SshHost, SshReport, timestamp
 from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.documents.signers import AllowedSigners, Kind
 from hermesops.node.system.files import PRIVATE, Access
@@ -147,7 +147,7 @@ def _verified(machine: Machine, names: tuple[str, ...], order: BreakGlassOrder, 
 def _open(machine: Machine, order: BreakGlassOrder, by: str) -> None:
     layout = machine.layout
     seconds = _left(machine, order.expires)
-    address = machine.ssh.own_address(order.source)
+    address = machine.ssh.own_address(str(order.network.network_address))
     # First of all: whatever happens to us from here on, this order opens nothing again.
     spent = {**_spent(machine), order.id: order.expires}
     machine.files.write_if_changed(layout.break_glass_spent, json.dumps(spent, sort_keys=True).encode(), PRIVATE)
@@ -186,12 +186,20 @@ def _spent(machine: Machine) -> dict[str, int]:
         raise RefusedError(f"{machine.layout.break_glass_spent} is damaged; an order could be a used one") from error
 
 
-def host_key(machine: Machine) -> str:
-    """The public host key, made with the private one where there is none; empty where it cannot be made."""
-    try:
-        return _host_key(machine)
-    except NodeError:  # all else of the orders matters more
-        return ""
+def ssh_host(machine: Machine, platform: str) -> SshHost:
+    """How sshd would be known here, for the platform to keep.
+
+    The host key is made where there is none. What cannot be found out is empty: all else of the orders matters more.
+
+    Args:
+        platform: Name or address of its host, which tells the addresses of this machine apart.
+    """
+    key = address = ""
+    with suppress(NodeError):
+        key = _host_key(machine)
+    with suppress(NodeError):
+        address = machine.ssh.own_address(platform)
+    return SshHost(key, address)
 
 
 def _host_key(machine: Machine) -> str:

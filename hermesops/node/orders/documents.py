@@ -8,7 +8,6 @@ import json
 import re
 import time
 from dataclasses import asdict, dataclass
-from email.utils import parsedate_to_datetime
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Literal
 
@@ -25,9 +24,6 @@ MAX_BYTES = 16 * 1024
 
 LONGEST_S = 4 * 3600
 """Seconds from the first to the last moment at which an order to open sshd is valid, at most."""
-
-MAX_OFFSET_S = 10 * 365 * 86400.0
-"""The largest difference of clocks that is recorded."""
 
 _MOST_V4, _MOST_V6 = 24, 48
 """The shortest prefixes that an order may open sshd for."""
@@ -179,15 +175,27 @@ class SshReport:
 
 
 @dataclass(frozen=True)
+class SshHost:
+    """How a machine's sshd is known and found once it is open.
+
+    Attributes:
+        key: The public host key, as ``ssh-ed25519 AAAA…``; empty where the machine has none.
+        address: The machine's own one, as the platform's host sees it; empty where it does not know.
+    """
+
+    key: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True)
 class Report:
     """What a machine tells the platform when it asks for orders.
 
     Attributes:
-        host_key: The public key by which its sshd is known; empty where it has none.
         break_glass: ``None`` while sshd is closed and no order is there.
     """
 
-    host_key: str = ""
+    host: SshHost = SshHost()
     break_glass: SshReport | None = None
 
     def to_json(self) -> bytes:
@@ -202,9 +210,18 @@ class Report:
             BadRequestError: It is malformed; the message names the field.
         """
         fields = object_in(data, "report", largest=MAX_BYTES)
-        exactly(fields, "report", required={"host_key", "break_glass"})
-        key, said = fields["host_key"], fields["break_glass"]
-        return cls(ssh_key(key, "report.host_key") if key else "", None if said is None else _said(said))
+        exactly(fields, "report", required={"host", "break_glass"})
+        said = fields["break_glass"]
+        return cls(_host(fields["host"]), None if said is None else _said(said))
+
+
+def _host(raw: object) -> SshHost:
+    fields = mapping(raw, "report.host")
+    exactly(fields, "report.host", required={"key", "address"})
+    key, address = fields["key"], fields["address"]
+    return SshHost(
+        ssh_key(key, "report.host.key") if key else "", _address(address, "report.host.address") if address else ""
+    )
 
 
 def _said(raw: object) -> SshReport:
@@ -216,33 +233,16 @@ def _said(raw: object) -> SshReport:
         matching(order, _ID, "report.break_glass.order") if order else "",
         "open" if state == "open" else "closed" if state == "closed" else "refused",
         one_line(fields["why"], "report.break_glass.why")[:_LONGEST_WHY],
-        _address(fields["address"]) if fields["address"] else "",
+        _address(fields["address"], "report.break_glass.address") if fields["address"] else "",
     )
 
 
-def _address(raw: object) -> str:
-    text = one_line(raw, "report.break_glass.address")
+def _address(raw: object, where: str) -> str:
+    text = one_line(raw, where)
     try:
         return str(ip_address(text))
     except ValueError:
-        raise BadRequestError("report.break_glass.address: no address") from None
-
-
-def clock_offset(date: str, began: float, ended: float) -> float | None:
-    """Seconds by which the platform's clock is ahead of this machine's; ``None`` where the header says no time.
-
-    Args:
-        date: The header ``Date``, which counts whole seconds.
-        began: Own time before the question, in seconds since 1970.
-        ended: Own time after the answer.
-
-    Source: RFC 9110, section 5.6.7.
-    """
-    try:
-        said = parsedate_to_datetime(date[:64]).timestamp() + 0.5
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
-    return max(-MAX_OFFSET_S, min(MAX_OFFSET_S, said - (began + ended) / 2))
+        raise BadRequestError(f"{where}: no address") from None
 
 
 def timestamp(seconds: float) -> str:

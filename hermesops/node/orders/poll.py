@@ -5,17 +5,22 @@ Where the platform does not answer, everything stays as it is: metrics go on, an
 
 import json
 from dataclasses import asdict, replace
+from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from hermesops.node.instance.certificate import installed
 from hermesops.node.machine import Machine
 from hermesops.node.orders import break_glass
-from hermesops.node.orders.documents import PATH, Orders, Report, clock_offset
+from hermesops.node.orders.documents import PATH, Orders, Report
 from hermesops.node.protocol import Credential
 from hermesops.node.system.files import PRIVATE, Access
 
 _LOCK_S = 10.0
 _READABLE = Access(0o644)
+
+MAX_OFFSET_S = 10 * 365 * 86400.0
+"""The largest difference of clocks that is recorded."""
 
 TARGET = "hermes-monitoring.target"
 """All collectors of metrics and logs; role ``hermes_monitoring`` brings it."""
@@ -37,7 +42,7 @@ def ask(machine: Machine) -> dict[str, Any]:
     with machine.files.locked(machine.layout.orders_lock, limit_s=_LOCK_S):
         break_glass.close_expired(machine)
         held, key = installed(machine)
-        report = Report(break_glass.host_key(machine), break_glass.report(machine))
+        report = Report(break_glass.ssh_host(machine, urlsplit(held.url).hostname or ""), break_glass.report(machine))
         orders = _answer(machine, held, key, report)
         changed = _send_to(machine, orders.ingest)
         became = break_glass.carry_out(machine, held.names, orders.break_glass)
@@ -75,3 +80,20 @@ def _send_to(machine: Machine, url: str) -> bool:
     # Not checked: an image of before monitoring has no such target.
     machine.system.systemctl("--no-block", "restart", TARGET, check=False)
     return True
+
+
+def clock_offset(date: str, began: float, ended: float) -> float | None:
+    """Seconds by which the platform's clock is ahead of this machine's; ``None`` where the header says no time.
+
+    Args:
+        date: The header ``Date``, which counts whole seconds.
+        began: Own time before the question, in seconds since 1970.
+        ended: Own time after the answer.
+
+    Source: RFC 9110, section 5.6.7.
+    """
+    try:
+        said = parsedate_to_datetime(date[:64]).timestamp() + 0.5
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+    return max(-MAX_OFFSET_S, min(MAX_OFFSET_S, said - (began + ended) / 2))

@@ -35,20 +35,21 @@ def make_key() -> tuple[bytes, bytes]:
         return file.read_bytes(), f"{' '.join(public.split()[:2])}\n".encode()
 
 
-def own_address(network: str) -> str:
-    """The address of this machine that a network reaches it at; nothing is sent.
+def own_address(host: str) -> str:
+    """The address of this computer that a host sees it at, unless something translates addresses between the two.
+
+    Nothing is sent there. ``host`` is a name or an address.
 
     Raises:
-        NotReadyError: No route leads there.
+        NotReadyError: No route leads there, or nobody knows the name.
     """
-    wanted = ip_network(network)
-    family = socket.AF_INET if wanted.version == 4 else socket.AF_INET6  # noqa: PLR2004 - of IP
-    with socket.socket(family, socket.SOCK_DGRAM) as way:
-        try:
-            way.connect((str(wanted.network_address), PORT))
+    try:
+        family, kind, _, _, target = socket.getaddrinfo(host, PORT, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as way:
+            way.connect(target)
             return str(way.getsockname()[0])
-        except OSError as error:
-            raise NotReadyError(f"no route from this machine to {network}: {error.strerror}") from error
+    except (OSError, UnicodeError) as error:
+        raise NotReadyError(f"no route from here to {host}: {error}") from error
 
 
 def let_in(network: str, seconds: int) -> None:

@@ -302,11 +302,12 @@ break_glass_orders = sa.Table(
     sa.Column("address", sa.String(64), nullable=False),
 )
 
-ssh_host_keys = sa.Table(
-    "ssh_host_keys",
+ssh_hosts = sa.Table(
+    "ssh_hosts",
     metadata,
     sa.Column("machine_id", sa.String(64), primary_key=True),
     sa.Column("key", sa.Text, nullable=False),
+    sa.Column("address", sa.String(64), nullable=False),
     sa.Column("reported_at", UtcTimestamp, nullable=False),
 )
 

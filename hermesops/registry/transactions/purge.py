@@ -30,7 +30,7 @@ from hermesops.registry.schema.tables import (
     operations,
     proxy_tokens,
     rollouts,
-    ssh_host_keys,
+    ssh_hosts,
     unassigned_machines,
 )
 from hermesops.registry.transactions.terminate import TerminationTransactions
@@ -43,7 +43,7 @@ _OF_MACHINES = (
     health_samples,
     instance_releases,
     exposures,
-    ssh_host_keys,
+    ssh_hosts,
 )
 _UNFINISHED_ROLLOUTS = rollouts.c.state.in_([state.value for state in RolloutState if not state.has_ended])
 

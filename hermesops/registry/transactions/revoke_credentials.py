@@ -7,7 +7,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.unassigned_machine import UnassignedStatus
 from hermesops.registry.repositories.credentials.certificates import OF_MACHINES
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
-from hermesops.registry.schema.tables import instance_details, ssh_host_keys, unassigned_machines
+from hermesops.registry.schema.tables import instance_details, ssh_hosts, unassigned_machines
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def revoke_machine(connection: "sa.Connection", machine_id: str | None, now: datetime, why: str) -> None:
     """Revoke every valid certificate of a machine, if there is one, and forget its host key."""
     if machine_id:
-        connection.execute(ssh_host_keys.delete().where(ssh_host_keys.c.machine_id == machine_id))
+        connection.execute(ssh_hosts.delete().where(ssh_hosts.c.machine_id == machine_id))
         OF_MACHINES.revoke(connection, machine_id, now, why)
 
 

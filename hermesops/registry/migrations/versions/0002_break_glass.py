@@ -31,8 +31,9 @@ def upgrade() -> None:
         sa.Column("address", sa.String(64), nullable=False),
     )
     op.create_table(
-        "ssh_host_keys",
+        "ssh_hosts",
         sa.Column("machine_id", sa.String(64), primary_key=True),
         sa.Column("key", sa.Text, nullable=False),
+        sa.Column("address", sa.String(64), nullable=False),
         sa.Column("reported_at", UtcTimestamp, nullable=False),
     )

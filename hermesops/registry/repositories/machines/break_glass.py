@@ -1,4 +1,4 @@
-"""Rows of ``break_glass_orders`` and ``ssh_host_keys``: who may log in on a machine now, and how the machine is known.
+"""Rows of ``break_glass_orders`` and ``ssh_hosts``: who may log in on a machine now, and how the machine is known.
 
 It must not know how orders are signed; machines verify that themselves.
 """
@@ -11,13 +11,13 @@ import sqlalchemy as sa
 
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
-from hermesops.node.orders.documents import Report
+from hermesops.node.orders.documents import Report, SshHost
 from hermesops.registry.repositories.base import Repository, insert_or_update
-from hermesops.registry.schema.tables import break_glass_orders, ssh_host_keys
+from hermesops.registry.schema.tables import break_glass_orders, ssh_hosts
 
 _COLUMNS = break_glass_orders.c
-_KEY_STAYS = timedelta(hours=1)
-"""For how long a machine cannot change its host key again, so that none fills the audit log."""
+_HOST_STAYS = timedelta(hours=1)
+"""For how long a machine cannot change its host key or address again, so that none fills the audit log."""
 
 _UNFINISHED = sa.and_(
     _COLUMNS.closed_at.is_(None), sa.or_(_COLUMNS.opened_at.is_not(None), _COLUMNS.withdrawn_at.is_(None))
@@ -26,12 +26,12 @@ _UNFINISHED = sa.and_(
 
 
 class BreakGlassRepository(Repository):
-    """Orders to open machines' sshd, and the host keys that machines have reported."""
+    """Orders to open machines' sshd, and how machines have said to be known."""
 
-    def host_key(self, machine_id: MachineId) -> str:
-        """The public host key of a machine's sshd, as ``ssh-ed25519 AAAA…``; empty if it reported none yet."""
-        row = self._row(sa.select(ssh_host_keys.c.key).where(ssh_host_keys.c.machine_id == machine_id))
-        return row.key if row else ""
+    def ssh_host(self, machine_id: MachineId) -> SshHost | None:
+        """How a machine's sshd is known and found; ``None`` if it has not reported that yet."""
+        row = self._row(sa.select(ssh_hosts).where(ssh_hosts.c.machine_id == machine_id))
+        return SshHost(row.key, row.address) if row else None
 
     def add(self, order: BreakGlass) -> BreakGlass:
         """Store a signed order, which its machine then finds; earlier ones of the instance are withdrawn.
@@ -106,27 +106,31 @@ class BreakGlassRepository(Repository):
             return
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            self._keep_key(connection, machine_id, report.host_key, now)
+            self._keep_host(connection, machine_id, report.host, now)
             mine = sa.and_(_COLUMNS.machine_id == machine_id, _UNFINISHED)
             for row in connection.execute(sa.select(break_glass_orders).where(mine).with_for_update()):
                 self._follow(connection, _order(row), report, now)
 
     def _is_news(self, machine_id: MachineId, report: Report) -> bool:
         mine = sa.and_(_COLUMNS.machine_id == machine_id, _UNFINISHED)
-        known = sa.select(ssh_host_keys.c.key).where(ssh_host_keys.c.machine_id == machine_id)
+        known = sa.select(ssh_hosts.c.key, ssh_hosts.c.address).where(ssh_hosts.c.machine_id == machine_id)
+        said = report.host
         with self._database.reading() as connection:
-            if report.host_key and connection.scalar(known) != report.host_key:
+            if said.key and connection.execute(known).one_or_none() != (said.key, said.address):
                 return True
             orders = [_order(row) for row in connection.execute(sa.select(break_glass_orders).where(mine))]
         return any(_changes(order, report) for order in orders)
 
-    def _keep_key(self, connection: sa.Connection, machine_id: MachineId, key: str, now: datetime) -> None:
-        query = sa.select(ssh_host_keys).where(ssh_host_keys.c.machine_id == machine_id).with_for_update()
+    def _keep_host(self, connection: sa.Connection, machine_id: MachineId, host: SshHost, now: datetime) -> None:
+        query = sa.select(ssh_hosts).where(ssh_hosts.c.machine_id == machine_id).with_for_update()
         row = connection.execute(query).one_or_none()
-        if not key or (row is not None and (row.key == key or row.reported_at > now - _KEY_STAYS)):
+        if not host.key or (row is not None and row.reported_at > now - _HOST_STAYS):
             return
-        insert_or_update(connection, ssh_host_keys, {"machine_id": machine_id, "key": key, "reported_at": now})
-        before, after = {"key": row.key} if row else {}, {"key": key}
+        values = {"machine_id": machine_id, "key": host.key, "address": host.address, "reported_at": now}
+        insert_or_update(connection, ssh_hosts, values)
+        if row is not None and row.key == host.key:
+            return
+        before, after = {"key": row.key} if row else {}, {"key": host.key}
         self._note(connection, "ssh_host_key_reported", f"machine/{machine_id}", before=before, after=after)
 
     def _follow(self, connection: sa.Connection, order: BreakGlass, report: Report, now: datetime) -> None:

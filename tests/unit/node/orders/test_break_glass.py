@@ -12,7 +12,7 @@ from hermesops.node.errors import NotReadyError
 from hermesops.node.instance import certificate
 from hermesops.node.layout import BREAK_GLASS_UNIT as UNIT
 from hermesops.node.orders import poll
-from hermesops.node.orders.documents import LONGEST_S, BreakGlassOrder
+from hermesops.node.orders.documents import LONGEST_S, BreakGlassOrder, SshHost
 from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.documents.signers import AllowedSigners, Kind
 from tests.support.fakes.polled_machine import HOST_KEY, PolledMachine, polled_machine
@@ -56,9 +56,9 @@ def test_an_order_opens_sshd_for_one_key_and_one_network_until_it_expires(polled
 def test_the_platform_hears_at_once_and_knows_the_host_key(polled: PolledMachine) -> None:
     polled.hand(polled.signed(polled.order()))
     first, second = polled.platform.reports
-    assert (first.host_key, first.break_glass) == (HOST_KEY, None)
+    assert (first.host, first.break_glass) == (SshHost(HOST_KEY, "10.0.0.7"), None)
     assert second.break_glass is not None
-    assert (second.host_key, second.break_glass.state) == (HOST_KEY, "open")
+    assert (second.host, second.break_glass.state) == (first.host, "open")
     polled.ask()
     assert polled.ssh.made == 1
     assert polled.layout.ssh_host_key.stat().st_mode & 0o777 == 0o600

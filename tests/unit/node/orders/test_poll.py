@@ -10,7 +10,7 @@ import pytest
 
 from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.orders import poll
-from hermesops.node.orders.documents import MAX_OFFSET_S, clock_offset
+from hermesops.node.orders.poll import MAX_OFFSET_S, clock_offset
 from hermesops.node.system.https import PlatformAnswer
 from tests.support.fakes.polled_machine import BORN, PolledMachine, polled_machine
 

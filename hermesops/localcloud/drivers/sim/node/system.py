@@ -142,9 +142,9 @@ class SimSsh:
         """See ``node.system.sshd.make_key``."""
         raise NotReadyError("a simulated machine has no sshd")
 
-    def own_address(self, network: str) -> str:
+    def own_address(self, host: str) -> str:
         """See ``node.system.sshd.own_address``."""
-        raise NotReadyError(f"no route from a simulated machine to {network}")
+        raise NotReadyError(f"no route from a simulated machine to {host}")
 
     def let_in(self, network: str, seconds: int) -> None:
         """See ``node.system.sshd.let_in``."""
