@@ -12,6 +12,7 @@ from hermesops.app.container_parts.unconnected import Unconnected
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.services.break_glass import BreakGlassOrders
     from hermesops.app.services.cells import ChosenCells
     from hermesops.app.services.environment_checks import EnvironmentChecks
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
@@ -122,6 +123,13 @@ class Container(Unconnected):
             router_key=lambda: self.router_key,
             report=self.report,
         )
+
+    @cached_property
+    def break_glass(self) -> "BreakGlassOrders":
+        """Opens machines' sshd in emergencies."""
+        from hermesops.app.services.break_glass import BreakGlassOrders
+
+        return BreakGlassOrders(self.env, self.registry, self.release_key.find)
 
     @cached_property
     def relay(self) -> "RelayService":

@@ -173,9 +173,6 @@ class Layout:
     last_turn = _Below("run/hermes-node/last-turn.json")
     """The outcome of the last turn that ``probe`` took."""
 
-    break_glass = _Below("run/hermes-node/break-glass.json")
-    """Exists while an operator's SSH access is open."""
-
     monitoring_profile = _Below("etc/hermes-monitoring/profile")
     """One word: the profile that role ``hermes_monitoring`` was applied with."""
 

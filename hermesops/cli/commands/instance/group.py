@@ -14,6 +14,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.instance import lifecycle, settings
+from hermesops.cli.commands.instance.break_glass import break_glass
 from hermesops.cli.console import Reason, advice, is_json, result, say, table, write, write_bytes
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, change_instance, find_instance
@@ -259,6 +260,9 @@ def shell(user: User, reason: Reason = "") -> int:
 def restart(user: User, no_wait: NoWait = False) -> None:
     """Restart a user's gateway and wait until it is healthy again."""
     change_instance("restart", user, lambda s: s.instance_requests.restart(user), no_wait=no_wait)
+
+
+app.command("break-glass")(break_glass)
 
 
 def _verify_state(user: str) -> int:

@@ -1,0 +1,145 @@
+"""Opens a machine's sshd for an operator when toolbox and proxy are gone: a signed order, which the machine fetches."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.identity.signatures import Signers
+from hermesops.model.break_glass import BreakGlass
+from hermesops.model.ids import MachineId
+from hermesops.model.instance import Instance
+from hermesops.node.errors import NodeError
+from hermesops.node.orders.documents import LONGEST_S, BreakGlassOrder, SshHost
+from hermesops.node.release.documents.signers import Kind
+from hermesops.node.system.sshd import own_address
+from hermesops.registry import Registry
+from hermesops.settings import Environment
+from hermesops.waiting import pause_blocking
+
+WAIT_S = 120.0
+"""Seconds that a machine has to fetch an order: it asks about twice a minute."""
+
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class BreakGlassOrders:
+    """Orders of one environment.
+
+    Attributes:
+        own_key: The key that signs in the local world where no ``operator_key`` is set; ``None`` where there is none.
+    """
+
+    env: Environment
+    registry: Registry
+    own_key: Callable[[], Signers | None]
+
+    def signers(self) -> Signers:
+        """The operator's key, which signs an order and logs in by it.
+
+        Raises:
+            RefusedError: There is none.
+        """
+        if key := self.env.settings.operator_key:
+            return Signers(key)
+        found = self.own_key() if self.env.is_local else None
+        if found is None:
+            raise RefusedError(
+                "nothing can be signed: no operator_key is set", hint="HERMESOPS_OPERATOR_KEY=~/.ssh/id_ed25519"
+            )
+        return found
+
+    def make(self, instance: Instance, signers: Signers, *, source: str, seconds: float, why: str) -> BreakGlass:
+        """Sign an order and let the machine of an instance find it.
+
+        Args:
+            source: The address or network to connect from; empty for this computer's own.
+            seconds: From now until sshd closes by itself.
+
+        Raises:
+            UsageError: It is too long, or for too many addresses.
+            RefusedError: The instance has no machine, or it has not reported a host key.
+        """
+        machine_id, host = self._host(instance)
+        now = self.registry.now()
+        begin = int(now.timestamp())
+        order = BreakGlassOrder(
+            id=secrets.token_hex(16),
+            environment=self.env.name,
+            instance=instance.id,
+            machine=machine_id,
+            key=signers.public(),
+            source=_network(source or _own_address(host)),
+            not_before=begin,
+            expires=begin + int(seconds),
+        )
+        try:
+            BreakGlassOrder.from_json(order.to_json())
+        except NodeError as wrong:
+            hours = LONGEST_S // 3600
+            hint = f"--for {hours}h at most, and --source with an address or a small network"
+            raise UsageError(f"no machine takes such an order: {wrong}", hint=hint) from None
+        text = order.to_json().decode()
+        return self.registry.break_glass.add(
+            BreakGlass(
+                id=order.id,
+                instance_id=instance.id,
+                machine_id=machine_id,
+                text=text,
+                signature=signers.sign(text.encode(), namespace=Kind.BREAK_GLASS),
+                source=order.source,
+                host_key=host.key,
+                who="",
+                why=why,
+                created_at=now,
+                expires_at=now.replace(microsecond=0) + timedelta(seconds=int(seconds)),
+            )
+        )
+
+    def wait_open(self, order: BreakGlass, *, timeout_s: float = WAIT_S) -> BreakGlass:
+        """Wait until the machine says that it has opened sshd.
+
+        Raises:
+            RefusedError: It refuses the order, or an operator ended it.
+            UnavailableError: It has not fetched the order.
+        """
+        for _ in range(int(timeout_s / _POLL_S)):
+            found = self.registry.break_glass.get(order.id)
+            state = found.state(self.registry.now())
+            if state == "open":
+                return found
+            if state != "ordered":
+                raise RefusedError(
+                    f"the machine opens nothing, the order is {state}: {found.outcome or 'no reason given'}",
+                    hint="runbooks/break-glass.md says what each reason means",
+                )
+            pause_blocking(_POLL_S)
+        raise UnavailableError(
+            f"the machine did not fetch the order within {timeout_s:g} s",
+            hint="it has to reach hermesops identity serve, and must be on; the same command again makes another order",
+        )
+
+    def _host(self, instance: Instance) -> tuple[MachineId, SshHost]:
+        if instance.machine_id is None:
+            raise RefusedError(f"{instance.title} has no machine now", hint=Hint(("instance", "show", instance.title)))
+        host = self.registry.break_glass.ssh_host(instance.machine_id)
+        if host is None:
+            raise RefusedError(
+                f"the machine of {instance.title} has never reported a host key, so nobody would know that it is it",
+                hint="it asks the platform for orders once it has a certificate and this hermes-node",
+            )
+        return instance.machine_id, host
+
+
+def _own_address(host: SshHost) -> str:
+    try:
+        return own_address(host.address)
+    except NodeError as error:
+        raise UsageError(f"this computer's address is not known: {error}", hint="--source ADDRESS") from None
+
+
+def _network(source: str) -> str:
+    """As an order spells it, which a single address is given a prefix for."""
+    return source if "/" in source else f"{source}/{128 if ':' in source else 32}"

@@ -1,0 +1,210 @@
+"""SSH to a machine whose host key is known from before, as root: one command, or a terminal. Nothing is forwarded.
+
+For emergencies: everything else goes by the toolbox. paramiko takes long to import and is needed by one command only.
+"""
+
+import base64
+import os
+import select
+import signal
+import socket
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from hermesops.errors import Hint, RefusedError, UnavailableError
+
+if TYPE_CHECKING:
+    import paramiko
+
+_CONNECT_S = 10.0
+_PIECE = 32 * 1024
+_PORT = 22
+
+
+@dataclass(frozen=True)
+class SshMachine:
+    """A machine as it is reached.
+
+    Attributes:
+        host_key: As ``ssh-ed25519 AAAA…``; any other key is refused.
+    """
+
+    address: str
+    host_key: str
+    port: int = _PORT
+
+
+class SshSession:
+    """A connection of root's that is open."""
+
+    def __init__(self, transport: "paramiko.Transport") -> None:
+        self._transport = transport
+
+    def run(self, command: str, write: Callable[[bytes, bool], None]) -> int:
+        """Run a command; its exit code.
+
+        Args:
+            write: Takes each piece of output, and whether it is of standard error.
+
+        Raises:
+            UnavailableError: The connection was lost before it ended.
+        """
+        channel = self._transport.open_session()
+        channel.exec_command(command)
+        channel.shutdown_write()
+        while not (channel.exit_status_ready() and not channel.recv_ready() and not channel.recv_stderr_ready()):
+            if channel.recv_ready():
+                write(channel.recv(_PIECE), False)
+            elif channel.recv_stderr_ready():
+                write(channel.recv_stderr(_PIECE), True)
+            else:
+                self._wait(channel)
+        return _exit_code(channel)
+
+    def terminal(self) -> int:
+        """Give this terminal to a shell on the machine until that ends; its exit code.
+
+        Raises:
+            UnavailableError: The connection was lost before it ended.
+        """
+        channel = self._transport.open_session()
+        with _resized(channel), _raw():
+            channel.invoke_shell()
+            while True:
+                ready, _, _ = select.select([channel, sys.stdin], [], [])
+                if channel in ready:
+                    piece = channel.recv(_PIECE)
+                    if not piece:
+                        break
+                    _write_all(sys.stdout.fileno(), piece)
+                if sys.stdin in ready:
+                    typed = os.read(sys.stdin.fileno(), _PIECE)
+                    if not typed:
+                        channel.shutdown_write()
+                        break
+                    channel.sendall(typed)
+            while piece := channel.recv(_PIECE):
+                _write_all(sys.stdout.fileno(), piece)
+        return _exit_code(channel)
+
+    def _wait(self, channel: "paramiko.Channel") -> None:
+        if not self._transport.is_active():
+            raise UnavailableError("the connection was lost: sshd has closed, or the machine is gone")
+        select.select([channel], [], [], 0.1)
+
+
+@contextmanager
+def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSession]:
+    """Log in as root while the block lasts.
+
+    Args:
+        key: The private key; where it cannot be read without a passphrase, ssh-agent has it.
+        public: Its public half, as ``ssh-ed25519 AAAA…``.
+
+    Raises:
+        UnavailableError: The machine does not answer, or does so no more.
+        RefusedError: It has another host key than is known of it, does not take the key, or nobody has the private one.
+    """
+    import paramiko  # noqa: PLC0415 - see above
+
+    try:
+        opened = socket.create_connection((machine.address, machine.port), timeout=_CONNECT_S)
+    except OSError as error:
+        raise UnavailableError(
+            f"sshd at {machine.address} does not answer: {error.strerror or error}",
+            hint="the order opens it for one source address: --source says which, if addresses are translated between",
+        ) from error
+    try:
+        transport = paramiko.Transport(opened)
+        try:
+            transport.start_client(timeout=_CONNECT_S)
+            _refuse_another(transport, machine)
+            transport.auth_publickey("root", _private(key, public))
+            transport.set_keepalive(15)
+            yield SshSession(transport)
+        finally:
+            transport.close()
+    except paramiko.AuthenticationException as error:
+        raise RefusedError(f"{machine.address} does not take the key {key}: {error}") from error
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        raise UnavailableError(f"the connection to {machine.address} ended: {error or 'it was closed'}") from error
+
+
+def _refuse_another(transport: "paramiko.Transport", machine: SshMachine) -> None:
+    """Refuse a machine that does not prove to have the host key that is known, before anything is sent to it."""
+    shown = transport.get_remote_server_key()
+    found = f"{shown.get_name()} {base64.b64encode(shown.asbytes()).decode()}"
+    if found != machine.host_key:
+        raise RefusedError(
+            f"{machine.address} has another host key than the machine has reported: {found}",
+            hint=Hint("it may be another computer; nothing was sent to it;", ("audit", "list")),
+        )
+
+
+def _private(key: Path, public: str) -> "paramiko.PKey":
+    import paramiko  # noqa: PLC0415 - see above
+    from paramiko.pkey import UnknownKeyType  # noqa: PLC0415 - see above
+
+    wanted = base64.b64decode(public.split()[1])
+    try:
+        found = paramiko.PKey.from_path(key)
+        if found.asbytes() == wanted:
+            return found
+    except (paramiko.SSHException, UnknownKeyType, ValueError, TypeError, OSError):
+        pass  # with a passphrase, or the public half
+    held = next((one for one in paramiko.Agent().get_keys() if one.asbytes() == wanted), None)
+    if held is None:
+        raise RefusedError(f"{key} cannot be used as it is, and ssh-agent does not have it", hint=f"ssh-add {key}")
+    return held
+
+
+def _exit_code(channel: "paramiko.Channel") -> int:
+    """The exit code of what has ended; 255, as ssh has it, where the machine said none."""
+    code = channel.recv_exit_status()
+    return code if code >= 0 else 255
+
+
+@contextmanager
+def _raw() -> Iterator[None]:
+    """Pass every key of this terminal on, if it is one."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setraw(sys.stdin)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def _resized(channel: "paramiko.Channel") -> Iterator[None]:
+    """Give the other side a terminal of this one's size, if this is one, and follow its changes."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    size = os.get_terminal_size()
+    channel.get_pty(os.environ.get("TERM", "xterm"), size.columns, size.lines)  # noqa: TID251 - the terminal's kind
+
+    def follow(_signal: int, _frame: FrameType | None) -> None:
+        changed = os.get_terminal_size()
+        channel.resize_pty(changed.columns, changed.lines)
+
+    before = signal.signal(signal.SIGWINCH, follow)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, before)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

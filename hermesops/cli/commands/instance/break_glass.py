@@ -1,0 +1,127 @@
+"""``hermesops instance break-glass``: onto a machine by SSH when the vendor's toolbox and proxy are gone."""
+
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli.console import (
+    Reason,
+    advice,
+    is_json,
+    require_reason,
+    require_typed_environment,
+    result,
+    say,
+    write_bytes,
+)
+from hermesops.cli.options import values
+from hermesops.cli.options.instance import User, find_instance
+from hermesops.errors import UsageError
+
+if TYPE_CHECKING:
+    from hermesops.app.services.break_glass import BreakGlassOrders
+    from hermesops.identity.signatures import Signers
+    from hermesops.model.break_glass import BreakGlass
+    from hermesops.model.instance import Instance
+
+
+def break_glass(
+    user: User,
+    command: Annotated[list[str] | None, typer.Argument(help="Run this instead of a shell; after --.")] = None,
+    for_: Annotated[str, typer.Option("--for", help="Closed by itself after this time, 4h at most.")] = "30m",
+    source: Annotated[
+        str, typer.Option(help="Address, or network, that it is open to; without it, this computer's.")
+    ] = "",
+    address: Annotated[str, typer.Option(help="Where the machine is, if not where it says.")] = "",
+    print_: Annotated[bool, typer.Option("--print", help="Print the ssh command instead of connecting.")] = False,
+    keep_open: Annotated[bool, typer.Option("--keep-open", help="Leave it open until its time is over.")] = False,
+    close: Annotated[bool, typer.Option("--close", help="End it early, and every session with it.")] = False,
+    reason: Reason = "",
+) -> int:
+    """Open a machine's sshd for your key and your address, log in as root, and close it again.
+
+    For when toolbox and proxy are gone: the machine itself asks the platform about twice a minute for an order that an
+    operator has signed (operator_key). It closes by itself, its sessions end with it, and all of it is audited.
+    """
+    require_reason(reason, "instance", "break-glass", user)
+    composed, instance = find_instance(user)
+    orders = composed.break_glass
+    if close:
+        return _close(orders, instance, reason)
+    seconds = values.seconds(for_, "--for")
+    if is_json() and not print_ and not command:
+        raise UsageError("--json goes with --print, --close or a command after --")
+    require_typed_environment(spared=f"the machine of {instance.title} stays closed")
+    signers = orders.signers()
+    order = orders.make(instance, signers, source=source, seconds=seconds, why=reason)
+    say(f"order {order.id[:8]} is signed; the machine of {instance.title} asks for it within half a minute")
+    try:
+        opened = orders.wait_open(order)
+    except BaseException:
+        orders.registry.break_glass.withdraw(instance.id, why="nobody waits for it any more")
+        raise
+    place = address or opened.address
+    say(f"sshd of {instance.title} is open at {place} for {opened.source} until {opened.expires_at:%H:%M:%S} UTC")
+    if print_:
+        return _print(opened, signers, place)
+    code = _session(
+        opened, signers, place, shlex.join(command) if command and len(command) > 1 else "".join(command or ())
+    )
+    if keep_open:
+        say(advice(("instance", "break-glass", user, "--close", "--reason", "WHY"), "ends it early"))
+    else:
+        orders.registry.break_glass.withdraw(instance.id, why="the session is over")
+        say("the machine closes sshd when it asks the next time, within half a minute")
+    return code
+
+
+def _close(orders: "BreakGlassOrders", instance: "Instance", reason: str) -> int:
+    ended = orders.registry.break_glass.withdraw(instance.id, why=reason)
+    lines = [f"order {one.id[:8]} is ended; the machine closes sshd within half a minute" for one in ended]
+    data = {"user": instance.title, "orders": [one.id for one in ended]}
+    result("break-glass-closed", data, lines or [f"there is no order for {instance.title}"])
+    return 0
+
+
+def _print(order: "BreakGlass", signers: "Signers", place: str) -> int:
+    known = f"/bin/echo {place} {order.host_key}"
+    options = ("IdentitiesOnly=yes", "StrictHostKeyChecking=yes", "UserKnownHostsFile=/dev/null")
+    words = ["ssh", "-i", str(signers.key)]
+    for option in (*options, f"KnownHostsCommand={known}"):
+        words += ["-o", option]
+    line = shlex.join([*words, f"root@{place}"])
+    data = {
+        "order": order.id,
+        "address": place,
+        "host_key": order.host_key,
+        "source": order.source,
+        "expires_at": order.expires_at,
+        "command": line,
+    }
+    result("break-glass", data, [line])
+    return 0
+
+
+def _session(order: "BreakGlass", signers: "Signers", place: str, command: str) -> int:
+    from hermesops.channel.ssh import SshMachine, connected
+
+    if signers.key is None:  # it has signed
+        raise UsageError("there is no operator's key")
+    printed: list[tuple[bytes, bool]] = []
+
+    def write(piece: bytes, is_error: bool) -> None:
+        if is_json():
+            printed.append((piece, is_error))
+        else:
+            write_bytes(piece, to_stderr=is_error)
+
+    with connected(SshMachine(place, order.host_key), signers.key, signers.public()) as session:
+        code = session.run(command, write) if command else session.terminal()
+    if is_json():
+        stdout, stderr = (
+            b"".join(piece for piece, is_error in printed if is_error == wanted).decode(errors="replace")
+            for wanted in (False, True)
+        )
+        result("break-glass", {"order": order.id, "exit_code": code, "stdout": stdout, "stderr": stderr})
+    return code
