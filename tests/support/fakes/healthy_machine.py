@@ -127,6 +127,9 @@ HEALTHY_UNITS: dict[str, dict[str, str]] = {
     "hermes-firewall.service": _RUNNING,
     "hermes-identity.service": {"ActiveState": "inactive", "UnitFileState": "enabled"},
     "hermes-certificate.timer": _RUNNING,
+    "hermes-databases.timer": _RUNNING,
+    "hermes-metrics.timer": _RUNNING,
+    "hermes-recovery.timer": _RUNNING,
     "ssh.service": {"LoadState": "masked"},
     "ssh.socket": {"LoadState": "masked"},
 }
