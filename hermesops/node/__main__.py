@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hermesops.node.errors import ExitCode, NodeError
-from hermesops.node.instance import certificate, drain, fencing, status, volume
+from hermesops.node.instance import certificate, drain, fencing, recovery, status, volume
 from hermesops.node.instance.agent.installation import agent_of
 from hermesops.node.instance.personalise import configure, personalise, warm_up
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
-from hermesops.node.metrics import collector
+from hermesops.node.metrics import collector, databases
 from hermesops.node.orders import poll
 from hermesops.node.protocol import FencingToken
 from hermesops.node.release import activate, activation, fetch, integrity, inventory, rollback
@@ -171,6 +171,8 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "probe": lambda words, machine: status.probe(machine, since=words.since, turn_s=words.turn),
     "status": lambda _, machine: status.status(machine),
     "metrics": lambda _, machine: collector.collect(machine),
+    "recover": lambda _, machine: recovery.recover(machine),
+    "databases": lambda _, machine: databases.check(machine),
 }
 
 
@@ -222,7 +224,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--turn", type=float, default=0.0, metavar="SECONDS", help="let it take a turn of its own, at most so long"
     )
+    commands.add_parser("recover", help="start a gateway that systemd has given up, with growing pauses")
     commands.add_parser("metrics", help="write the figures of machine and agent for Prometheus")
+    commands.add_parser("databases", help="check the agent's databases, for the metrics")
     commands.add_parser("status", help="what runs here, and for which instance")
     return parser
 

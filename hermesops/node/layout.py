@@ -170,6 +170,9 @@ class Layout:
     last_backup = _Below("etc/hermes-node/last-backup.json")
     """When the state was last backed up from here, and of which instance."""
 
+    recoveries = _Below("run/hermes-node/recoveries.json")
+    """When ``recover`` started the gateway; on a tmpfs, since a boot begins anew."""
+
     last_turn = _Below("run/hermes-node/last-turn.json")
     """The outcome of the last turn that ``probe`` took."""
 
@@ -178,6 +181,9 @@ class Layout:
 
     metrics = _Below("run/hermes-metrics/hermes.prom")
     """The metrics, as node_exporter reads them."""
+
+    database_check = _Below("run/hermes-metrics/databases.json")
+    """The result of the last check of the agent's databases."""
 
     metrics_memory = _Below("run/hermes-metrics/memory.json")
     """What one run of ``metrics`` remembers for the next."""

@@ -95,7 +95,8 @@ class GatewayService:
     async def _change(self, machine_id: MachineId, verb: str, *, failure: str) -> None:
         channel = self.channel_to(machine_id)
         await admit(channel, self.lease)
-        done = await channel.run(f"systemctl {verb} {UNIT}", timeout_s=_CHANGE_S)
+        # Who asks for a start gets one, however often systemd has started it lately.
+        done = await channel.run(f"systemctl reset-failed {UNIT}; systemctl {verb} {UNIT}", timeout_s=_CHANGE_S)
         if done.exit_code != 0:
             raise UnavailableError(f"the gateway on machine {machine_id} {failure}: {last_words(done)}")
 

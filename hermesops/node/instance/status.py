@@ -30,7 +30,7 @@ from hermesops.node.state import backup
 from hermesops.node.system.files import PRIVATE
 from hermesops.node.untrusted.foreign_text import one_line
 
-_LOG = "logs/errors.log"
+ERROR_LOG = "logs/errors.log"
 """Warnings and worse, below the agent's home.
 
 Source: ``hermes_logging.py`` of hermes-agent 0.18.2 and 0.19.0; times are the machine's local ones.
@@ -38,7 +38,9 @@ Source: ``hermes_logging.py`` of hermes-agent 0.18.2 and 0.19.0; times are the m
 
 _TAIL_BYTES = 512 * 1024
 _LINE = re.compile(rb"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),\d{3} (\w+)")
-_BAD = frozenset({b"ERROR", b"CRITICAL"})
+BAD = frozenset({b"ERROR", b"CRITICAL"})
+"""Levels of an error in that log."""
+
 _CGROUPS = "sys/fs/cgroup"
 _ABLE = frozenset({"ok", "degraded"})
 """Gateways that take turns."""
@@ -248,11 +250,11 @@ def _errors(machine: Machine, base: Base, since: float) -> dict[str, Any] | None
     """How many errors the log has since then, and whether the part that was read covers all of that time."""
     try:
         with machine.files.opened_folder(machine.layout.home(base.home)) as home:
-            log = machine.files.tail(home, _LOG, limit=_TAIL_BYTES)
+            log = machine.files.tail(home, ERROR_LOG, limit=_TAIL_BYTES)
     except NodeError:
         return None
     timestamps = [(_timestamp(found[1]), found[2]) for line in log.splitlines() if (found := _LINE.match(line))]
-    count = sum(timestamp >= since and level in _BAD for timestamp, level in timestamps)
+    count = sum(timestamp >= since and level in BAD for timestamp, level in timestamps)
     is_whole = len(log) < _TAIL_BYTES or (bool(timestamps) and timestamps[0][0] < since)
     return {"count": count, "complete": is_whole}
 

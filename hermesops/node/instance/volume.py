@@ -67,13 +67,18 @@ def show(machine: Machine) -> dict[str, Any] | None:
         return None
 
 
+def is_closed(machine: Machine) -> bool:
+    """Whether the data are on a volume that is not mounted yet."""
+    return kind(machine, machine.volumes.observe(machine.layout.home(DATA_PATH))) is Kind.CLOSED
+
+
 def refuse_closed(machine: Machine) -> None:
     """Refuse to use the data where their volume is closed.
 
     Raises:
         NotReadyError: It is closed, and why.
     """
-    if kind(machine, machine.volumes.observe(machine.layout.home(DATA_PATH))) is Kind.CLOSED:
+    if is_closed(machine):
         raise NotReadyError(f"the data volume is closed: {_why(machine)}")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermesops.node.machine import Machine
-from hermesops.node.metrics import memory, parts
+from hermesops.node.metrics import agent_log, databases, memory, parts
 from hermesops.node.metrics.exposition import Sample, checked, render
 from hermesops.node.system.files import Access
 from hermesops.node.untrusted.foreign_text import one_line
@@ -33,6 +33,8 @@ PARTS: Mapping[str, Part] = {
     "gateway": parts.gateway_unit,
     "agent": parts.agent,
     "queue": parts.queue,
+    "agent_log": agent_log.read,
+    "databases": databases.read,
 }
 
 _READABLE = Access(0o644)

@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from hermesops.node import VERSION
-from hermesops.node.instance import certificate, drain, fencing, status, volume
+from hermesops.node.instance import certificate, drain, fencing, recovery, status, volume
 from hermesops.node.instance.agent import gateway, installation
 from hermesops.node.instance.agent.installation import Base
 from hermesops.node.instance.personalise import stored_payload
@@ -116,7 +116,8 @@ def gateway_unit(machine: Machine, kept: Kept) -> Iterator[Sample]:
     """The gateway's unit: whether it is active, how often it was restarted, its memory, and a probe's last turn."""
     unit = gateway.observe(machine.system, _base(machine).unit)
     yield Sample("hermes_gateway_up", unit.state == "active")
-    yield Sample("hermes_gateway_restarts_total", _restarts(unit.restarts, kept))
+    by_us = recovery.attempts(machine).total
+    yield Sample("hermes_gateway_restarts_total", _restarts(unit.restarts, kept) + by_us)
     memory, most = status.gateway_memory(machine, unit), unit.properties.get("MemoryMax", "")
     if memory is not None and unit.is_running:
         yield Sample("hermes_gateway_memory_bytes", memory)
@@ -132,7 +133,7 @@ def gateway_unit(machine: Machine, kept: Kept) -> Iterator[Sample]:
 
 
 def _restarts(shown: int, kept: Kept) -> int:
-    """All restarts of this boot: systemd counts from 0 again whenever somebody starts the unit."""
+    """Restarts by systemd in this boot: it counts from 0 again whenever somebody starts the unit."""
     last = number(kept, "shown")
     kept["total"] = number(kept, "total") + (shown - last if shown >= last else shown)
     kept["shown"] = shown

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hermesops.node.errors import NodeError, NotReadyError, RefusedError
-from hermesops.node.state import digest, snapshots, swap, tar_stream
+from hermesops.node.state import databases, digest, snapshots, swap, tar_stream
 from hermesops.node.state import export as rows
+from hermesops.node.state.contents import AGENTS_OWN
 from hermesops.node.state.snapshots import RestoreResult
 from hermesops.node.state.unpack import unpack
 from hermesops.node.system import as_user
@@ -51,6 +52,15 @@ def observe(home: AgentHome, /) -> tuple[dict[str, Any], int]:
     report = as_user.run(home, "observe", timeout_s=_READ_S)
     with _understood("observe"):
         return dict(report["state"]), int(report["bytes"])
+
+
+def check_databases(home: AgentHome, /) -> dict[str, bool]:
+    """Whether each of the agent's own databases is undamaged, by its name; without those where nobody can say."""
+    report = as_user.run(home, "check", timeout_s=_READ_S)
+    with _understood("check"):
+        found = report["intact"]
+        names = sorted(name.decode() for name in AGENTS_OWN)
+        return {name: found[name] for name in names if isinstance(found.get(name), bool)}
 
 
 def save(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
@@ -175,7 +185,7 @@ def _understood(verb: str) -> Iterator[None]:
     """
     try:
         yield
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise NotReadyError(f"{verb}: its report is not understood") from error
 
 
@@ -205,6 +215,11 @@ def _observe(home: Path) -> dict[str, Any]:
     return {"state": state, "bytes": used}
 
 
+def _check(home: Path) -> dict[str, Any]:
+    checked = {name: databases.is_intact(home, name) for name in sorted(AGENTS_OWN)}
+    return {"intact": {name.decode(): intact for name, intact in checked.items() if intact is not None}}
+
+
 def _unpack(home: Path) -> dict[str, Any]:
     if swap.is_begun(home):
         raise RefusedError("another state is being put in place")
@@ -219,6 +234,7 @@ def _switch(home: Path) -> None:
 
 _VERBS: Mapping[str, Callable[..., Mapping[str, Any] | None]] = {
     "observe": _observe,
+    "check": _check,
     "pack": lambda home: asdict(tar_stream.pack(home, sys.stdout.buffer)),
     "unpack": _unpack,
     "switch": _switch,

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from hermesops.node.errors import BadRequestError, NotReadyError
 
@@ -135,20 +136,83 @@ def tail(folder: int, name: str, *, limit: int) -> bytes:
 
     No link below the open folder is followed; the name is ``file`` or ``folder/file``.
     """
+    with _plain_file(folder, name) as file:
+        if file is None:
+            return b""
+        file.seek(max(0, os.fstat(file.fileno()).st_size - limit))
+        return file.read(limit)
+
+
+@dataclass(frozen=True)
+class LogPiece:
+    """What a log has beyond what was read of it before.
+
+    Attributes:
+        inode: Which file it is.
+        end: Offset of the first byte that was not read.
+    """
+
+    inode: int
+    end: int
+    data: bytes
+
+
+def read_on(folder: int, name: str, *, inode: int, offset: int, limit: int) -> LogPiece | None:
+    """The whole lines of a log from an offset on, the last ``limit`` bytes of them; ``None`` as ``tail``'s nothing.
+
+    Another file than that of the inode, and one that has become shorter, is read from its beginning.
+    """
+    with _plain_file(folder, name) as file:
+        if file is None:
+            return None
+        found = os.fstat(file.fileno())
+        begin = offset if found.st_ino == inode and offset <= found.st_size else 0
+        begin = max(begin, found.st_size - limit)
+        file.seek(begin)
+        data = file.read(limit)
+    whole = data.rfind(b"\n") + 1
+    if not whole and len(data) == limit:  # a line without an end
+        whole = limit
+    return LogPiece(found.st_ino, begin + whole, data[:whole])
+
+
+def size(folder: int, name: str) -> int | None:
+    """Bytes of a file; ``None`` as ``tail``'s nothing."""
+    try:
+        with _inner_folder(folder, name) as (inner, last):
+            found = os.stat(last, dir_fd=inner, follow_symlinks=False)
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+@contextmanager
+def _inner_folder(folder: int, name: str) -> Iterator[tuple[int, str]]:
+    """The folder, open, that a name below an open folder is in, and its last component."""
     between, _, last = name.rpartition("/")
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with suppress(OSError):
-        inner = os.open(between or ".", flags | os.O_DIRECTORY, dir_fd=folder)
-        try:
-            descriptor = os.open(last, flags, dir_fd=inner)
-        finally:
-            os.close(inner)
-        with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if stat.S_ISREG(found.st_mode):
-                file.seek(max(0, found.st_size - limit))
-                return file.read(limit)
-    return b""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    inner = os.open(between or ".", flags, dir_fd=folder)
+    try:
+        yield inner, last
+    finally:
+        os.close(inner)
+
+
+@contextmanager
+def _plain_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
+    """A file below an open folder; ``None`` when there is none, or no plain file is in its place."""
+    try:
+        with _inner_folder(folder, name) as (inner, last):
+            descriptor = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inner)
+    except OSError:
+        yield None
+        return
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        yield None
+        return
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
 
 
 def write(folder: int, name: str, data: bytes, access: Access) -> None:

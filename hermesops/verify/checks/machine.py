@@ -195,6 +195,11 @@ def _orders(host: Host, _: Expected) -> str:
     return running(host, "hermes-orders.timer")
 
 
+def _watch(host: Host, _: Expected) -> str:
+    timers = [f"hermes-{name}.timer" for name in ("metrics", "databases", "recovery")]
+    return ", ".join(f"{name} {running(host, name)}" for name in timers)
+
+
 def _volume(host: Host, _: Expected) -> str:
     ordered = host.run(f"grep -c '^{DATA_VARIABLE}=' {VARIABLES}").stdout.strip()
     mounted = host.run(f"findmnt --noheadings --output SOURCE --mountpoint {DATA_PATH}").stdout.strip()
@@ -245,6 +250,7 @@ MACHINE_PROMISES = (
     ),
     Promise("orders", "the platform is asked twice a minute what to do", _orders, CONVERGE),
     Promise("backup", "its state can be copied by a user that the agent cannot read", _backup, CONVERGE),
+    Promise("watch", "its figures are taken, and a gateway that keeps ending is started again", _watch, CONVERGE),
     Promise("volume", "data have a volume of their own", _volume, Hint("runbooks/data-volume.md")),
     Promise(
         "disk",

@@ -128,6 +128,9 @@ HEALTHY_UNITS: dict[str, dict[str, str]] = {
     "hermes-identity.service": {"ActiveState": "inactive", "UnitFileState": "enabled"},
     "hermes-certificate.timer": _RUNNING,
     "hermes-orders.timer": _RUNNING,
+    "hermes-databases.timer": _RUNNING,
+    "hermes-metrics.timer": _RUNNING,
+    "hermes-recovery.timer": _RUNNING,
     "ssh.service": {"LoadState": "masked"},
     "ssh.socket": {"LoadState": "masked"},
 }

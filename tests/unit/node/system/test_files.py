@@ -163,3 +163,43 @@ def test_neither_a_link_nor_a_pipe_is_read_below_a_folder(tmp_path: Path) -> Non
         (tmp_path / "logs").rmdir()
         (tmp_path / "logs").symlink_to(tmp_path)
         assert files.tail(home, "logs/agent.log", limit=100) == b""
+
+
+def test_a_log_is_read_on_by_whole_lines(tmp_path: Path) -> None:
+    log = tmp_path / "logs/a.log"
+    log.parent.mkdir()
+    log.write_bytes(b"one\ntwo\nthr")
+    with files.opened_folder(tmp_path) as folder:
+        first = files.read_on(folder, "logs/a.log", inode=0, offset=0, limit=100)
+        assert first is not None
+        assert (first.data, first.end, first.inode) == (b"one\ntwo\n", 8, log.stat().st_ino)
+        log.write_bytes(b"one\ntwo\nthree\n")
+        second = files.read_on(folder, "logs/a.log", inode=first.inode, offset=first.end, limit=100)
+        assert second is not None
+        assert (second.data, second.end) == (b"three\n", 14)
+        last = files.read_on(folder, "logs/a.log", inode=first.inode, offset=second.end, limit=100)
+        assert last is not None
+        assert (last.data, last.end) == (b"", 14)
+
+
+def test_only_the_end_of_what_is_new_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"0123456\n89\n")
+    with files.opened_folder(tmp_path) as folder:
+        piece = files.read_on(folder, "a.log", inode=0, offset=0, limit=5)
+        assert piece is not None
+        assert (piece.data, piece.end) == (b"6\n89\n", 11)
+        endless = files.read_on(folder, "a.log", inode=0, offset=0, limit=3)
+        assert endless is not None
+        assert endless.end == 11
+        assert files.read_on(folder, "b.log", inode=0, offset=0, limit=5) is None
+
+
+def test_sizes_are_of_plain_files_that_no_link_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a").write_bytes(b"123")
+    (tmp_path / "link").symlink_to(tmp_path / "in/a")
+    (tmp_path / "linked").symlink_to(tmp_path / "in")
+    os.mkfifo(tmp_path / "pipe")
+    with files.opened_folder(tmp_path) as folder:
+        assert files.size(folder, "in/a") == 3
+        assert [files.size(folder, name) for name in ("link", "linked/a", "pipe", "in", "none", "none/a")] == [None] * 6

@@ -50,6 +50,11 @@ class SimState:
         used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
         return digest_of(found), used
 
+    def check_databases(self, home: AgentHome) -> dict[str, bool]:
+        """See ``node.state.adapter.check_databases``: a simulated agent has none."""
+        del home
+        return {}
+
     def save(self, home: AgentHome, repository: Repository, access: Access) -> Copied:
         del access
         copies = self._opened(repository)

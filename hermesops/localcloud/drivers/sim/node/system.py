@@ -18,7 +18,7 @@ from hermesops.localcloud.drivers.sim.store import Entry
 from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.protocol import GB, VARIABLES, Credential
 from hermesops.node.system.data_volume import VolumeState, wanted_gb
-from hermesops.node.system.files import Access
+from hermesops.node.system.files import Access, LogPiece
 
 _LIMIT = 1024 * 1024
 
@@ -79,6 +79,18 @@ class SimFiles:
         if not self._disk.is_folder(between) or entry is None or not stat.S_ISREG(entry.mode):
             return b""
         return entry.data[-limit:]
+
+    def read_on(self, folder: int, name: str, *, inode: int, offset: int, limit: int) -> LogPiece | None:
+        entry = self._disk.entry(f"{self._open[folder]}/{name}")
+        if entry is None or not stat.S_ISREG(entry.mode):
+            return None
+        begin = offset if inode == 1 and offset <= len(entry.data) else 0  # no file has another number here
+        data = entry.data[max(begin, len(entry.data) - limit) :]
+        return LogPiece(1, len(entry.data), data)
+
+    def size(self, folder: int, name: str) -> int | None:
+        entry = self._disk.entry(f"{self._open[folder]}/{name}")
+        return len(entry.data) if entry and stat.S_ISREG(entry.mode) else None
 
     def write(self, folder: int, name: str, data: bytes, access: Access) -> None:
         self._disk.put(f"{self._open[folder]}/{name}", Entry(stat.S_IFREG | access.mode, access.uid, access.gid, data))
