@@ -179,7 +179,8 @@ class Spec:
         defer_s: Seconds for which a busy or quiet target is deferred; then its turn comes whatever it does.
         windows: Maintenance windows as ``Mon-Fri 09:00-17:00 Europe/Berlin``; empty is always.
         two_person_above: Blast radius from which on a second operator must approve the next stage.
-        emergency: Why windows, freezes and quiet hours do not count; empty when they do.
+        emergency: Why windows, freezes, open alerts and quiet hours do not count; empty when they do.
+        despite_alerts: Why open alerts alone do not count; empty when they do.
     """
 
     stages: tuple[float, ...] = (0.05, 0.25, 1.0)
@@ -199,6 +200,7 @@ class Spec:
     drill: DrillPolicy = DrillPolicy.REQUIRED
     two_person_above: float = 60.0
     emergency: str = ""
+    despite_alerts: str = ""
 
     def at_once(self, targets: int) -> int:
         """How many of so many targets may be changing at the same time."""

@@ -11,6 +11,7 @@ from typing import Literal
 from hermesops.errors import Hint, UsageError
 
 Noun = Literal[
+    "alert",
     "backup",
     "cell",
     "job",
@@ -27,6 +28,7 @@ Noun = Literal[
     "runbook",
     "secret",
     "setting",
+    "silence",
     "snapshot",
     "stack",
     "token",
@@ -34,6 +36,7 @@ Noun = Literal[
 ]
 
 LISTED_BY: Mapping[Noun, tuple[str, ...]] = {
+    "alert": ("alert", "list", "--all"),
     "backup": ("backup", "list", "OF"),
     "cell": ("cell", "list"),
     "job": ("job", "list"),
@@ -50,6 +53,7 @@ LISTED_BY: Mapping[Noun, tuple[str, ...]] = {
     "runbook": ("runbook", "list"),
     "secret": ("secrets", "list"),
     "setting": ("settings", "show"),
+    "silence": ("alert", "silence", "--list"),
     "snapshot": ("snapshot", "list", "OF"),
     "stack": ("stack", "list"),
     "token": ("token", "list", "OF"),
@@ -122,6 +126,6 @@ def shown(text: str) -> str:
 def _nearest(text: str, known: Iterable[str]) -> list[str]:
     if len(text) > _SHOWN:
         return []
-    # Names of every noun are of lower case.
-    names = [name for name in islice(known, _COMPARED) if name and len(name) <= _SHOWN and name.isprintable()]
-    return difflib.get_close_matches(text.lower(), names, n=_NEAREST, cutoff=_LIKENESS)
+    some = [name for name in islice(known, _COMPARED) if name and len(name) <= _SHOWN and name.isprintable()]
+    names = {name.lower(): name for name in some}  # of most nouns they are of lower case, of alerts they are not
+    return [names[one] for one in difflib.get_close_matches(text.lower(), names, n=_NEAREST, cutoff=_LIKENESS)]

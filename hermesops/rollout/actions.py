@@ -61,9 +61,14 @@ class AskHook:
 
 @dataclass(frozen=True)
 class Wait:
-    """Wait some seconds, or until an operator gives a command."""
+    """Wait some seconds, or until an operator gives a command.
+
+    Attributes:
+        is_held: Whether something outside of the rollout holds it.
+    """
 
     seconds: float
+    is_held: bool = False
 
 
 Step = Change | Notify | DeployTargets | RollBackTargets | UpdateTargets | Drill | AskHook | Wait

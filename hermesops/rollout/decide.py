@@ -14,6 +14,7 @@ from hermesops.rollout.actions import Change, Decision, DeployTargets, Notify, R
 from hermesops.rollout.events import Notified, StateChanged
 from hermesops.rollout.gates.judgement import Judgement, evidence_of, judge
 from hermesops.rollout.observation import RolloutObservation, count_states
+from hermesops.rollout.plan.open_alerts import held_by_alerts
 from hermesops.rollout.plan.windows import closed_at
 from hermesops.rollout.reports.progress import names
 from hermesops.rollout.stage_entry import OBSERVE_S, refuse_altered_approval, refuse_end, refuse_stage_entry
@@ -89,7 +90,10 @@ def _forward(observation: RolloutObservation, judgement: Judgement) -> Decision:
         return _end_of_batches(observation, judgement)
     closed = closed_at(observation.now, observation.spec.windows, observation.records.freezes)
     if closed and not observation.spec.emergency:
-        return _wait(observation, IDLE_S, closed.why, closed.until)
+        return _wait(observation, IDLE_S, closed.why, closed.until, is_held=True)
+    held = held_by_alerts(observation.alerts, observation.targets, observation.spec)
+    if held:
+        return _wait(observation, OBSERVE_S, held, is_held=True)
     entered = observation.entered()
     enters = pending[0].stage > entered
     instead = instead_of_unseen(observation) if enters else ()
@@ -214,12 +218,14 @@ def _is_at_end(observation: RolloutObservation) -> bool:
     )
 
 
-def _wait(observation: RolloutObservation, seconds: float, why: str, until: datetime | None = None) -> Decision:
+def _wait(
+    observation: RolloutObservation, seconds: float, why: str, until: datetime | None = None, *, is_held: bool = False
+) -> Decision:
     if observation.in_state(TargetState.SOAKING):
         seconds = min(seconds, OBSERVE_S)
     if until:
         seconds = min(seconds, (until - observation.now) / timedelta(seconds=1))
-    return Decision(Wait(max(1.0, seconds)), why)
+    return Decision(Wait(max(1.0, seconds), is_held), why)
 
 
 def _rolled_back(observation: RolloutObservation) -> Decision:

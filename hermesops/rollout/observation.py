@@ -8,7 +8,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Rollout, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
 from hermesops.rollout.gates.judgement import soaked_at
-from hermesops.rollout.ports import ApprovalState, HealthObservation, Records
+from hermesops.rollout.ports import AlertState, ApprovalState, HealthObservation, Records
 from hermesops.rollout.target.decision import BUSY_AGAIN_S, is_overdue
 
 
@@ -34,6 +34,7 @@ class RolloutObservation:
     health: HealthObservation = field(default_factory=HealthObservation)
     approval: ApprovalState = field(default_factory=ApprovalState)
     answers: PreflightAnswers = field(default_factory=PreflightAnswers)
+    alerts: AlertState = field(default_factory=AlertState)
 
     @property
     def rollout(self) -> Rollout:

@@ -6,6 +6,7 @@ from datetime import datetime
 from math import inf
 from typing import Protocol
 
+from hermesops.model.alert import Alert
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Freeze, GateResult, ReleaseStatus, Rollout, RolloutState, RolloutTarget, Target
@@ -60,6 +61,19 @@ class ApprovalState:
 
 
 @dataclass(frozen=True)
+class AlertState:
+    """Open alerts that hold rollouts, as the platform's monitoring last answered.
+
+    Attributes:
+        open: All of them, whatever they are about.
+        unknown: Why they are not known; empty when they are, and where there is no monitoring.
+    """
+
+    open: tuple[Alert, ...] = ()
+    unknown: str = ""
+
+
+@dataclass(frozen=True)
 class Comparison:
     """One vital of many instances, before and after; instances without data are absent.
 
@@ -83,6 +97,9 @@ class HealthObservation:
 
 CheckApproval = Callable[[Records], Awaitable[ApprovalState]]
 """Checks the signature that is kept with a rollout."""
+
+CheckAlerts = Callable[[], Awaitable[AlertState]]
+"""Asks which alerts are open; without an answer, that is its answer."""
 
 AskHook = Callable[[HookGate, Rollout], Awaitable[tuple[GateResult, str]]]
 """Asks a hook: its result, ``inconclusive`` without an answer in time, and a line of detail."""

@@ -29,7 +29,7 @@ from hermesops.rollout.events import (
 )
 from hermesops.rollout.gates.judgement import judge
 from hermesops.rollout.observation import PreflightAnswers, RolloutObservation
-from hermesops.rollout.ports import HealthObservation, Records
+from hermesops.rollout.ports import AlertState, HealthObservation, Records
 from hermesops.rollout.reports.progress import narrate
 from hermesops.rollout.target.executor import POLL_S, BatchExecutor
 from hermesops.rollout.target.preflight import Preflight
@@ -57,6 +57,7 @@ class Runner:
     ask_hook: ports.AskHook
     notify: ports.Notify
     check_approval: ports.CheckApproval
+    check_alerts: ports.CheckAlerts
     _answers: PreflightAnswers = field(default_factory=PreflightAnswers, init=False)
 
     def __post_init__(self) -> None:
@@ -69,7 +70,10 @@ class Runner:
         health = await self._watch(records)
         answers = await self._ask_ahead(records)
         approval = await self.check_approval(records)
-        return RolloutObservation(self.clock.now(), records, health, approval, answers)
+        # Alerts hold only what would go on.
+        is_running = records.rollout.state is RolloutState.RUNNING
+        alerts = await self.check_alerts() if is_running else AlertState()
+        return RolloutObservation(self.clock.now(), records, health, approval, answers, alerts)
 
     def decide(self, observation: RolloutObservation) -> Decision | Done:
         """The next step, or how the rollout ended."""
@@ -83,8 +87,8 @@ class Runner:
         """Do one step. Safe to repeat."""
         why, evidence = decision.why, decision.evidence
         match decision.step:
-            case actions.Wait(seconds):
-                await self._wait(decision, observation, seconds)
+            case actions.Wait(seconds, is_held):
+                await self._wait(decision, observation, seconds, is_held=is_held)
             case actions.Change(state):
                 was = observation.rollout
                 event = Recorded(self.clock.now(), StateChanged(was.state, state, why), evidence)
@@ -139,10 +143,15 @@ class Runner:
         except HermesError:  # no data is never a pass, and no reason to stop the rollout's other work
             return HealthObservation()
 
-    async def _wait(self, decision: Decision, observation: RolloutObservation, seconds: float) -> None:
+    async def _wait(
+        self, decision: Decision, observation: RolloutObservation, seconds: float, *, is_held: bool
+    ) -> None:
         """Wait, at most until an operator gives a command."""
         waited = observation.records.newest(WaitBegun)
-        if waited is None or waited.event.why != decision.why:
+        newest = max((one.id for one in observation.records.latest), default=0)
+        is_another = waited is None or waited.event.why != decision.why
+        # Who looks at its progress has to read that something holds it again, after whatever happened since.
+        if is_another or (is_held and waited is not None and waited.id != newest):
             await self._record(WaitBegun(decision.why), decision.evidence)
         ends = self.clock.now().timestamp() + seconds
         while self.clock.now().timestamp() < ends and await self.rows.state() is observation.rollout.state:

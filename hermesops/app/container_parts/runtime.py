@@ -197,6 +197,7 @@ class Runtime:
             self._rollout_machines,
             lambda: self.operations,
             app.report,
+            app.monitoring_client(),
         )
 
     def _rollout_machines(self, action: Action, purpose: str) -> "Machines":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hermesops import assets, child_environment
 from hermesops.app.container_parts.endpoint import endpoint_of
 from hermesops.app.container_parts.narration import Reporter, Warn, report_problem, report_progress, warn
-from hermesops.errors import Hint
+from hermesops.errors import Hint, UsageError
 from hermesops.model.certificate import OURS
 from hermesops.model.ids import CellName
 from hermesops.settings import Environment
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from hermesops.app.container_parts.registry import RegistryPlace
     from hermesops.app.container_parts.world_adapters import WorldAdapters
+    from hermesops.app.services.alerts import Alerts
     from hermesops.app.services.cells import StackUps
     from hermesops.app.services.certificates import CertificateAuthority
     from hermesops.app.services.change_guard import Guards
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from hermesops.model.check import Contradiction
     from hermesops.model.operation import OperationKind
     from hermesops.model.stack import StackRef
+    from hermesops.monitoring.client import MonitoringClient
     from hermesops.monitoring_endpoint import MonitoringEndpoint
     from hermesops.operations.kinds import ApprovedList
     from hermesops.operations.lease import LeaseKeeper
@@ -209,6 +211,43 @@ class Unconnected:
         from hermesops.app.services.mass_changes import MassChanges
 
         return MassChanges(self.env, self.registry, self.approved_list)
+
+    def monitoring_client(self) -> "MonitoringClient | None":
+        """Asks the platform's monitoring; ``None`` where there is none. Raises as ``monitoring``."""
+        from hermesops.monitoring.client import MonitoringClient
+
+        endpoint = self.monitoring()
+        return MonitoringClient(endpoint.url, endpoint.context) if endpoint else None
+
+    def require_monitoring(self) -> "MonitoringClient":
+        """The same for a command that cannot work without it.
+
+        Raises:
+            UsageError: There is none.
+        """
+        client = self.monitoring_client()
+        if client is None:
+            raise UsageError(
+                "no monitoring is known here: monitoring.url is empty, and the local world has none",
+                hint="set monitoring.url to https://HOST:PORT",
+            )
+        return client
+
+    def alerts(self) -> "Alerts":
+        """Alerts and silences.
+
+        Raises:
+            UsageError: There is no monitoring here.
+        """
+        from hermesops.app.services.alerts import Alerts
+        from hermesops.runbook.document import load, names
+
+        folder = assets.folder("runbooks")
+
+        def has_steps(name: str) -> bool | None:
+            return bool(load(folder, name).steps) if name in names(folder) else None
+
+        return Alerts(self.registry, self.require_monitoring(), cache(has_steps))
 
     @cached_property
     def engine(self) -> "Engine":

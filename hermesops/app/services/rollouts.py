@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from hermesops import waiting
+from hermesops.app.adapters.rollout_alerts import RolloutAlerts
 from hermesops.app.adapters.rollout_health import RolloutHealth
 from hermesops.app.adapters.rollout_store import RolloutRows
 from hermesops.app.container_parts.narration import warn
@@ -21,6 +22,7 @@ from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action
+from hermesops.monitoring.client import MonitoringClient
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.kinds import RolloutIntent
 from hermesops.operations.runner import Operations
@@ -52,6 +54,7 @@ class Rollouts:
 
     Attributes:
         machines: Makes the ``Machines`` of a rollout by its action and the reason of its changes.
+        monitoring: ``None`` where the environment has none.
     """
 
     env: Environment
@@ -61,6 +64,7 @@ class Rollouts:
     machines: Callable[[Action, str], Machines]
     operations: Callable[[], Operations]
     report: Callable[[str], None]
+    monitoring: MonitoringClient | None = None
 
     def work_of(self, operation: Operation, lease: Lease) -> Runner:
         """The runner of a rollout, from its operation's row."""
@@ -75,6 +79,7 @@ class Rollouts:
             ask_hook=partial(ask_hook, environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")),
             notify=WebHook(url, environment=env.name, warn=warn, refuses=allowed.cleartext_problem).notify,
             check_approval=partial(check_approval, env),
+            check_alerts=RolloutAlerts(self.monitoring, clock.now).check,
         )
 
     def _health(self, now: Callable[[], datetime]) -> RolloutHealth:

@@ -22,6 +22,7 @@ SUMMARIES = {
     "lifecycle": "Scheduled terminations and what else is pending of instances' lifecycle.",
     "job": "Scheduled jobs: what workers run by themselves.",
     "fleet": "The whole fleet.",
+    "alert": "Alerts of the platform's monitoring: what is wrong, since when, and what to do.",
     "runbook": "Runbooks: what to do about an alert, step by step.",
     "operation": "Operations: long-running work with intent, lease and outcome.",
     "local": "The local world: JustAVPS's API and machines on this computer, real or simulated.",

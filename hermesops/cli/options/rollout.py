@@ -49,7 +49,18 @@ def spec_of(
     ] = None,
     emergency: Annotated[
         str,
-        typer.Option(help="Ignore windows, freezes and quiet hours; says why.", metavar="REASON", show_default=False),
+        typer.Option(
+            help="Ignore windows, freezes, open alerts and quiet hours; says why.", metavar="REASON", show_default=False
+        ),
+    ] = "",
+    despite_alerts: Annotated[
+        str,
+        typer.Option(
+            "--despite-alerts",
+            help="Ignore open alerts, and that none can be asked for; says why.",
+            metavar="REASON",
+            show_default=False,
+        ),
     ] = "",
     manual_before: Annotated[
         list[int] | None,
@@ -113,6 +124,7 @@ def spec_of(
         drill=one_of(DrillPolicy, drill, "--drill") if drill else usual.drill,
         two_person_above=two_person_above if two_person_above >= 0 else environment().settings.two_person_above,
         emergency=emergency,
+        despite_alerts=despite_alerts,
     )
     refuse_spec(spec)
     return spec

@@ -52,14 +52,14 @@ def blast_radius(touched: Sequence[RolloutTarget], spec: Spec) -> float:
 
     Args:
         touched: The targets that run the release once the step is done.
-        spec: Gates that are switched off, and an emergency, raise it.
+        spec: Gates that are switched off, an emergency, and going on despite alerts raise it.
     """
     if not touched:
         return 0.0
     score = _PER_DOUBLING * log2(len(touched))
     score += _PROTECTED * any(target.facts.protected for target in touched)
     score += _UNGUARDED * (not spec.gates.health.vitals and not spec.gates.probe.share)
-    score += _EMERGENCY * bool(spec.emergency)
+    score += _EMERGENCY * bool(spec.emergency or spec.despite_alerts)
     return round(score, 1)
 
 

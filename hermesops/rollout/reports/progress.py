@@ -18,6 +18,7 @@ from hermesops.rollout.actions import (
     UpdateTargets,
     Wait,
 )
+from hermesops.rollout.events import WaitBegun
 from hermesops.rollout.gates.judgement import soaked_at
 from hermesops.rollout.observation import RolloutObservation, count_states, entered_stage, was_tried
 from hermesops.rollout.ports import Records
@@ -56,6 +57,7 @@ class RolloutProgress:
 
     Attributes:
         per_minute: Targets with an outcome per minute since the first was touched; 0 before.
+        waits_for: Why it does nothing just now; empty while it does something.
         left_s: Seconds until the end: batches to come at the pace of those that ended, and soaks; ``None`` before the
             first batch has ended, and while the rollout waits for an operator.
     """
@@ -68,6 +70,7 @@ class RolloutProgress:
     per_minute: float
     left_s: float | None
     gates: Mapping[str, object]
+    waits_for: str = ""
 
 
 def progress_of(records: Records, now: datetime) -> RolloutProgress:
@@ -90,6 +93,7 @@ def progress_of(records: Records, now: datetime) -> RolloutProgress:
         per_minute=round(per_minute, 2),
         left_s=None if left_s is None else round(left_s),
         gates=max(judged, key=lambda event: event.id).evidence if judged else {},
+        waits_for=_waits_for(records),
     )
 
 
@@ -130,6 +134,12 @@ def names(targets: Sequence[RolloutTarget]) -> str:
     if len(users) <= _NAMED:
         return ", ".join(users)
     return f"{', '.join(users[: _NAMED - 1])} and {len(users) - _NAMED + 1} more"
+
+
+def _waits_for(records: Records) -> str:
+    newest = max(records.latest, key=lambda one: one.id, default=None)
+    is_running = records.rollout.state is RolloutState.RUNNING
+    return newest.event.why if is_running and newest and isinstance(newest.event, WaitBegun) else ""
 
 
 def _stage(number: int, targets: tuple[RolloutTarget, ...]) -> StageProgress:

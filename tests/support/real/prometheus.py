@@ -1,12 +1,7 @@
-"""A real Prometheus with a past of our own: samples are put into its database before it starts, so nobody waits.
-
-Debian's package is unpacked and not installed, as it would run a server on every computer that tests run on.
-"""
+"""A real Prometheus with a past of our own: samples are put into its database before it starts, so nobody waits."""
 
 import re
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +10,7 @@ from pathlib import Path
 import httpx
 
 from hermesops import waiting
+from tests.support.real import debian
 
 _STARTS_S = 60
 _LISTENS = re.compile(r'msg="Listening on" address=([0-9.:]+)')
@@ -38,21 +34,7 @@ class Series:
 
 def programs() -> Path | None:
     """The folder with ``prometheus`` and ``promtool``; ``None`` where they are not to be had."""
-    if on_path := shutil.which("promtool"):
-        return Path(on_path).parent
-    unpacked = Path(tempfile.gettempdir()) / "hermesops-test-cache" / "prometheus"
-    if not (unpacked / "usr/bin/promtool").exists():
-        apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
-        if not (apt and dpkg):
-            return None
-        with tempfile.TemporaryDirectory() as folder:
-            got = subprocess.run([apt, "download", "prometheus"], cwd=folder, capture_output=True, check=False)
-            packages = list(Path(folder).glob("prometheus_*.deb"))
-            if got.returncode or not packages:
-                return None
-            unpacked.parent.mkdir(parents=True, exist_ok=True)
-            subprocess.run([dpkg, "-x", packages[0], unpacked], check=True)
-    return unpacked / "usr/bin"
+    return debian.programs("prometheus", "promtool")
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from hermesops.rollout.actions import Decision
 from hermesops.rollout.commands import Transition
 from hermesops.rollout.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
 from hermesops.rollout.plan.batches import batches_of
-from hermesops.rollout.ports import ApprovalState, Comparison, HealthObservation, Records
+from hermesops.rollout.ports import AlertState, ApprovalState, Comparison, HealthObservation, Records
 from hermesops.rollout.runner import Runner
 from tests.support.crash.death import Death
 from tests.support.fakes.virtual_time import BEGAN, VirtualClock
@@ -144,6 +144,7 @@ class World:
         self.drilled = GateResult.PASS
         self.hooked = GateResult.PASS
         self.approval: ApprovalState | None = None  # what its check says; all that was approved, unless set
+        self.alerts = AlertState()
         self.most_changing = 0
         self.going_back = 0
         self.most_going_back = 0
@@ -328,6 +329,9 @@ class World:
     async def check(self, records: Records) -> ApprovalState:
         return self.approval or ApprovalState(records.rollout.decisions.approved)
 
+    async def check_alerts(self) -> AlertState:
+        return self.alerts
+
     async def notify(self, rollout: Rollout, event: Recorded[StateChanged]) -> None:
         assert rollout.id == self.rollout.id
         self.death.point()
@@ -344,6 +348,7 @@ class World:
             ask_hook=self.ask,
             notify=self.notify,
             check_approval=self.check,
+            check_alerts=self.check_alerts,
         )
 
     async def drive(self) -> str:

@@ -7,6 +7,7 @@ from datetime import time as clock_time
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.alert import Alert, Severity
 from hermesops.model.instance import QuietHours
 from hermesops.model.operation import LeaseLostError
 from hermesops.model.release import ReleaseId
@@ -16,7 +17,7 @@ from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.events import Notified, Recorded, StateChanged, TargetsUpdated, WaitBegun
-from hermesops.rollout.ports import ApprovalState, Records
+from hermesops.rollout.ports import AlertState, ApprovalState, Records
 from tests.support.crash.death import KilledError
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
@@ -373,3 +374,65 @@ def test_the_events_are_in_the_order_of_time() -> None:
     assert times == sorted(times)
     assert times[0] - BEGAN < timedelta(seconds=1)
     assert all(at.tzinfo is UTC for at in times)
+
+
+def _alert(name: str, **labels: str) -> Alert:
+    return Alert(name, {"alertname": name, "holds_rollouts": "true", **labels}, BEGAN, Severity.PAGE)
+
+
+def test_an_open_alert_holds_the_next_batch_until_it_is_over() -> None:
+    world = World(fleet(6))
+    world.alerts = AlertState((_alert("FleetGap"),))
+    world.run(for_s=300)
+    assert (world.begun(), world.rollout.state) == (0, RolloutState.RUNNING)
+    assert "held by open alerts: FleetGap" in world.reasons(WaitBegun)
+    world.alerts = AlertState()
+    assert world.run().startswith("done: 6 of 6")
+
+
+def test_the_same_alert_that_holds_it_again_is_recorded_again() -> None:
+    world = World(fleet(6), replace(QUICK, stages=(0.5, 1.0)))
+    gap, held = AlertState((_alert("FleetGap"),)), "held by open alerts: FleetGap"
+    world.alerts = gap
+    world.run(for_s=100)
+    assert world.reasons(WaitBegun) == [held]
+
+    def fires_again() -> bool:
+        world.alerts = gap if world.begun() == 3 else AlertState()
+        return world.begun() == 3
+
+    world.run(for_s=900, word=fires_again)
+    assert isinstance(world.events[-1].event, WaitBegun)
+    assert world.reasons(WaitBegun)[-1] == held
+
+
+def test_an_alert_that_fires_between_two_batches_holds_the_second() -> None:
+    world = World(fleet(6), replace(QUICK, stages=(0.5, 1.0)))
+
+    def fires_once_three_are_changed() -> bool:
+        if world.begun() < 3:
+            return False
+        world.alerts = AlertState((_alert("CellLost", cell=world.nth(0).facts.cell),))
+        return True
+
+    world.run(for_s=900, word=fires_once_three_are_changed)
+    assert world.begun() == 3
+    assert world.count(TargetState.HEALTHY) == 3, "what was begun is finished"
+
+
+@pytest.mark.parametrize("unknown", ["", "monitoring gives no answer"])
+@pytest.mark.parametrize(
+    "spec", [replace(QUICK, despite_alerts="it is the cure"), replace(QUICK, emergency="a hole in the agent")]
+)
+def test_an_operator_may_go_on_despite_alerts(spec: Spec, unknown: str) -> None:
+    world = World(fleet(6), spec)
+    world.alerts = AlertState((_alert("FleetGap"),), unknown)
+    assert world.run().startswith("done: 6 of 6")
+
+
+def test_that_alerts_are_not_known_holds_it_too() -> None:
+    world = World(fleet(6))
+    world.alerts = AlertState(unknown="monitoring gives no answer")
+    world.run(for_s=300)
+    assert world.begun() == 0
+    assert "not known whether an alert is open: monitoring gives no answer" in world.reasons(WaitBegun)

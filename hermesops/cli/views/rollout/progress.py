@@ -77,7 +77,9 @@ def _head(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
         parts.append(f"about {span(rollout_progress.left_s)} left")
     elif row.state.has_runner:
         parts.append("time left unknown")
-    return [f"rollout {row.id} of {row.release}: {row.state.replace('_', ' ')} ({row.reason})", "; ".join(parts)]
+    waits = [f"waits: {rollout_progress.waits_for}"] if rollout_progress.waits_for else []
+    words = f"rollout {row.id} of {row.release}: {row.state.replace('_', ' ')} ({row.reason})"
+    return [words, *waits, "; ".join(parts)]
 
 
 def _count(rollout_progress: "RolloutProgress", state: "TargetState") -> int:

@@ -82,6 +82,7 @@ def rollout_progress(seen: "RolloutProgress") -> dict[str, object]:
         "failed": seen.failed,
         "per_minute": seen.per_minute,
         "left_s": seen.left_s,
+        "waits_for": seen.waits_for or None,
         "stages": [
             {
                 "stage": stage.number,

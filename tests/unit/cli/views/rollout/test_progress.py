@@ -10,7 +10,15 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, Progress, RolloutId, RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.slot import RollbackResult
-from hermesops.rollout.events import BatchBegun, BatchEnded, Recorded, StateChanged, TargetOutcome, instances_of
+from hermesops.rollout.events import (
+    BatchBegun,
+    BatchEnded,
+    Recorded,
+    StateChanged,
+    TargetOutcome,
+    WaitBegun,
+    instances_of,
+)
 from hermesops.rollout.plan.backlog import OutdatedInstance
 from hermesops.rollout.plan.preview import preview
 from hermesops.rollout.ports import Records
@@ -76,6 +84,7 @@ def test_how_far_it_has_come() -> None:
         "reached": 1,
         "failed": 1,
         "per_minute": 1.0,
+        "waits_for": None,
         "left_s": 10 + 480 + 600,  # a batch that took no time, and settles; the rest of one soak, and another
         "stages": [
             {"stage": 1, "targets": 2, "reached": 1, "batch": 1, "batches": 1, "states": {"soaking": 1, "failed": 1}},
@@ -120,6 +129,15 @@ def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
         "gate probe     pass           1 of 1 took a turn since",
         "ada (stage 1, batch 1): failed: checks: turn: 500",
     ]
+
+
+def test_what_it_waits_for_is_told_while_it_waits() -> None:
+    waits = Recorded(LATER, WaitBegun("held by open alerts: FleetGap"), id=BEGUN.id + 1)
+    records = replace(RECORDS, latest=(BEGUN, waits))
+    assert progress.picture(records, progress_of(records, LATER))[1] == "waits: held by open alerts: FleetGap"
+    over = replace(records, latest=(replace(BEGUN, id=waits.id + 1), waits))
+    halted = replace(records, rollout=replace(ROLLOUT, state=RolloutState.HALTED))
+    assert [progress_of(one, LATER).waits_for for one in (over, halted)] == ["", ""]
 
 
 def test_a_detail_from_a_machine_moves_no_cursor_and_begins_no_line() -> None:

@@ -1,0 +1,57 @@
+"""Open alerts for rollouts: asks the platform's monitoring, and remembers for a while what it answered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from hermesops.errors import HermesError
+from hermesops.model.alert import Alert
+from hermesops.monitoring.alertmanager import Alertmanager
+from hermesops.monitoring.client import MonitoringClient
+from hermesops.rollout.plan.open_alerts import holding
+from hermesops.rollout.ports import AlertState
+
+COUNTS = timedelta(seconds=90)
+"""How long an answer counts while none comes: three heartbeats, as for everything else that falls silent."""
+
+_EVERY = timedelta(seconds=10)
+"""How often it is asked at most; a runner observes each second."""
+
+_WITHIN_S = 3.0
+"""Seconds for one answer: a runner does nothing else meanwhile."""
+
+
+@dataclass
+class RolloutAlerts:
+    """``hermesops.rollout.ports.CheckAlerts``.
+
+    Attributes:
+        client: ``None`` where the environment has no monitoring: then no alert holds a rollout.
+    """
+
+    client: MonitoringClient | None
+    now: Callable[[], datetime]
+    _asked_at: datetime | None = field(default=None, init=False)
+    _answer: tuple[datetime, tuple[Alert, ...]] | None = field(default=None, init=False)
+    _problem: str = field(default="", init=False)
+
+    async def check(self) -> AlertState:
+        """The open alerts that hold rollouts; why they are not known where no answer came for a while."""
+        if self.client is None:
+            return AlertState()
+        if self._asked_at is None or self.now() - self._asked_at >= _EVERY:
+            self._asked_at = self.now()
+            await self._ask(Alertmanager(self.client))
+        if self._answer and self.now() - self._answer[0] <= COUNTS:
+            return AlertState(self._answer[1])
+        return AlertState(unknown=self._problem)
+
+    async def _ask(self, manager: Alertmanager) -> None:
+        try:
+            alerts = await manager.alerts(muted=True, within_s=_WITHIN_S)
+            silences = await manager.silences(within_s=_WITHIN_S) if any(one.silenced_by for one in alerts) else ()
+        except HermesError as error:
+            self._problem = error.message
+            return
+        seen = (one.id for one in silences if one.is_acknowledgement)
+        self._answer = (self.now(), holding(alerts, seen))

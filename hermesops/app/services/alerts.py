@@ -1,0 +1,185 @@
+"""Alerts of the platform's monitoring as an operator sees and silences them: with users, not ids of instances."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from hermesops.errors import Hint, UsageError
+from hermesops.model.alert import Alert, Severity, Silence
+from hermesops.model.cell import parse_cell
+from hermesops.model.ids import InstanceId, instance_subject
+from hermesops.model.unknown_name import find_by_id, unknown_name
+from hermesops.monitoring import silencing
+from hermesops.monitoring.alertmanager import Alertmanager
+from hermesops.monitoring.metrics import Metrics
+
+if TYPE_CHECKING:
+    from hermesops.model.instance import Instance
+    from hermesops.monitoring.client import MonitoringClient
+    from hermesops.registry import Registry
+
+
+@dataclass(frozen=True)
+class OpenAlert:
+    """An alert, and whose instance it is about.
+
+    Attributes:
+        user: Alias, else id; empty where it is about no instance that the registry knows.
+        next: The command that is next.
+    """
+
+    alert: Alert
+    user: str
+    next: Hint
+
+
+@dataclass(frozen=True)
+class Alerts:
+    """Alerts of one environment.
+
+    Attributes:
+        has_steps: Whether the runbook of a name has steps to run; ``None`` where there is no such runbook.
+    """
+
+    registry: "Registry"
+    client: "MonitoringClient"
+    has_steps: Callable[[str], bool | None]
+
+    async def list(
+        self, *, instance: "Instance | None" = None, severities: Collection[Severity] = (), everything: bool = False
+    ) -> tuple[OpenAlert, ...]:
+        """Open alerts, the most urgent and oldest first.
+
+        Args:
+            severities: Only these; without any, all that somebody is told of.
+            everything: Silenced and inhibited ones, and those that nobody is told of, as well.
+
+        Raises:
+            RefusedError: Alertmanager does not answer us.
+            UnavailableError: It does not answer, or not with alerts.
+        """
+        chosen = set(severities) or ({*Severity} if everything else {Severity.PAGE, Severity.TICKET})
+        found = [
+            one
+            for one in await Alertmanager(self.client).alerts(muted=everything)
+            # A severity that we do not know may be the most urgent.
+            if (one.severity in chosen or (one.severity is None and not severities))
+            and (instance is None or one.instance == instance.id)
+        ]
+        users = self._users(found)
+        return tuple(OpenAlert(one, user := users.get(one.instance, ""), self._next(one, user)) for one in found)
+
+    async def acknowledge(self, name: str, instance: "Instance | None", *, length: timedelta, reason: str) -> Silence:
+        """Say that somebody works on an alert: nobody is told of it again for a while, and rollouts stay held.
+
+        Raises:
+            UsageError: It is not open, or there is no reason, or the time is too long.
+            RefusedError: Alertmanager does not take it.
+            UnavailableError: It does not answer; nothing was changed.
+            UnknownOutcomeError: It may have been acknowledged.
+        """
+        manager = Alertmanager(self.client)
+        matchers, taken = silencing.acknowledged(
+            await manager.alerts(muted=True),
+            name,
+            instance.id if instance else "",
+            instance.title if instance else "",
+        )
+        wanted = silencing.silence_of(
+            matchers,
+            now=self.registry.now(),
+            length=length,
+            who=self.registry.actor,
+            reason=reason,
+            is_acknowledgement=True,
+        )
+        made = await manager.silence(wanted)
+        subject = instance_subject(InstanceId(taken[0].instance)) if taken[0].instance else f"alert/{name}"
+        self._note("alert_acknowledged", subject, made, reason)
+        return made
+
+    async def silence(self, where: str, instance: "Instance | None", *, length: timedelta, reason: str) -> Silence:
+        """Silence alerts for a while.
+
+        Args:
+            where: Conditions, as ``alert=GatewayDown,cell=cell1``.
+            instance: A further condition.
+
+        Raises:
+            UsageError: A name of a label, alert, user or cell is unknown, or there is no reason.
+            RefusedError: It takes too much, or Alertmanager does not take it.
+            UnavailableError: Alertmanager or Prometheus does not answer; nothing was changed.
+            UnknownOutcomeError: It may have been made.
+        """
+        conditions = dict(silencing.selector_of(where).conditions)
+        for cell in conditions.get("cell", ()):
+            self.registry.cells.get(parse_cell(cell))
+        users = frozenset(self.registry.instances.find(user).id for user in conditions.get("user", ()))
+        if instance and users - {instance.id}:
+            raise UsageError("--instance and --where user=… name different users")
+        users |= {instance.id} if instance else frozenset()
+        matchers = silencing.matchers_of({**conditions, **({"user": users} if users else {})})
+        wanted = silencing.silence_of(
+            matchers,
+            now=self.registry.now(),
+            length=length,
+            who=self.registry.actor,
+            reason=reason,
+            is_acknowledgement=False,
+        )
+        await self._refuse_unknown(conditions.get("alert", frozenset()))
+        made = await Alertmanager(self.client).silence(wanted)
+        subject = instance_subject(next(iter(users))) if len(users) == 1 else f"silence/{made.id}"
+        self._note("alert_silenced", subject, made, reason)
+        return made
+
+    async def lift(self, silence_id: str, *, reason: str) -> Silence:
+        """End a silence now, by its id or an unambiguous beginning of it.
+
+        Raises:
+            UsageError: There is none of that id.
+            UnavailableError: Alertmanager does not answer; nothing was changed.
+            UnknownOutcomeError: It may have ended.
+        """
+        manager = Alertmanager(self.client)
+        held = {one.id: one for one in await manager.silences()}
+        meant = held[find_by_id("silence", silence_id, held)]
+        await manager.lift(meant.id)
+        self._note("silence_lifted", f"silence/{meant.id}", meant, reason)
+        return meant
+
+    async def silences(self) -> tuple[Silence, ...]:
+        """Silences that hold or are to come, the one that ends first before others.
+
+        Raises:
+            RefusedError: Alertmanager does not answer us.
+            UnavailableError: It does not answer.
+        """
+        return await Alertmanager(self.client).silences()
+
+    async def _refuse_unknown(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        known = await Metrics(self.client).alert_names()
+        for name in sorted(names):
+            if name not in known:
+                raise unknown_name("alert", name, known)
+
+    def _users(self, alerts: Collection[Alert]) -> Mapping[str, str]:
+        if not any(one.instance for one in alerts):
+            return {}
+        return {one.id: one.title for one in self.registry.instances.list(terminated=True)}
+
+    def _next(self, alert: Alert, user: str) -> Hint:
+        of = ("--instance", user) if user else ()
+        has_steps = self.has_steps(alert.runbook) if alert.runbook else None
+        if has_steps:
+            return Hint(("runbook", "run", alert.runbook, *of))
+        if has_steps is False:
+            return Hint(("runbook", "show", alert.runbook))
+        return Hint(("instance", "show", user) if user else ("fleet", "status"))
+
+    def _note(self, action: str, subject: str, made: Silence, reason: str) -> None:
+        after = {"silence": made.id, "matchers": [str(one) for one in made.matchers], "until": made.ends_at.isoformat()}
+        self.registry.audit.append(action, subject, after=after, why=reason)

@@ -1,0 +1,94 @@
+"""``hermesops alert``: what the platform's monitoring says is wrong, and who works on it."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import advice, is_json, result, table
+from hermesops.cli.options import values
+from hermesops.cli.views import alerts as view
+from hermesops.errors import Hint, UsageError
+from hermesops.model.alert import Severity
+
+app = Noun(no_args_is_help=True)
+
+InstanceOf = Annotated[
+    str, typer.Option("--instance", metavar="USER", help="Only about this instance: user id, alias or instance id.")
+]
+Why = Annotated[str, typer.Option("--reason", help="Why; in the audit log, and for those who wonder.")]
+
+
+@app.command("list")
+def list_(
+    user: InstanceOf = "",
+    severity: Annotated[str, typer.Option(help="Only these: page,ticket,none.")] = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Silenced and inhibited ones as well, and those that nobody is told of.")
+    ] = False,
+) -> None:
+    """List open alerts, the most urgent and oldest first, each with the command that is next."""
+    chosen = tuple(values.one_of(Severity, word, "--severity") for word in severity.split(",")) if severity else ()
+    composed = context.compose()
+    instance = composed.registry.instances.find(user) if user else None
+    found = context.run(composed.alerts().list(instance=instance, severities=chosen, everything=everything))
+    now = composed.registry.now()
+    rows = [(view.alert if is_json() else view.alert_row)(one, now) for one in found]
+    table("alert-list", "alerts", view.COLUMNS, rows, "no alert is open" if not (user or severity) else "none is open")
+
+
+@app.command()
+def ack(
+    alert: Annotated[str, typer.Argument(help="Name of an open alert.")],
+    user: InstanceOf = "",
+    length: Annotated[str, typer.Option("--for", help="For how long, as 90m; 24 h at most.")] = "4h",
+    reason: Why = "",
+) -> None:
+    """Acknowledge an alert: you work on it, and nobody is told of it again for some hours. Rollouts stay held."""
+    composed = context.compose()
+    instance = composed.registry.instances.find(user) if user else None
+    span = timedelta(seconds=values.seconds(length, "--for"))
+    made = context.run(composed.alerts().acknowledge(alert, instance, length=span, reason=reason))
+    line = view.silence_line(made, f"{alert} is acknowledged", Hint(("alert", "silence", "--lift", made.id)))
+    result("alert-ack", {"silence": view.silence(made)}, [advice(line)])
+
+
+@app.command()
+def silence(
+    where: Annotated[
+        str, typer.Option("--where", help="Alerts with these labels: alert=GatewayDown,cell=cell1,user=…,unit=…")
+    ] = "",
+    user: InstanceOf = "",
+    length: Annotated[str, typer.Option("--for", help="For how long, as 90m, 2h or 3d; 7 days at most.")] = "2h",
+    reason: Why = "",
+    listed: Annotated[bool, typer.Option("--list", help="List silences that hold or are to come.")] = False,
+    lift: Annotated[str, typer.Option("--lift", metavar="ID", help="End this silence now.")] = "",
+) -> None:
+    """Silence alerts for a while: nobody is told of them, and they hold no rollout. List and lift silences.
+
+    Refused are silences that would take alerts of the whole fleet, and labels, alerts, users and cells that are not
+    there.
+    """
+    if sum((listed, bool(lift), bool(where or user))) != 1:
+        raise UsageError(
+            "one of: --where or --instance with --reason; --list; --lift ID",
+            hint=Hint(("alert", "silence", "--instance", "USER", "--for", "2h", "--reason", "WHY")),
+        )
+    composed = context.compose()
+    if listed:
+        found = context.run(composed.alerts().silences())
+        rows = [(view.silence if is_json() else view.silence_row)(one) for one in found]
+        table("alert-silences", "silences", view.SILENCES, rows, "nothing is silenced")
+        return
+    if lift:
+        lifted = context.run(composed.alerts().lift(lift, reason=reason or "lifted"))
+        result("alert-silence", {"silence": view.silence(lifted)}, [f"silence {lifted.id} has ended"])
+        return
+    instance = composed.registry.instances.find(user) if user else None
+    span = timedelta(seconds=values.seconds(length, "--for"))
+    made = context.run(composed.alerts().silence(where, instance, length=span, reason=reason))
+    what = "silenced: " + ", ".join(map(str, made.matchers))
+    line = view.silence_line(made, what, Hint(("alert", "silence", "--lift", made.id)))
+    result("alert-silence", {"silence": view.silence(made)}, [advice(line)])

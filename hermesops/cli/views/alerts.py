@@ -1,0 +1,100 @@
+"""What ``hermesops alert`` prints: shapes for programs, lines for people."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hermesops.cli.views.shapes import timestamp
+from hermesops.errors import Hint
+from hermesops.node.untrusted.foreign_text import one_line
+
+if TYPE_CHECKING:
+    from hermesops.app.services.alerts import OpenAlert
+    from hermesops.model.alert import Alert, Silence
+
+COLUMNS = ("severity", "alert", "user", "cell", "for", "state", "figure", "next")
+"""Of the table of open alerts."""
+
+SILENCES = ("id", "state", "what", "ends_at", "who", "comment")
+"""Of the table of silences."""
+
+_FIGURE = 100
+"""Characters of a figure in the table."""
+
+
+def alert(one: "OpenAlert", now: datetime) -> dict[str, object]:
+    """An open alert."""
+    found = one.alert
+    return {
+        "alert": found.name,
+        "user": one.user or None,
+        "instance_id": found.instance or None,
+        "cell": found.cell or None,
+        "severity": found.severity.value if found.severity else None,
+        "state": state_of(found),
+        "since": timestamp(found.since),
+        "for_s": round((now - found.since).total_seconds()),
+        "summary": found.summary,
+        "figure": found.figure,
+        "runbook": found.runbook or None,
+        "labels": dict(found.labels),
+        "silenced_by": list(found.silenced_by),
+        "next": one.next,
+    }
+
+
+def alert_row(one: "OpenAlert", now: datetime) -> dict[str, object]:
+    """The same for a table: how long it has fired, and no text that spoils the columns."""
+    shown = alert(one, now)
+    figure = one.alert.figure or one.alert.summary
+    return {
+        **shown,
+        "user": one.user or one.alert.instance,
+        "severity": shown["severity"] or one_line(one.alert.labels.get("severity", "unknown"), longest=20),
+        "for": span((now - one.alert.since).total_seconds()),
+        "figure": one_line(figure, longest=_FIGURE),
+    }
+
+
+def state_of(found: "Alert") -> str:
+    """Whether anybody is told of it."""
+    if found.silenced_by:
+        return "silenced"
+    return "inhibited" if found.inhibited_by else "open"
+
+
+def silence(one: "Silence") -> dict[str, object]:
+    """A silence."""
+    return {
+        "id": one.id,
+        "state": one.state,
+        "acknowledges": one.is_acknowledgement,
+        "matchers": [str(each) for each in one.matchers],
+        "begins_at": timestamp(one.begins_at),
+        "ends_at": timestamp(one.ends_at),
+        "who": one.who,
+        "comment": one.comment,
+    }
+
+
+def silence_row(one: "Silence") -> dict[str, object]:
+    """The same for a table."""
+    return {**silence(one), "what": one_line(", ".join(map(str, one.matchers)))}
+
+
+def silence_line(one: "Silence", what: str, undo: Hint) -> Hint:
+    """What became of a new silence, and how it is ended."""
+    return Hint(f"{what} until {one.ends_at:%Y-%m-%d %H:%M} UTC:", undo, "ends that")
+
+
+def span(seconds: float) -> str:
+    """A stretch of time in its two largest units, as ``3 h 5 min``; ``-`` for one that cannot be."""
+    if seconds < 0:
+        return "-"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

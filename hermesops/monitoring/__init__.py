@@ -1,0 +1,1 @@
+"""What the platform's monitoring answers: alerts and silences, figures, logs. It must not decide what they mean."""

@@ -1,0 +1,158 @@
+"""One question to the platform's monitoring, over HTTP: each answer is bounded in time, size and shape.
+
+Monitoring stores what machines send, so no text of an answer is repeated as if it were ours.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
+from hermesops.node.untrusted import strict_json
+from hermesops.node.untrusted.foreign_text import quoted
+
+WITHIN_S = 10.0
+"""Seconds for one answer, where a question does not say otherwise."""
+
+LARGEST = 16 << 20
+"""Bytes of an answer, where a question does not say otherwise."""
+
+_CONNECT_S = 5.0
+_SENTENCE = 1 << 16
+"""Bytes of a refusal that are read."""
+
+_SHOWN = 200
+"""Characters of a refusal that are shown."""
+
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+_HINT = Hint(("settings", "show"), "names monitoring.url")
+
+OpenTls = Callable[[], ssl.SSLContext]
+"""The TLS context with hermesops' own certificate; asked for before each question, as a certificate runs out."""
+
+
+class WrongQuestionError(RefusedError):
+    """The question itself is wrong, as an expression that cannot be read; asked again it would be wrong again."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One request.
+
+    Attributes:
+        path: Begins with the service, as ``/alertmanager/api/v2/alerts``.
+        params: What follows the path; a name may stand there more than once.
+        body: Sent as JSON.
+        changes: Whether it may change something, so that a lost answer is an unknown outcome.
+    """
+
+    path: str
+    params: tuple[tuple[str, str], ...] = ()
+    method: str = "GET"
+    body: object = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    within_s: float = WITHIN_S
+    largest: int = LARGEST
+    changes: bool = False
+
+
+class MonitoringClient:
+    """The monitoring of one platform; connections are opened for a question and closed after it.
+
+    Args:
+        base_url: Without a path.
+        tls: ``None`` for an address without TLS.
+    """
+
+    def __init__(self, base_url: str, tls: OpenTls | None = None) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._tls = tls
+
+    async def ask(self, question: Question) -> Any:  # noqa: ANN401 - JSON has no narrower type
+        """The JSON of an answer; ``None`` for an empty one.
+
+        Raises:
+            WrongQuestionError: It says that the question is wrong.
+            RefusedError: It does not answer us.
+            UnavailableError: It does not answer, or with what cannot be read.
+            UnknownOutcomeError: It may have changed what it was asked to change.
+        """
+        try:
+            async with self._opened() as client:
+                return await self._answer(client, question)
+        except (*_NEVER_SENT, httpx.InvalidURL, ssl.SSLError, OSError) as error:
+            raise self._unavailable(str(error) or type(error).__name__) from error
+        except (httpx.HTTPError, UnreadableAnswerError, strict_json.MalformedJSONError) as error:
+            raise self._lost(question, str(error) or type(error).__name__) from error
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[httpx.AsyncClient]:
+        async with httpx.AsyncClient(
+            # A context without any authority trusts nobody, should TLS be used after all.
+            verify=self._tls() if self._tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            # Its certificate is of our own authority: no proxy that variables name may stand between.
+            trust_env=False,
+            follow_redirects=False,
+            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+        ) as client:
+            yield client
+
+    async def _answer(self, client: httpx.AsyncClient, question: Question) -> Any:  # noqa: ANN401 - as ``ask``
+        deadline = Deadline(question.within_s)
+        request = client.build_request(
+            question.method,
+            f"{self.base_url}{question.path}",
+            params=question.params,
+            json=question.body,
+            headers=dict(question.headers),
+            timeout=httpx.Timeout(question.within_s, connect=min(_CONNECT_S, question.within_s)),
+        )
+        response = await deadline.bound(client.send(request, stream=True))
+        try:
+            if response.is_success:
+                text = await AnswerBody(response, deadline=deadline, largest=question.largest).whole()
+                return strict_json.parse(text, largest=question.largest) if text.strip() else None
+            said = await AnswerBody(response, deadline=deadline, largest=_SENTENCE).whole()
+            raise self._refusal(question, response.status_code, said)
+        finally:
+            await response.aclose()
+
+    def _refusal(self, question: Question, status: int, said: bytes) -> HermesError:
+        words = f"{self._service(question)} answers with status {status}: {_sentence(said)}"
+        if status in {httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY}:
+            return WrongQuestionError(words)
+        if status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+            return RefusedError(words, hint="it takes certificates of this environment's authority alone")
+        if status >= httpx.codes.INTERNAL_SERVER_ERROR and question.changes:
+            return UnknownOutcomeError(words, hint="look what is there before you repeat it")
+        return UnavailableError(words, hint=_HINT)
+
+    def _lost(self, question: Question, why: str) -> HermesError:
+        if not question.changes:
+            return self._unavailable(why)
+        words = f"{self._service(question)} may have done it: no whole answer ({quoted(why, longest=_SHOWN)})"
+        return UnknownOutcomeError(words, hint="look what is there before you repeat it")
+
+    def _unavailable(self, why: str) -> UnavailableError:
+        words = f"monitoring at {self.base_url} gives no answer: {quoted(why, longest=_SHOWN)}"
+        return UnavailableError(words, hint=_HINT)
+
+    def _service(self, question: Question) -> str:
+        return f"{question.path.split('/')[1]} at {self.base_url}"
+
+
+def _sentence(said: bytes) -> str:
+    """The words of a refusal, which some services put into JSON."""
+    try:
+        answer = strict_json.parse(said, largest=_SENTENCE)
+    except strict_json.MalformedJSONError:
+        answer = None
+    if isinstance(answer, dict):
+        answer = answer.get("error") or answer.get("message")
+    words = answer if isinstance(answer, str) else said.decode(errors="replace")
+    return quoted(words, longest=_SHOWN)

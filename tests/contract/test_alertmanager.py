@@ -1,0 +1,141 @@
+"""Alerts of a real Alertmanager, seen and silenced as an operator does, with the audit in both databases."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+
+from hermesops.app.services.alerts import Alerts
+from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.model.alert import Severity
+from hermesops.monitoring.alertmanager import Alertmanager
+from hermesops.monitoring.client import MonitoringClient, WrongQuestionError
+from hermesops.monitoring.silencing import matchers_of, silence_of
+from hermesops.registry import Registry
+from tests.support.fakes.monitoring import Answer, fake_monitoring
+from tests.support.real import alertmanager
+from tests.support.real.registries import TurnedClock, placed
+from tests.support.suite.prerequisites import require
+
+HOUR = timedelta(hours=1)
+RULES = {"data": {"groups": [{"rules": [{"name": "GatewayDown"}, {"name": "CellLost"}]}]}}
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    """The time of Alertmanager, which refuses silences of the past."""
+    turned = TurnedClock()
+    turned.timestamp = datetime.now(UTC)
+    return turned
+
+
+@pytest.fixture
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    programs = alertmanager.programs()
+    require(programs, "Alertmanager: apt-get install prometheus-alertmanager, or apt-get download")
+    assert programs is not None
+    with alertmanager.running(tmp_path_factory.mktemp("alertmanager"), programs) as url:
+        yield url
+
+
+def fire(url: str, name: str, **labels: str) -> None:
+    annotations = {"summary": "it is down", "figure": "0 of 1", "runbook_url": "https://x/machine-gone.md"}
+    alert = {"labels": {"alertname": name, **labels}, "annotations": annotations}
+    httpx.post(f"{url}/alertmanager/api/v2/alerts", json=[alert], trust_env=False).raise_for_status()
+
+
+def alerts_of(registry: Registry, url: str) -> Alerts:
+    return Alerts(registry, MonitoringClient(url), lambda name: name == "machine-gone")
+
+
+async def test_an_operator_sees_acknowledges_and_silences_alerts(registry: Registry, url: str) -> None:
+    ada, bob = placed(registry, "ada"), placed(registry, "bob")
+    alerts = alerts_of(registry, url)
+    assert await alerts.list() == ()
+    fire(url, "GatewayDown", severity="page", instance_id=ada.id, cell=ada.cell)
+    fire(url, "GatewayDown", severity="page", instance_id=bob.id, cell="other")
+    fire(url, "BackupOverdue", severity="ticket", instance_id=ada.id)
+    fire(url, "Watchdog", severity="none")
+    found = await alerts.list()
+    assert [(one.alert.name, one.user) for one in found] == [
+        ("GatewayDown", "ada"),
+        ("GatewayDown", "bob"),
+        ("BackupOverdue", "ada"),
+    ]
+    assert found[0].next == Hint(("runbook", "run", "machine-gone", "--instance", "ada"))
+    assert [one.alert.name for one in await alerts.list(instance=bob)] == ["GatewayDown"]
+    assert [one.alert.name for one in await alerts.list(severities=[Severity.NONE])] == ["Watchdog"]
+
+    made = await alerts.acknowledge("GatewayDown", bob, length=HOUR, reason="i am at it")
+    assert [(one.alert.name, one.user) for one in await alerts.list()] == [
+        ("GatewayDown", "ada"),
+        ("BackupOverdue", "ada"),
+    ]
+    (kept,) = await alerts.silences()
+    assert (kept.id, kept.who, kept.comment) == (made.id, registry.actor, "acknowledged: i am at it")
+    assert kept.is_acknowledgement
+    noted = registry.audit.list(subject=f"instance/{bob.id}", limit=1)[0]
+    assert (noted.action, noted.why, noted.after["silence"]) == ("alert_acknowledged", "i am at it", made.id)
+
+    everything = await alerts.list(everything=True)
+    assert [one.alert.name for one in everything if one.alert.silenced_by] == ["GatewayDown"]
+    await alerts.lift(made.id[:6], reason="done")
+    assert registry.audit.list(limit=1)[0].action == "silence_lifted"
+    assert await alerts.silences() == ()
+    assert len(await alerts.list()) == 3
+
+
+async def test_an_inhibited_alert_is_listed_with_all_alone(registry: Registry, url: str) -> None:
+    ada = placed(registry, "ada")
+    alerts = alerts_of(registry, url)
+    fire(url, "CellLost", severity="page", cell=ada.cell)
+    fire(url, "GatewayDown", severity="page", instance_id=ada.id, cell=ada.cell)
+    assert [one.alert.name for one in await alerts.list()] == ["CellLost"]
+    found = {one.alert.name: one.alert for one in await alerts.list(everything=True)}
+    assert found["GatewayDown"].inhibited_by
+
+
+async def test_a_silence_by_labels_of_names_that_exist(registry: Registry, url: str) -> None:
+    ada = placed(registry, "ada")
+    fire(url, "GatewayDown", severity="page", instance_id=ada.id, cell=ada.cell)
+    async with fake_monitoring() as rules:
+        rules.answers["GET /prometheus/api/v1/rules"] = Answer(RULES)
+        before = alerts_of(registry, f"http://127.0.0.1:{rules.port}")
+        for where, words in (
+            ("alert=GatewayDwn", "no alert 'GatewayDwn'; nearest: GatewayDown"),
+            ("cell=nowhere,alert=GatewayDown", "no cell 'nowhere'"),
+            ("user=eve", "no user 'eve'"),
+            ("user=ada,colour=red", "knows no field 'colour'"),
+        ):
+            with pytest.raises(UsageError, match=words):
+                await before.silence(where, None, length=HOUR, reason="why")
+        with pytest.raises(RefusedError, match="a silence of everything"):
+            await before.silence("", None, length=HOUR, reason="why")
+        assert {one.path for one in rules.asked} == {"/prometheus/api/v1/rules"}
+    alerts = alerts_of(registry, url)
+    made = await alerts.silence(f"cell={ada.cell},severity=page", ada, length=HOUR, reason="maintenance")
+    assert await alerts.list() == ()
+    assert [str(one) for one in made.matchers] == [f"cell={ada.cell}", "severity=page", f"instance_id={ada.id}"]
+    assert registry.audit.list(limit=1)[0].action == "alert_silenced"
+    with pytest.raises(UsageError, match="name different users"):
+        await alerts.silence("user=ada", placed(registry, "bob"), length=HOUR, reason="why")
+
+
+async def test_several_values_are_a_regular_expression_that_takes_these_alone(registry: Registry, url: str) -> None:
+    for cell in ("a.b", "a-b", "axb", "a.b.c"):
+        fire(url, "CellLost", severity="page", cell=cell)
+    wanted = silence_of(
+        matchers_of({"cell": ("a.b", "a-b")}),
+        now=registry.now(),
+        length=HOUR,
+        who="ada",
+        reason="why",
+        is_acknowledgement=False,
+    )
+    manager = Alertmanager(MonitoringClient(url))
+    await manager.silence(wanted)
+    assert {one.cell for one in await manager.alerts()} == {"a.b.c", "axb"}
+    with pytest.raises(WrongQuestionError):
+        await manager.silence(replace(wanted, matchers=()))

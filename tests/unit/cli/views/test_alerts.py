@@ -1,0 +1,83 @@
+"""Shapes and lines of alerts and silences."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermesops.app.services.alerts import OpenAlert
+from hermesops.cli.views import alerts as view
+from hermesops.errors import Hint
+from hermesops.model.alert import Alert, Matcher, Severity, Silence
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+FOUND = Alert(
+    "GatewayDown",
+    {"alertname": "GatewayDown", "instance_id": "i-1", "cell": "cell1"},
+    NOW - timedelta(minutes=65),
+    Severity.PAGE,
+    summary="the gateway does not answer",
+    figure="0 of 4 answers\x1b[2J\nin 60 s",
+    runbook="gateway-down",
+)
+OPEN = OpenAlert(FOUND, "ada", Hint(("runbook", "run", "gateway-down", "--instance", "ada")))
+
+
+def test_an_alert_for_programs() -> None:
+    assert view.alert(OPEN, NOW) == {
+        "alert": "GatewayDown",
+        "user": "ada",
+        "instance_id": "i-1",
+        "cell": "cell1",
+        "severity": "page",
+        "state": "open",
+        "since": "2026-01-02T01:59:05+00:00",
+        "for_s": 3900,
+        "summary": "the gateway does not answer",
+        "figure": "0 of 4 answers\x1b[2J\nin 60 s",
+        "runbook": "gateway-down",
+        "labels": {"alertname": "GatewayDown", "instance_id": "i-1", "cell": "cell1"},
+        "silenced_by": [],
+        "next": OPEN.next,
+    }
+
+
+def test_an_alert_for_people_keeps_to_its_line() -> None:
+    row = view.alert_row(OPEN, NOW)
+    assert (row["for"], row["figure"]) == ("1 h 5 min", "0 of 4 answers\\x1b[2J in 60 s")
+    strange = replace(FOUND, severity=None, labels={**FOUND.labels, "severity": "\nloud"}, figure="")
+    row = view.alert_row(replace(OPEN, alert=strange, user=""), NOW)
+    assert (row["severity"], row["user"], row["figure"]) == ("loud", "i-1", "the gateway does not answer")
+
+
+@pytest.mark.parametrize(
+    ("silenced", "inhibited", "state"), [((), (), "open"), (("s",), (), "silenced"), ((), ("f",), "inhibited")]
+)
+def test_whether_anybody_is_told(silenced: tuple[str, ...], inhibited: tuple[str, ...], state: str) -> None:
+    assert view.state_of(replace(FOUND, silenced_by=silenced, inhibited_by=inhibited)) == state
+
+
+def test_a_silence_with_its_matchers() -> None:
+    matchers = (Matcher("cell", "a|b", is_regex=True), Matcher("unit", "x", is_equal=False), Matcher("a", "b"))
+    made = Silence("s-1", "active", matchers, NOW, NOW + timedelta(hours=2), "ada@here", "acknowledged: at it")
+    assert view.silence(made) == {
+        "id": "s-1",
+        "state": "active",
+        "acknowledges": True,
+        "matchers": ["cell=~a|b", "unit!=x", "a=b"],
+        "begins_at": "2026-01-02T03:04:05+00:00",
+        "ends_at": "2026-01-02T05:04:05+00:00",
+        "who": "ada@here",
+        "comment": "acknowledged: at it",
+    }
+    assert view.silence_row(made)["what"] == "cell=~a|b, unit!=x, a=b"
+    line = view.silence_line(made, "silenced", Hint(("alert", "silence", "--lift", "s-1")))
+    assert str(line) == "silenced until 2026-01-02 05:04 UTC: hermesops alert silence --lift s-1 ends that"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (90000, "1 d 1 h"), (-1, "-")],
+)
+def test_a_stretch_of_time(seconds: float, words: str) -> None:
+    assert view.span(seconds) == words
