@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermesops.node.layout import Layout
-from hermesops.node.ports import AskPlatform, Files, Gate, Keys, Slots, State, System, Volumes
+from hermesops.node.ports import AskPlatform, Files, Gate, InTime, Keys, Slots, State, System, Volumes
 from hermesops.node.state import adapter as real_state
 from hermesops.node.system import data_volume as real_volumes
 from hermesops.node.system import files as real_files
 from hermesops.node.system import firewall as real_gate
-from hermesops.node.system import https
+from hermesops.node.system import https, parallel
 from hermesops.node.system import openssl as real_keys
 from hermesops.node.system import systemd as real_system
 
@@ -35,6 +35,7 @@ class Machine:
     volumes: Volumes = real_volumes
     slots: Slots = field(kw_only=True)
     gate: Gate = real_gate
+    in_time: InTime = parallel.in_time
 
     def remove(self, path: Path) -> None:
         """Remove a file, if there is one.
