@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermesops.node.layout import Layout
-from hermesops.node.ports import AskOrders, AskPlatform, Files, Gate, Keys, Slots, Ssh, State, System, Volumes
+from hermesops.node.ports import AskOrders, AskPlatform, Files, Gate, InTime, Keys, Slots, Ssh, State, System, Volumes
 from hermesops.node.state import adapter as real_state
 from hermesops.node.system import data_volume as real_volumes
 from hermesops.node.system import files as real_files
 from hermesops.node.system import firewall as real_gate
-from hermesops.node.system import https
+from hermesops.node.system import https, parallel
 from hermesops.node.system import openssl as real_keys
 from hermesops.node.system import sshd as real_ssh
 from hermesops.node.system import systemd as real_system
@@ -38,6 +38,7 @@ class Machine:
     gate: Gate = real_gate
     ask_orders: AskOrders = https.ask_platform_once
     ssh: Ssh = real_ssh
+    in_time: InTime = parallel.in_time
 
     def remove(self, path: Path) -> None:
         """Remove a file, if there is one.

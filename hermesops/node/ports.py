@@ -165,6 +165,12 @@ class Gate(Protocol):
     def open(self) -> None: ...
 
 
+class InTime(Protocol):
+    """Running several things at once, within a limit of time: ``node.system.parallel.in_time``."""
+
+    def __call__(self, calls: Mapping[str, Callable[[], Any]], /, *, deadline_s: float) -> dict[str, Any]: ...
+
+
 class Volumes(Protocol):
     """The file system that the user's data are on: ``node.system.data_volume``."""
 

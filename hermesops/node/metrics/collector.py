@@ -3,11 +3,9 @@
 A part that fails, or does not end in time, is left out and counted; the others are written without it.
 """
 
-import queue
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hermesops.node.machine import Machine
@@ -42,10 +40,8 @@ _READABLE = Access(0o644)
 
 @dataclass(frozen=True)
 class _Read:
-    name: str
     samples: list[Sample]
     kept: dict[str, Any]
-    error: str = ""
 
 
 def collect(machine: Machine, *, named: Mapping[str, Part] = PARTS, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
@@ -56,16 +52,12 @@ def collect(machine: Machine, *, named: Mapping[str, Part] = PARTS, deadline_s: 
     """
     started = machine.system.monotonic()
     remembered = memory.load(machine)
-    done: queue.SimpleQueue[_Read] = queue.SimpleQueue()
-    for name, part in named.items():
-        # Daemons: one that hangs in the kernel must not keep the process from ending.
-        arguments = (machine, name, part, dict(remembered.parts.get(name, {})), done)
-        threading.Thread(target=_read, args=arguments, daemon=True).start()
-    read = _taken(done, set(named), deadline_s)
-    errors = {name: read[name].error if name in read else "not read in time" for name in named}
-    failed = {name: why for name, why in errors.items() if why}
+    calls = {name: partial(_read, machine, part, dict(remembered.parts.get(name, {}))) for name, part in named.items()}
+    ended = machine.in_time(calls, deadline_s=deadline_s)
+    read = {name: one for name, one in ended.items() if isinstance(one, _Read)}
+    failed = {name: _why(ended.get(name)) for name in named if name not in read}
     remembered.errors += len(failed)
-    remembered.parts |= {name: one.kept for name, one in read.items() if not one.error}
+    remembered.parts |= {name: one.kept for name, one in read.items()}
     samples = [
         *(sample for name in named if name in read for sample in read[name].samples),
         Sample("hermes_metrics_errors_total", remembered.errors),
@@ -75,28 +67,12 @@ def collect(machine: Machine, *, named: Mapping[str, Part] = PARTS, deadline_s: 
     with machine.files.opened_folder(path.parent) as folder:
         machine.files.write(folder, path.name, render(samples), _READABLE)
     remembered.save(machine)
-    return {
-        "samples": len(samples),
-        "failed": failed,
-        "seconds": round(machine.system.monotonic() - started, 3),
-    }
+    return {"samples": len(samples), "failed": failed, "seconds": round(machine.system.monotonic() - started, 3)}
 
 
-def _read(machine: Machine, name: str, part: Part, kept: dict[str, Any], done: "queue.SimpleQueue[_Read]") -> None:
-    try:
-        done.put(_Read(name, checked(part(machine, kept)), kept))
-    except Exception as error:  # noqa: BLE001 - whatever a part meets, the others are written
-        done.put(_Read(name, [], kept, one_line(f"{type(error).__name__}: {error}")))
+def _read(machine: Machine, part: Part, kept: dict[str, Any]) -> _Read:
+    return _Read(checked(part(machine, kept)), kept)
 
 
-def _taken(done: "queue.SimpleQueue[_Read]", missing: set[str], deadline_s: float) -> dict[str, _Read]:
-    """What was read in time, by part."""
-    until = time.monotonic() + deadline_s
-    read: dict[str, _Read] = {}
-    while missing - read.keys():
-        try:
-            one = done.get(timeout=max(0.0, until - time.monotonic()))
-        except queue.Empty:
-            break
-        read[one.name] = one
-    return read
+def _why(error: Exception | None) -> str:
+    return "not read in time" if error is None else one_line(f"{type(error).__name__}: {error}")

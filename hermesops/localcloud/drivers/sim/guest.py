@@ -18,7 +18,15 @@ from hermesops.localcloud.drivers.sim.agent.hostility import AgentAnswers, agent
 from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, USER, Disk
 from hermesops.localcloud.drivers.sim.node.slots import SimSlots
 from hermesops.localcloud.drivers.sim.node.state import SimState
-from hermesops.localcloud.drivers.sim.node.system import SimFiles, SimGate, SimKeys, SimSsh, SimVolumes, no_platform
+from hermesops.localcloud.drivers.sim.node.system import (
+    SimFiles,
+    SimGate,
+    SimKeys,
+    SimSsh,
+    SimVolumes,
+    in_time,
+    no_platform,
+)
 from hermesops.localcloud.drivers.sim.store import Record, Store
 from hermesops.node import __main__ as node
 from hermesops.node.errors import NotReadyError
@@ -126,6 +134,7 @@ class Guest:
             SimGate(self.disk),
             no_platform,
             SimSsh(),
+            in_time,
             slots=slots,
         )
 

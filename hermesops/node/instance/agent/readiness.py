@@ -33,7 +33,7 @@ _LONGEST = 300
 _HEALTH_S = 90.0
 _TURN_S = 60.0
 _RESTARTS = 2
-"""systemd restarts a gateway 2 s after its end, and resets the count when somebody starts it."""
+"""systemd restarts a gateway 1 s after its end, and resets the count when somebody starts it."""
 
 
 def ask_all(system: System, port: int, key: str, *, unit: str, takes_turns: bool) -> tuple[Check, ...]:
