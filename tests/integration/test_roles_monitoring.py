@@ -241,9 +241,12 @@ async def test_the_agents_user_reads_no_credential_and_writes_no_metric(machine:
 
 async def test_a_fresh_certificate_is_used_at_once(machine: Watched) -> None:
     serial = await machine.certify()
-    for path in (WRITE, LOGS):
-        await machine.log("after the certificate")
-        await arrives(lambda path=path: any(one.serial == serial for one in machine.ingest.of(path)), f"one to {path}")
+    await machine.log("after the certificate")
+
+    def both() -> bool:
+        return all(any(one.serial == serial for one in machine.ingest.of(path)) for path in (WRITE, LOGS))
+
+    await arrives(both, "metrics and logs")
 
 
 async def test_what_is_not_taken_waits_and_comes_later(machine: Watched) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hermesops.pki.authority import ServerCertificate
+from hermesops.pki.authority import OwnedCertificate
 
 WRITE, LOGS = "/ingest/write", "/ingest/logs"
 
@@ -100,7 +100,7 @@ class Ingest:
 
 @asynccontextmanager
 async def ingest_at(
-    address: str, port: int, own: ServerCertificate, authority: str, folder: Path
+    address: str, port: int, own: OwnedCertificate, authority: str, folder: Path
 ) -> AsyncIterator[Ingest]:
     """One that lets in whoever has a certificate of that authority, PEM."""
     chain = folder / "ingest.pem"
