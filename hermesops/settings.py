@@ -43,6 +43,7 @@ _ADDRESSES = (
     "oidc.issuer",
 )
 _STORES = ("releases", "pulumi.backend")
+_PINNED = r"https://[^\s,#]+#sha256=[0-9a-f]{64}"
 _MOST_BYTES = 32 * 1024
 _SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
 
@@ -183,6 +184,17 @@ class MonitoringSettings(_Section):
         "",
         pattern=r"^(https://[A-Za-z0-9.\[\]:_-]+)?$",
         description="The same as machines reach it, who send metrics and logs there; empty: monitoring.url",
+    )
+    profile: Literal["auto", "lean", "full"] = Field(
+        "auto",
+        description="What new images do with metrics and logs: lean sends them on, full keeps a day of them besides; "
+        "auto: full where there is a Loki",
+    )
+    loki: str = Field(
+        "",
+        pattern=rf"^({_PINNED}( *, *{_PINNED})*)?$",
+        description="Where images get Loki from, comma-separated, one's own mirror first: URL#sha256=DIGEST of the "
+        "program or of Grafana's zip; empty: the one built on this computer, if any",
     )
     actions: Literal["none", "restart", "all"] = Field(
         "restart", description="What the monitor does by itself: nothing, restart machines, or replace them as well"

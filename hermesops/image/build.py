@@ -51,6 +51,7 @@ class Recipe:
         server_type: Size of the machines; the smallest, since an image boots on no smaller disk than it came from.
         variables: Extra variables of the roles; no secrets.
         versions: Of what builds it, for the manifest.
+        note: What is said when it is made; empty for nothing.
     """
 
     definition: Definition
@@ -60,6 +61,7 @@ class Recipe:
     region: str
     variables: Mapping[str, object] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def digest(self) -> str:
@@ -156,6 +158,8 @@ class Builder:
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
         release = await self.release(recipe.definition)
         clock.lap("release")
+        if recipe.note:
+            self.report(recipe.note)
         self.report(f"renting {order.name}")
         async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
             source = await survey(self.channel_to(machine_id))

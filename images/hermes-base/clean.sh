@@ -7,6 +7,9 @@ set -eu
 # The agent has no user yet, and must not run while its home is looked at.
 systemctl stop hermes-gateway.service 2>/dev/null || true
 
+# Neither may what watches the machine: it would write what it remembers after that is taken out.
+systemctl stop hermes-monitoring.target hermes-node-exporter.service hermes-loki.service 2>/dev/null || true
+
 # Whose it is. An empty machine-id is made anew at the next boot; the word "uninitialized" would also mean "first boot",
 # at which systemd enables every unit that can be enabled. The vendor writes the host name.
 : >/etc/machine-id
@@ -25,11 +28,13 @@ rm -rf /var/lib/hermes-data/*
 rm -f /etc/hermes-node/machine.key /etc/hermes-node/machine.csr
 rm -f /etc/hermes-node/machine.crt /etc/hermes-node/authority.crt
 rm -f /etc/hermes-node/ssh_host_* /etc/hermes-node/break-glass-spent.json /etc/hermes-monitoring/ingest.env
+rm -f /etc/hermes-monitoring/ingest.env
 rm -rf /etc/hermes-node/identity.json /etc/hermes/.env /etc/hermes/config.yaml
 
 # What it remembers.
 rm -rf /root/.ansible /root/.cache /root/.bash_history /root/.python_history /root/.wget-hsts
 rm -rf /var/lib/hermes/logs/* /var/lib/hermes/.cache
+rm -rf /var/lib/private/hermes-*/* /run/hermes-metrics/*
 apt-get clean 2>/dev/null || true
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/lib/dpkg/*-old
 find /tmp /var/tmp -mindepth 1 -maxdepth 1 ! -name 'systemd-private-*' -exec rm -rf {} +

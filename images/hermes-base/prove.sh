@@ -43,6 +43,19 @@ no_journal_of_another() {
     # shellcheck disable=SC2010 # names of a folder that holds machine ids
     ! ls -A /var/log/journal | grep --invert-match --line-regexp --fixed-strings "$(cat /etc/machine-id)"
 }
+exporter() {
+    tries=0
+    until curl --silent --fail http://127.0.0.1:9100/metrics; do
+        tries=$((tries + 1))
+        [ "$tries" -le 60 ] || return 1
+        sleep 0.5
+    done
+}
+# The machine-id was written at this machine's first boot.
+nothing_watched_before() { [ -z "$(find /var/lib/private -type f ! -newer /etc/machine-id 2>/dev/null)" ]; }
+distributions_own_monitoring() {
+    systemctl is-active prometheus.service prometheus-node-exporter.service syslog-ng.service victoria-metrics.service
+}
 
 promise "booted" up
 promise "a machine-id of its own" grep --quiet --extended-regexp '^[0-9a-f]{32}$' /etc/machine-id
@@ -62,6 +75,10 @@ promise "an agent" test -x /opt/hermes/current/venv/bin/python
 promise "the agent's programs belong to root" test "$(stat --format=%U /opt/hermes/current/venv 2>/dev/null)" = root
 promise "the agent waits for a user" not systemctl --quiet is-active hermes-gateway.service
 promise "the firewall is closed" sh -c 'nft list chain inet hermes input | grep --quiet "policy drop"'
+promise "the machine tells how it does" exporter
+promise "it tells nobody else before it knows whom" no_such /etc/hermes-monitoring/ingest.env
+promise "no metrics and no logs of another machine" nothing_watched_before
+promise "none of the distribution's monitoring" not distributions_own_monitoring
 promise "sshd is masked" test "$(systemctl is-enabled ssh.service 2>/dev/null)" = masked
 promise "nothing listens beyond loopback" nothing_listens_outside
 

@@ -124,6 +124,7 @@ EXPOSURE = {
     "hermes-firewall.service": 3.5,
     "hermes-gateway.service": 1.2,
     "hermes-identity.service": 1.0,
+    "hermes-monitoring-renew.service": 1.6,  # asks systemd
     "hermes-orders.service": 3.0,
     "hermes-metrics.service": 2.4,
     "hermes-recovery.service": 2.0,

@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops import child_environment
@@ -98,6 +99,13 @@ def _floors(env: Environment) -> "Mapping[InstanceId, int]":
     return FloorReader(registry_url(env)).read()
 
 
+def loki_program(env: Environment) -> Path:
+    """Where Loki is once it has been built on this computer, which nothing here does by itself."""
+    from hermesops.localcloud.world.go_tools import LOKI
+
+    return _tools(env, lambda _: None, module="tools/loki").place(LOKI)
+
+
 async def _build_beside(env: Environment, report: Reporter) -> None:
     from hermesops.localcloud.server.process import NARRATION
 
@@ -113,12 +121,12 @@ async def _build_beside(env: Environment, report: Reporter) -> None:
         report(f"the object store's program was not built in the background: {failure}")
 
 
-def _tools(env: Environment, report: Reporter, *, is_polite: bool = False) -> "GoTools":
+def _tools(env: Environment, report: Reporter, *, module: str = "tools", is_polite: bool = False) -> "GoTools":
     from hermesops.assets import folder
     from hermesops.localcloud.world.go_tools import GoTools
 
     return GoTools(
-        folder("images") / "tools",
+        folder("images") / module,
         env.cache,
         env.for_child(child_environment.GO, child_environment.PACKAGES),
         report,

@@ -312,8 +312,10 @@ class Runtime:
 
     def recipe(self, image: str) -> "Recipe":
         """What an image is made of, here and now."""
+        from hermesops.app.container_parts.local_world import loki_program
         from hermesops.image import definition
         from hermesops.image.build import Recipe
+        from hermesops.image.monitoring import machine_monitoring
         from hermesops.node import build as node
 
         app, settings = self.app, self.app.env.settings
@@ -325,11 +327,13 @@ class Runtime:
             "hermes_base_broker_addresses": list(app.endpoint.broker_addresses),
             "hermes_base_daemon_port": app.endpoint.daemon_port,
         }
+        asked = settings.monitoring
+        monitoring = machine_monitoring(asked.profile, asked.loki, loki_program(app.env))
         inputs = definition.inputs_of(
             made,
             roles=assets.folder("roles"),
             playbooks=assets.folder("ansible") / "playbooks",
-            variables=variables,
+            variables={**variables, **monitoring.inputs},
             extra={"hermes-node": program},
         )
         return Recipe(
@@ -338,8 +342,9 @@ class Runtime:
             environment=app.env.name,
             server_type=settings.server_types[Plan.LIGHT],
             region=settings.region,
-            variables={**variables, "hermes_node_program": str(program)},
+            variables={**variables, **monitoring.variables, "hermes_node_program": str(program)},
             versions={"hermesops": __version__},
+            note=monitoring.note,
         )
 
     @cached_property

@@ -78,10 +78,12 @@ class Drift:
 
     async def converge(self, instances: Sequence[Instance], *, check: bool = False) -> Converged:
         """Apply the roles to machines."""
-        recipe = self.recipe(self.env.settings.image)
+        variables = dict(self.recipe(self.env.settings.image).variables)
+        if self.env.settings.monitoring.profile == "auto":
+            variables["hermes_monitoring_profile"] = "keep"  # what their image had, whatever one would have today
         report = None if check else self.report
         return await self.converger.run(
-            "instance", hosts_of(instances), variables=recipe.variables, check=check, report=report
+            "instance", hosts_of(instances), variables=variables, check=check, report=report
         )
 
     async def accept_size(self, instance: Instance, *, reason: str) -> tuple[str, str]:

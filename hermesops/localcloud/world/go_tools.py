@@ -21,6 +21,9 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.server.process import try_lock
 from hermesops.waiting import pause
 
+LOKI = "github.com/grafana/loki/v3/cmd/loki"
+"""Grafana Loki; its module is ``images/tools/loki``."""
+
 _FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w -buildid=")
 _TELL_EVERY_S = 10.0
 _POLL_S = 0.2

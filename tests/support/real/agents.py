@@ -22,7 +22,7 @@ from tests.support.worlds.converged import ConvergedWorld
 from tests.support.worlds.left_worlds import remember_folder
 from tests.support.worlds.local_server import serving
 
-ROLES = ("hermes_base", "hermes_gateway", "hermes_node", "hermes_data")
+ROLES = ("hermes_base", "hermes_gateway", "hermes_node", "hermes_data", "hermes_monitoring")
 
 
 @asynccontextmanager
