@@ -9,7 +9,7 @@ from hermesops.monitoring.metrics import Metrics, Sample
 from tests.support.fakes.monitoring import Answer, fake_monitoring, matrix, vector
 
 BEGIN, END = datetime(2026, 1, 2, 3, tzinfo=UTC), datetime(2026, 1, 2, 4, tzinfo=UTC)
-QUERY, RANGE = "GET /prometheus/api/v1/query", "GET /prometheus/api/v1/query_range"
+QUERY, RANGE = "POST /prometheus/api/v1/query", "POST /prometheus/api/v1/query_range"
 
 
 async def test_the_figures_of_now_that_are_finite() -> None:
@@ -17,7 +17,7 @@ async def test_the_figures_of_now_that_are_finite() -> None:
         monitoring.answers[QUERY] = vector(({"instance_id": "a"}, 1.5), ({}, "NaN"), ({}, "+Inf"), ({"x": "y"}, 0))
         found = await Metrics(monitoring.client).instant('up{a="b"}', within_s=2)
         assert found == (Sample({"instance_id": "a"}, 1.5), Sample({"x": "y"}, 0))
-        assert monitoring.asked[0].params == (("query", 'up{a="b"}'), ("timeout", "2s"))
+        assert monitoring.asked[0].form == (("query", 'up{a="b"}'), ("timeout", "2s"))
 
 
 async def test_figures_over_time_without_gaps_made_up() -> None:
@@ -26,7 +26,7 @@ async def test_figures_over_time_without_gaps_made_up() -> None:
         (found,) = await Metrics(monitoring.client).range("up", begin=BEGIN, end=END, step_s=60)
         assert found.labels == {"a": "b"}
         assert [(at.timestamp(), value) for at, value in found.points] == [(1.0, 1.0), (3.5, 3.0)]
-        asked = dict(monitoring.asked[0].params)
+        asked = dict(monitoring.asked[0].form)
         assert (asked["start"], asked["end"], asked["step"]) == ("1767322800.000", "1767326400.000", "60")
 
 

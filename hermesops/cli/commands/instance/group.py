@@ -24,10 +24,15 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
+    from hermesops.app import Container
     from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.services.instance_logs import InstanceLog, LogQuestion
     from hermesops.channel import Completed
+    from hermesops.model.instance import Instance
     from hermesops.model.plan import Plan
     from hermesops.model.state import State
+
+_GATEWAY = "hermes-gateway.service"
 
 app = Noun(no_args_is_help=True)
 app.command()(settings.settings)
@@ -186,14 +191,55 @@ def logs(
     user: User,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="Lines from the end.")] = 80,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as new lines come.")] = False,
+    since: Annotated[str, typer.Option(help="Only from then on: an age (90m, 12h) or a time in ISO 8601.")] = "",
+    grep: Annotated[str, typer.Option(metavar="REGEX", help="Only lines in which this is found.")] = "",
+    unit: Annotated[str, typer.Option(help="Of this unit of systemd; all for every one.")] = _GATEWAY,
+    source: Annotated[
+        str,
+        typer.Option("--from", help="Ask this first: machine, monitoring.", show_default="monitoring with --since …"),
+    ] = "",
 ) -> None:
-    """Show the gateway's log; the instance's own keys are masked."""
+    """Show the gateway's log, the newest last; the instance's own keys are masked.
+
+    The machine has all of it. With --since, --grep or --unit the platform's monitoring is asked first, which answers
+    for a dead machine too, and has of a gateway's lines only level and category. Each stands in for the other where
+    that does not answer or has nothing, and it says which it was.
+    """
+    from hermesops.app.services.instance_logs import InstanceLogs, LogQuestion, LogSource
+
+    begin = values.since(since) if since else None
+    question = LogQuestion(lines, unit, begin, grep)
+    is_search = bool(since or grep or unit != _GATEWAY)
+    usual = LogSource.MONITORING if is_search else LogSource.MACHINE
+    first = values.one_of(LogSource, source, "--from") if source else usual
     composed = context.compose()
-    kept: list[str] = []
     instance = composed.registry.instances.find(user)
+    if follow:
+        if grep or source:
+            raise UsageError("--follow reads on the machine, every line as it comes: without --grep and --from")
+        _follow(composed, instance, question)
+        return
+
+    async def work(session: "Runtime") -> "InstanceLog":
+        logs = InstanceLogs(session.instance_client, composed.monitoring_client(), composed.registry.now)
+        return await logs.read(instance, question, first=first)
+
+    found = context.run_connected(composed, work)
+    shown = {"user": user, "source": found.source.value, "note": found.note or None, "lines": list(found.lines)}
+    result("logs", shown, found.lines)
+    if found.note or is_search:
+        say(f"from the {found.source}" + (f": {found.note}" if found.note else ""))
+
+
+def _follow(composed: "Container", instance: "Instance", question: "LogQuestion") -> None:
+    from hermesops.app.services.instance_logs import ALL_UNITS
+
+    kept: list[str] = []
+    unit = "" if question.unit == ALL_UNITS else question.unit
 
     async def work(session: "Runtime") -> None:
-        async for line in session.instance_client.log(instance, lines=lines, follow=follow):
+        logs = session.instance_client.log(instance, lines=question.most, follow=True, since=question.since, unit=unit)
+        async for line in logs:
             if is_json():
                 kept.append(line)
             else:
@@ -201,7 +247,7 @@ def logs(
 
     context.run_connected(composed, work)
     if is_json():
-        result("logs", {"user": user, "lines": kept})
+        result("logs", {"user": instance.title, "source": "machine", "note": None, "lines": kept})
 
 
 @app.command("exec")
