@@ -74,12 +74,12 @@ TRENDS = (Figure.UP, Figure.MEMORY, Figure.TURN, Figure.ERRORS)
 
 def now(figure: Figure, instances: Collection[str] | None = None) -> str:
     """PromQL of a figure of these instances, or of all."""
-    return _of(EXPRESSIONS[figure].now, instances)
+    return matching(EXPRESSIONS[figure].now, instances)
 
 
 def trend(figure: Figure, instance: str) -> str:
     """PromQL of a figure of one instance over time."""
-    return _of(EXPRESSIONS[figure].trend, (instance,))
+    return matching(EXPRESSIONS[figure].trend, (instance,))
 
 
 def text(figure: Figure, value: float | None) -> str:
@@ -114,7 +114,8 @@ def sparkline(values: Sequence[float | None], *, lowest: float | None = 0.0) -> 
     return "".join(_GAP if value is None else _BARS[round((value - low) / step) if step else 0] for value in values)
 
 
-def _of(template: str, instances: Collection[str] | None) -> str:
+def matching(template: str, instances: Collection[str] | None) -> str:
+    """PromQL from a template in which ``$of`` stands for matchers: of these instances, or of none."""
     if instances is None:
         return Template(template).substitute(of="")
     names = "|".join(sorted(re.escape(each) for each in instances)).replace("\\", "\\\\")
