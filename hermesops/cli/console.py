@@ -107,15 +107,22 @@ def table(
     if _mode.json:
         result(kind, {key: list(rows), **(beside or {})})
         return
+    for line in table_lines(columns, rows, empty):
+        print(line)
+    sys.stdout.flush()
+
+
+def table_lines(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str) -> list[str]:
+    """The lines of a table for people; arguments as those of ``table``."""
     if not rows:
-        print(empty)
-        return
+        return [empty]
     cells = [[_text(row.get(column)) for column in columns] for row in rows]
     titles = [column.replace("_", " ").upper() for column in columns]
     widths = [max(len(line[i]) for line in [titles, *cells]) for i in range(len(columns))]
-    for line in [titles, *cells]:
-        print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
-    sys.stdout.flush()
+    return [
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in [titles, *cells]
+    ]
 
 
 def advice(*parts: str | tuple[str, ...] | Hint) -> str:

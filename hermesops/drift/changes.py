@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from hermesops.model.audit import AuditEntry
@@ -70,6 +70,37 @@ def timeline(
         if count and count != before  # a lower one was counted anew: somebody started the unit by hand
     ]
     return tuple(sorted((one for one in found if since is None or one.at >= since), key=lambda one: one.at))
+
+
+def alert_changes(
+    alerts: Iterable[tuple[str, str, Sequence[datetime]]], *, subject: str, now: datetime, step: timedelta
+) -> tuple[Happening, ...]:
+    """When alerts began and ended to fire, in no order.
+
+    Args:
+        alerts: Name and detail of each, and the times at which it was seen to fire, oldest first.
+        subject: As ``instance/<id>``.
+        step: Between two times that follow one another; a longer gap is an end.
+    """
+    found = []
+    for name, detail, times in alerts:
+        words = f"{name}{f', {detail}' if detail else ''}"
+        for number, at in enumerate(times):
+            if number == 0 or at - times[number - 1] > 1.5 * step:
+                found.append(Happening(at, "", "alert_fired", subject, words))
+            following = times[number + 1] if number + 1 < len(times) else now
+            if following - at > 1.5 * step:
+                found.append(Happening(at + step, "", "alert_ended", subject, words))
+    return tuple(found)
+
+
+def counted_restarts(counts: Sequence[tuple[datetime, float]], *, subject: str) -> tuple[Happening, ...]:
+    """Restarts of a gateway by a counter that was read again and again, oldest first; a lower one was counted anew."""
+    return tuple(
+        Happening(at, "", "gateway_restart_seen", subject, f"counted {before:g} -> {count:g}")
+        for (_, before), (at, count) in pairwise(counts)
+        if count and count != before
+    )
 
 
 def _of_step(operation: Operation, step: OperationStep, subject: str) -> Happening:

@@ -46,7 +46,8 @@ class Question:
 
     Attributes:
         path: Begins with the service, as ``/alertmanager/api/v2/alerts``.
-        params: What follows the path; a name may stand there more than once.
+        params: What follows the path; in a form each name once.
+        form: Whether ``params`` are sent as a form instead: an address holds some thousands of characters.
         body: Sent as JSON.
         changes: Whether it may change something, so that a lost answer is an unknown outcome.
     """
@@ -54,6 +55,7 @@ class Question:
     path: str
     params: tuple[tuple[str, str], ...] = ()
     method: str = "GET"
+    form: bool = False
     body: object = None
     headers: Mapping[str, str] = field(default_factory=dict)
     within_s: float = WITHIN_S
@@ -107,7 +109,8 @@ class MonitoringClient:
         request = client.build_request(
             question.method,
             f"{self.base_url}{question.path}",
-            params=question.params,
+            params=None if question.form else question.params,
+            data=dict(question.params) if question.form else None,
             json=question.body,
             headers=dict(question.headers),
             timeout=httpx.Timeout(question.within_s, connect=min(_CONNECT_S, question.within_s)),

@@ -93,7 +93,8 @@ class Metrics:
     async def _result(
         self, path: str, params: tuple[tuple[str, str], ...], kind: str, within_s: float
     ) -> Iterator[Any]:
-        answer = await self._client.ask(Question(f"{_API}/{path}", params, within_s=within_s))
+        question = Question(f"{_API}/{path}", params, method="POST", form=True, within_s=within_s)
+        answer = await self._client.ask(question)
         try:
             data = answer["data"]
             if data["resultType"] != kind or len(data["result"]) > _MOST_SERIES:

@@ -34,7 +34,7 @@ VALUES = {
 
 READING = frozenset(
     {
-        "alert list",
+        *("alert list", "fleet top"),
         *("audit log", "backup list", "cell list", "cell show", "doctor", "fleet cost", "fleet changes", "fleet drift"),
         *("fleet outdated", "fleet status", "freeze list", "identity list", "identity show", "instance list"),
         *("instance logs", "instance show", "instance timeline", "instance verify", "job list", "operation list"),

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from hermesops.app.services.timeline import instance_timeline
+from hermesops.app.services.timeline import Monitored, instance_timeline
+from hermesops.drift.changes import Happening
 from hermesops.health.samples import HealthSample
 from hermesops.model.fleet import MachineObservation
 from hermesops.model.health import GatewayHealth
@@ -38,3 +39,15 @@ def test_what_the_registry_recorded_of_one_instance_and_of_no_other(registry: Re
     assert {one.subject for one in found} == {f"instance/{ada.id}", f"machine/{ada.machine_name}"}
     recent = instance_timeline(registry, ada, registry.now())
     assert [one.what for one in recent] == ["machine_reboot_seen", "gateway_restart_seen"]
+
+
+def test_counts_of_monitoring_stand_for_health_samples_of_their_time(registry: Registry) -> None:
+    ada = placed(registry, "ada")
+    sample = HealthSample(registry.now(), None, "r", GatewayHealth.OK, 0, None, None, None)
+    for minute, restarts in enumerate((0, 1, 2, 3)):
+        at = sample.at + timedelta(minutes=minute)
+        registry.health_samples.add({ada.id: (at, replace(sample, at=at, restarts=restarts).to_json())})
+    alert = Happening(sample.at + timedelta(seconds=90), "", "alert_fired", f"instance/{ada.id}", "GatewayDown")
+    past = Monitored((alert,), counts_since=sample.at + timedelta(minutes=2))
+    found = instance_timeline(registry, ada, None, past)
+    assert [one.what for one in found][-2:] == ["gateway_restart_seen", "alert_fired"]

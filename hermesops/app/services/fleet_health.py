@@ -1,7 +1,7 @@
 """The health of instances from what the registry has recorded; nobody is asked."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING
@@ -15,14 +15,20 @@ from hermesops.health.judgement import (
     agent_facts,
     judge,
 )
+from hermesops.model.cell import parse_cell
 from hermesops.model.fleet import GONE, CellTally, RecordedInstance
 from hermesops.model.health import Condition, Judgement
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.instance import InstanceStatus
+from hermesops.model.selector import Selector
 
 if TYPE_CHECKING:
     from hermesops.instances.observation import Observation
     from hermesops.registry import Registry
+
+
+SELECTABLE = frozenset({"cell", "plan", "status", "user"})
+"""Fields of ``--where``."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,39 @@ def selected(health: FleetHealth, conditions: Collection[Condition]) -> tuple[Ju
         if (judgement := health.judgements.get(one.id)) and judgement.condition in conditions
     ]
     return tuple(sorted(found, key=lambda one: (order.index(one.judgement.condition), one.instance.user)))
+
+
+def narrowed(health: FleetHealth, selector: Selector) -> FleetHealth:
+    """The same of the instances that a selector takes; machines without an instance are left out with the others."""
+    cells = (
+        replace(
+            cell,
+            instances=tuple(
+                one
+                for one in cell.instances
+                if selector.takes({"cell": cell.cell, "plan": one.plan, "status": one.status, "user": one.user})
+            ),
+            unassigned={},
+        )
+        for cell in health.cells
+    )
+    kept = tuple(cell for cell in cells if cell.instances)
+    ids = {one.id for cell in kept for one in cell.instances}
+    judgements = {one: judgement for one, judgement in health.judgements.items() if one in ids}
+    return FleetHealth(kept, judgements, health.listed_at)
+
+
+def fleet_selector(registry: "Registry", where: str) -> Selector:
+    """The instances that ``--where`` means; users by any of their names.
+
+    Raises:
+        UsageError: It cannot be read, or names a field, user or cell that is not there.
+    """
+    selector = Selector.parse(where, fields=SELECTABLE)
+    for cell in sorted(selector.values("cell")):
+        registry.cells.get(parse_cell(cell))
+    users = frozenset(registry.instances.find(user).title for user in selector.values("user"))
+    return Selector({**selector.conditions, **({"user": users} if users else {})})
 
 
 def _oldest(now: datetime) -> datetime:

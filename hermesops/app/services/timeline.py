@@ -1,24 +1,92 @@
-"""What happened to one instance, from what the registry has recorded; nobody is asked."""
+"""What happened to one instance, from what the registry and the platform's monitoring have recorded."""
 
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from hermesops.drift.changes import Happening, timeline
-from hermesops.errors import UnavailableError
+from hermesops.drift.changes import Happening, alert_changes, counted_restarts, timeline
+from hermesops.errors import HermesError, UnavailableError
 from hermesops.health.samples import HealthSample
 from hermesops.model.ids import instance_subject
+from hermesops.monitoring.figures import matching
+from hermesops.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hermesops.model.instance import Instance
+    from hermesops.monitoring.client import MonitoringClient
     from hermesops.registry import Registry
+
+_RESTARTS = "max by (instance_id) (hermes_gateway_restarts_total{$of})"
+_LONGEST = timedelta(days=7)
+"""How far back monitoring is asked where nothing was said."""
+
+_POINTS = 5000
+"""Points of one series: times of what is longer ago are less exact."""
+
+_STEP_S = 30.0
+_WITHIN_S = 5.0
 
 _ENTRIES = 10_000
 """Newest audit entries of a subject, and newest operations, that are read."""
 
 
-def instance_timeline(registry: "Registry", instance: "Instance", since: datetime | None) -> tuple[Happening, ...]:
-    """Audit, operations, rollouts and restarts of an instance in one order, the newest last."""
+@dataclass(frozen=True)
+class Monitored:
+    """What monitoring knows of the past of one instance.
+
+    Attributes:
+        counts_since: When its count of restarts begins; ``None`` where it has none.
+        problem: Why nothing is known; empty when something is.
+    """
+
+    happenings: tuple[Happening, ...] = ()
+    counts_since: datetime | None = None
+    problem: str = ""
+
+
+async def monitored(
+    client: "MonitoringClient | None", instance: "Instance", since: datetime | None, now: datetime
+) -> Monitored:
+    """Alerts of an instance and restarts of its gateway, by the platform's Prometheus; seven days without ``since``."""
+    if client is None:
+        return Monitored(problem="there is no monitoring here")
+    begin = now - _LONGEST if since is None else since
+    step_s = max(_STEP_S, (now - begin).total_seconds() / _POINTS)
+    metrics, subject = Metrics(client), instance_subject(instance.id)
+    alerts_of = matching('ALERTS{alertstate="firing",$of}', [instance.id])
+    try:
+        alerts = await metrics.range(alerts_of, begin=begin, end=now, step_s=step_s, within_s=_WITHIN_S)
+        counts = await metrics.range(
+            matching(_RESTARTS, [instance.id]), begin=begin, end=now, step_s=step_s, within_s=_WITHIN_S
+        )
+    except HermesError as error:
+        return Monitored(problem=error.message)
+    fired = [(one.labels.get("alertname", ""), _about(one.labels), [at for at, _ in one.points]) for one in alerts]
+    points = counts[0].points if counts else ()
+    found = (
+        *alert_changes(fired, subject=subject, now=now, step=timedelta(seconds=step_s)),
+        *counted_restarts(points, subject=subject),
+    )
+    return Monitored(found, points[0][0] if points else None)
+
+
+def _about(labels: "Mapping[str, str]") -> str:
+    """What tells an alert from others of its name and instance."""
+    same = {"__name__", "alertname", "alertstate", "instance_id", "cell", "machine", "owner", "holds_rollouts"}
+    return ", ".join(f"{name} {value}" for name, value in sorted(labels.items()) if name not in same)
+
+
+def instance_timeline(
+    registry: "Registry", instance: "Instance", since: datetime | None, seen: Monitored = Monitored()
+) -> tuple[Happening, ...]:
+    """Audit, operations, rollouts, restarts and alerts of an instance in one order, the newest last.
+
+    Args:
+        seen: What monitoring knows; its count of restarts stands for health samples of the same time.
+    """
     subject = instance_subject(instance.id)
     entries = [
         entry
@@ -35,4 +103,7 @@ def instance_timeline(registry: "Registry", instance: "Instance", since: datetim
             sample = HealthSample.from_json(text)
             restarts.append((sample.at, sample.restarts))
     targets = registry.rollout_targets.of_instance(instance.id)
-    return timeline(entries, steps, targets, restarts, subject=subject, since=since)
+    if seen.counts_since:
+        restarts = [one for one in restarts if one[0] < seen.counts_since]
+    found = timeline(entries, steps, targets, restarts, subject=subject, since=since)
+    return tuple(sorted((*found, *seen.happenings), key=lambda one: one.at))

@@ -1,21 +1,32 @@
 """``hermesops fleet``: all instances at once: what they are, cost and lack, and the repairs of what drift names."""
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import follow
-from hermesops.cli.console import Why, Yes, agree, is_json, result, table
+from hermesops.cli.console import Why, Yes, agree, is_json, result, say, table, table_lines
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views import fleet
 from hermesops.cli.views.rollout import status as rollout_view
-from hermesops.errors import CHANGES_REMAIN, PartlyDoneError
+from hermesops.errors import CHANGES_REMAIN, PartlyDoneError, UsageError
 from hermesops.model.health import Condition
 from hermesops.model.plan import GB
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from hermesops.app import Container
+    from hermesops.app.services.fleet_health import FleetHealth, JudgedInstance
+    from hermesops.app.services.fleet_top import Top
+    from hermesops.model.backup import Loss
+    from hermesops.model.fleet import LowOnDisk
+    from hermesops.model.selector import Selector
 
 app = Noun(no_args_is_help=True)
 
@@ -23,8 +34,57 @@ Where = Annotated[str, typer.Option(help="Only of these: plan=heavy,cell=cell1,s
 Machine = Annotated[str, typer.Argument(help="The machine's name, as fleet drift tells it.")]
 MachineId = Annotated[str, typer.Option("--id", help="Its id, where two machines have the name.")]
 
+Watch = Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")]
+Every = Annotated[str, typer.Option(help="With --watch: how often, as 5s.")]
+
 _NOT_WELL = frozenset({Condition.DOWN, Condition.SILENT, Condition.DEGRADED})
 """Instances that ``fleet status`` names unless others are chosen."""
+
+
+@dataclass(frozen=True)
+class _Status:
+    """What ``fleet status`` shows of one moment; ``loss`` is ``None`` for a part of the fleet."""
+
+    health: "FleetHealth"
+    instances: "tuple[JudgedInstance, ...]"
+    loss: "Loss | None"
+    crowded: "list[LowOnDisk]"
+
+    @classmethod
+    def read(cls, composed: "Container", selector: "Selector", chosen: "Collection[Condition]") -> "_Status":
+        from hermesops.app.services.fleet_health import fleet_health, narrowed, selected
+        from hermesops.model.backup import RPO
+
+        backups, health = composed.registry.backups, fleet_health(composed.registry)
+        crowded = backups.list_low_on_disk({plan: gb * GB for plan, gb in composed.env.settings.data_gb.items()})
+        if not selector.conditions:
+            return cls(health, selected(health, chosen), backups.loss(RPO), list(crowded))
+        health = narrowed(health, selector)
+        users = {one.user for cell in health.cells for one in cell.instances}
+        return cls(health, selected(health, chosen), None, [one for one in crowded if one.user in users])
+
+    def rows(self) -> list[dict[str, object]]:
+        return fleet.judged_table(self.instances)
+
+    def shape(self) -> dict[str, object]:
+        return {
+            **fleet.status(self.health),
+            "health": fleet.judged(self.health, self.instances),
+            "backups": fleet.loss(self.loss) if self.loss else None,
+            "crowded": fleet.crowded(self.crowded),
+        }
+
+    def lines(self) -> list[str]:
+        return [
+            *fleet.grid(self.health),
+            *fleet.health_lines(self.health, self.instances),
+            *(fleet.loss_lines(self.loss) if self.loss else []),
+            *fleet.crowded_lines(self.crowded),
+        ]
+
+
+def _none(chosen: "Collection[Condition]") -> str:
+    return f"no instance is {' or '.join(sorted(chosen))}"
 
 
 @app.command()
@@ -140,50 +200,92 @@ def status(
     health: Annotated[
         str, typer.Option(help="Only list instances in one of these conditions: down,silent,degraded,unknown,healthy.")
     ] = "",
+    where: Where = "",
+    watch: Watch = False,
+    every: Every = "5s",
 ) -> None:
     """Show the fleet from the registry: a grid of instances, how many of which kind, who lacks backups or room.
 
     Each instance that should run is healthy, degraded, down, silent or unknown, by what was recorded last: heartbeats
     and answers of its gateway count for 90 seconds, what JustAVPS told --live or fleet drift of its machine for ten
     minutes. Without a recent fact it is unknown. JustAVPS is not asked, unless by --live, and agents by --ask.
+    With --where, what backups would lose is left out: that is counted for the whole fleet.
     """
-    from hermesops.app.services.fleet_health import fleet_health, selected
-    from hermesops.model.backup import RPO
+    from hermesops.app.services.fleet_health import fleet_selector
 
     chosen = {values.one_of(Condition, word, "--health") for word in health.split(",")} if health else _NOT_WELL
     composed = context.compose()
-    registry = composed.registry
-    if live:
-        from hermesops.app.services.fleet_observation import list_machines
+    selector = fleet_selector(composed.registry, where)
 
-        context.run(list_machines(registry, composed.vendor, composed.env.name))
-    if ask:
-        from hermesops.app.services.fleet_observation import ask_agents
+    def observed() -> "_Status":
+        if live:
+            from hermesops.app.services.fleet_observation import list_machines
 
-        context.run(ask_agents(registry, composed.vendor))
-    found = fleet_health(registry)
-    instances = selected(found, chosen)
-    if health and not is_json():
-        rows = fleet.judged_table(instances)
-        table("fleet-status", "instances", fleet.JUDGED, rows, f"no instance is {' or '.join(sorted(chosen))}")
+            context.run(list_machines(composed.registry, composed.vendor, composed.env.name))
+        if ask:
+            from hermesops.app.services.fleet_observation import ask_agents
+
+            context.run(ask_agents(composed.registry, composed.vendor))
+        return _Status.read(composed, selector, chosen)
+
+    if watch:
+        from hermesops.cli.views.watch import watch as show_again
+
+        def lines() -> list[str]:
+            return table_lines(fleet.JUDGED, observed().rows(), _none(chosen)) if health else observed().lines()
+
+        show_again(lines, values.seconds(every, "--every"))
         return
-    loss = registry.backups.loss(RPO)
-    crowded = registry.backups.list_low_on_disk(
-        {plan: size * GB for plan, size in composed.env.settings.data_gb.items()}
-    )
-    shown = {
-        **fleet.status(found),
-        "health": fleet.judged(found, instances),
-        "backups": fleet.loss(loss),
-        "crowded": fleet.crowded(crowded),
-    }
-    lines = [
-        *fleet.grid(found),
-        *fleet.health_lines(found, instances),
-        *fleet.loss_lines(loss),
-        *fleet.crowded_lines(crowded),
-    ]
-    result("fleet-status", shown, lines)
+    found = observed()
+    if health and not is_json():
+        table("fleet-status", "instances", fleet.JUDGED, found.rows(), _none(chosen))
+        return
+    result("fleet-status", found.shape(), found.lines())
+
+
+@app.command()
+def top(
+    by: Annotated[str, typer.Option(help="The figure that orders them: memory,restarts,errors,turn,disk.")] = "memory",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="So many instances.")] = 10,
+    where: Where = "",
+    watch: Watch = False,
+    every: Every = "5s",
+) -> None:
+    """List the worst or busiest instances by a figure of the platform's monitoring; restarts and errors of an hour.
+
+    Instances that should run and have no such figure are counted below: nothing is known of them.
+    """
+    from hermesops.app.services.fleet_health import fleet_selector
+    from hermesops.app.services.fleet_top import fleet_top
+    from hermesops.monitoring.figures import TOP, Figure
+
+    figure = values.one_of(Figure, by, "--by")
+    if figure not in TOP:
+        raise UsageError(f"--by {by}: one of {', '.join(TOP)}")
+    composed = context.compose()
+    selector = fleet_selector(composed.registry, where)
+
+    def observed() -> "Top":
+        return context.run(
+            fleet_top(composed.registry, composed.require_monitoring(), figure, limit=limit, selector=selector)
+        )
+
+    empty = f"Prometheus has no figure of {by}"
+    if watch:
+        from hermesops.cli.views.watch import watch as show_again
+
+        def lines() -> list[str]:
+            found = observed()
+            return [*table_lines(fleet.TOP_COLUMNS, fleet.top_table(found), empty), *fleet.top_notes(found)]
+
+        show_again(lines, values.seconds(every, "--every"))
+        return
+    found = observed()
+    rows = fleet.top_rows(found) if is_json() else fleet.top_table(found)
+    beside = {"by": by, "without": list(found.without), "problems": list(found.problems)}
+    table("fleet-top", "instances", fleet.TOP_COLUMNS, rows, empty, beside=beside)
+    for line in fleet.top_notes(found):
+        say(line)
 
 
 @app.command()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from hermesops.app.services.costs import Costs
     from hermesops.app.services.fleet_health import FleetHealth, JudgedInstance
+    from hermesops.app.services.fleet_top import Top
     from hermesops.converge import Converged
     from hermesops.drift.changes import Happening
     from hermesops.drift.finding import Finding
@@ -138,6 +139,45 @@ def health_lines(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -
         lines.append(advice(f"{counts[Condition.UNKNOWN]} unknown:", why, "says why;", _ASK))
     if named:
         lines.append(advice(("fleet", "drift"), "says what to do"))
+    return lines
+
+
+TOP_COLUMNS = ("user", "cell", "plan", "memory", "restarts", "errors", "turn", "disk")
+"""Of the table of the worst or busiest instances."""
+
+
+def top_rows(top: "Top") -> list[dict[str, object]]:
+    """The worst or busiest instances: bytes, counts of the last hour, seconds, share of the disk; ``null`` unknown."""
+    from hermesops.monitoring.figures import TOP
+
+    return [
+        {
+            "user": one.instance.user,
+            "instance_id": one.instance.id,
+            "cell": one.cell,
+            "plan": one.instance.plan.value,
+            **{figure.value: one.figures.get(figure) for figure in TOP},
+        }
+        for one in top.instances
+    ]
+
+
+def top_table(top: "Top") -> list[dict[str, object]]:
+    """The same for people."""
+    from hermesops.monitoring.figures import TOP, text
+
+    return [
+        {**row, **{figure.value: text(figure, one.figures.get(figure)) for figure in TOP}}
+        for row, one in zip(top_rows(top), top.instances, strict=True)
+    ]
+
+
+def top_notes(top: "Top") -> list[str]:
+    """What is not known."""
+    lines = list(top.problems)
+    if top.without:
+        named = ", ".join(top.without[:_NAMED]) + (" …" if len(top.without) > _NAMED else "")
+        lines.append(f"{len(top.without)} that should run have no figure of {top.by}: {named}")
     return lines
 
 

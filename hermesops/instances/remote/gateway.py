@@ -1,7 +1,9 @@
 """The gateway's systemd unit on a machine: state, restart, fence, log."""
 
+import shlex
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from hermesops.channel import SILENT, Channel, Output, last_words
 from hermesops.errors import UnavailableError
@@ -80,10 +82,16 @@ class GatewayService:
             return []
         return done.stdout.decode(errors="replace").splitlines()
 
-    async def log(self, machine_id: MachineId, *, lines: int, follow: bool) -> AsyncIterator[str]:
-        """Yield its log line by line; with ``follow`` also new lines, for an hour."""
+    async def log(
+        self, machine_id: MachineId, *, lines: int, follow: bool, since: datetime | None = None, unit: str = UNIT
+    ) -> AsyncIterator[str]:
+        """Yield its log line by line, or another unit's, or all; with ``follow`` also new lines, for an hour.
+
+        Args:
+            unit: Empty for all units.
+        """
         rest = ""
-        command = _journal(lines) + (" -f" if follow else "")
+        command = _journal(lines, since, unit) + (" -f" if follow else "")
         async for output in self.channel_to(machine_id).stream(command, timeout_s=_FOLLOW_S):
             if isinstance(output, Output) and output.stream == "stdout":
                 *whole, rest = (rest + output.data.decode(errors="replace")).split("\n")
@@ -101,5 +109,7 @@ class GatewayService:
             raise UnavailableError(f"the gateway on machine {machine_id} {failure}: {last_words(done)}")
 
 
-def _journal(lines: int) -> str:
-    return f"journalctl -u {UNIT} -n {lines} --no-pager -o short-iso"
+def _journal(lines: int, since: datetime | None = None, unit: str = UNIT) -> str:
+    begin = f" --since=@{since.timestamp():.0f}" if since else ""
+    of = f" -u {shlex.quote(unit)}" if unit else ""
+    return f"journalctl{of} -n {lines} --no-pager -o short-iso{begin}"

@@ -4,9 +4,10 @@ Reading never changes anything, and what does not answer is reported as silent, 
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, NoReturn, Self
 
 from hermesops import waiting
@@ -18,7 +19,7 @@ from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.ports import Keys
 from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.certificates import Certifying
-from hermesops.instances.remote.gateway import GatewayService
+from hermesops.instances.remote.gateway import UNIT, GatewayService
 from hermesops.instances.steps.personalise import digest_of, payload_of
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
@@ -106,11 +107,13 @@ class InstanceClient:
         async for piece in self.agents.chat(machine, key, text, session_id=session_id):
             yield piece
 
-    async def log(self, instance: Instance, *, lines: int, follow: bool) -> AsyncIterator[str]:
-        """Yield the gateway's log, the instance's own secrets masked."""
+    async def log(
+        self, instance: Instance, *, lines: int, follow: bool, since: datetime | None = None, unit: str = UNIT
+    ) -> AsyncGenerator[str, None]:
+        """Yield the gateway's log, or another unit's, the instance's own secrets masked; empty ``unit`` for all."""
         mask = self.mask(instance)
         machine_id = MachineId((await self._running(instance)).id)
-        async for line in self.gateways.log(machine_id, lines=lines, follow=follow):
+        async for line in self.gateways.log(machine_id, lines=lines, follow=follow, since=since, unit=unit):
             yield mask(line)
 
     async def is_bootable(self, image_id: ImageId) -> bool:

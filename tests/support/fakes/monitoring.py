@@ -24,6 +24,10 @@ class Asked:
     headers: dict[str, str]
     body: bytes
 
+    @property
+    def form(self) -> tuple[tuple[str, str], ...]:
+        return tuple(parse_qsl(self.body.decode()))
+
     def param(self, name: str) -> str:
         return dict(self.params)[name]
 
@@ -141,6 +145,15 @@ def vector(*samples: tuple[dict[str, str], float | str]) -> Answer:
     """Figures as Prometheus answers them."""
     result = [{"metric": labels, "value": [1767323045, str(value)]} for labels, value in samples]
     return Answer({"status": "success", "data": {"resultType": "vector", "result": result}})
+
+
+def streams(*some: tuple[str, list[tuple[int, str]]]) -> Answer:
+    """Lines as Loki answers them, by unit, with seconds since 1970."""
+    result = [
+        {"stream": {"unit": unit, "priority": "info"}, "values": [[f"{at}000000000", text] for at, text in lines]}
+        for unit, lines in some
+    ]
+    return Answer({"status": "success", "data": {"resultType": "streams", "result": result, "stats": {}}})
 
 
 def matrix(*series: tuple[dict[str, str], list[tuple[float, float | str]]]) -> Answer:

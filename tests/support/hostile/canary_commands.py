@@ -67,6 +67,7 @@ COMMANDS: Sequence[str] = (
     "rollout abort {rollout}",
     "rollback ada",
     "alert list",
+    "fleet top",
     "alert ack GatewayDown --reason canary",
     "alert silence --list",
     "freeze set --reason canary",

@@ -38,8 +38,8 @@ def programs() -> Path | None:
 
 
 @contextmanager
-def running(folder: Path, bin_folder: Path, past: Sequence[Series]) -> Iterator[str]:
-    """Run one; its URL."""
+def running(folder: Path, bin_folder: Path, past: Sequence[Series], *, prefix: str = "/") -> Iterator[str]:
+    """Run one; its URL, without the ``prefix`` below which it answers there."""
     text, data, config = folder / "past.om", folder / "data", folder / "prometheus.yml"
     text.write_text(_open_metrics(past))
     subprocess.run(
@@ -56,24 +56,25 @@ def running(folder: Path, bin_folder: Path, past: Sequence[Series]) -> Iterator[
                 f"--storage.tsdb.path={data}",
                 "--web.listen-address=127.0.0.1:0",
                 "--storage.tsdb.retention.time=10y",
+                f"--web.route-prefix={prefix}",
             ],
             stdout=log,
             stderr=log,
             cwd=folder,
         )
         try:
-            yield _ready(server, folder / "log")
+            yield _ready(server, folder / "log", prefix)
         finally:
             server.terminate()
             server.wait(timeout=20)
 
 
-def _ready(server: "subprocess.Popen[bytes]", log: Path) -> str:
+def _ready(server: "subprocess.Popen[bytes]", log: Path, prefix: str) -> str:
     """Its URL, once it answers there."""
     for _ in range(_STARTS_S * 10):
         assert server.poll() is None, log.read_text()
-        if (found := _LISTENS.search(log.read_text())) and _answers(url := f"http://{found[1]}"):
-            return url
+        if (found := _LISTENS.search(log.read_text())) and _answers(f"http://{found[1]}{prefix.rstrip('/')}"):
+            return f"http://{found[1]}"
         waiting.pause_blocking(0.1)
     raise AssertionError(log.read_text())
 

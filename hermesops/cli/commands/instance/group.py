@@ -1,5 +1,6 @@
 """``hermesops instance``: list and show agents, talk to one, reach its machine, verify it, export its data."""
 
+import asyncio
 import math
 import os
 import shlex
@@ -19,15 +20,23 @@ from hermesops.cli.console import Reason, advice, is_json, result, say, table, w
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, change_instance, find_instance
 from hermesops.cli.views import backup, fleet, shapes
+from hermesops.cli.views import trends as trends_view
 from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.instance import InstanceStatus
 from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
+    from hermesops.app import Container
     from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.services.instance_logs import InstanceLog, LogQuestion
+    from hermesops.app.services.trends import Trends
     from hermesops.channel import Completed
+    from hermesops.instances.observation import Observation
+    from hermesops.model.instance import Instance
     from hermesops.model.plan import Plan
     from hermesops.model.state import State
+
+_GATEWAY = "hermes-gateway.service"
 
 app = Noun(no_args_is_help=True)
 app.command()(settings.settings)
@@ -121,13 +130,27 @@ def list_(
 
 @app.command()
 def show(user: User) -> None:
-    """Show one instance: its row, what the vendor and the machine say, and how healthy that makes it."""
+    """Show one instance: its row, what the vendor and the machine say, how healthy that makes it, and the last hour.
+
+    The last hour is what the platform's monitoring has within two seconds: agent up, memory, seconds of a turn, errors.
+    """
     from hermesops.app.services.fleet_health import observed_health
+    from hermesops.app.services.trends import trends_of
 
     composed, instance = find_instance(user)
-    seen = context.run_connected(composed, lambda session: session.instance_client.observe(instance.id))
+    asked_at = composed.registry.now()
+
+    async def work(session: "Runtime") -> "tuple[Observation, Trends]":
+        trends = asyncio.ensure_future(trends_of(composed.monitoring_client(), instance.id, asked_at))
+        try:
+            return await session.instance_client.observe(instance.id), await trends
+        finally:
+            trends.cancel()
+
+    seen, trends = context.run_connected(composed, work)
     data = shapes.observation(seen, observed_health(composed.registry, seen))
-    result("instance", {"instance": data}, shapes.fields(data))
+    shown = {"instance": data, "trends": trends_view.shape(trends)}
+    result("instance", shown, [*shapes.fields(data), *trends_view.lines(trends)])
 
 
 @app.command()
@@ -135,18 +158,23 @@ def timeline(
     user: User,
     since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601; all without it.")] = "",
 ) -> None:
-    """List what happened to one instance, the newest last: audit, steps of operations, rollouts, restarts.
+    """List what happened to one instance, the newest last: audit, steps of operations, rollouts, restarts, alerts.
 
-    From the registry alone. Restarts of the gateway are known from health samples, which rollouts and `fleet status
-    --ask` record and which are kept for 7 days.
+    From the registry, and where there is monitoring, also from that: alerts, and restarts of the gateway, of the last
+    7 days without --since. Without it, restarts are known from health samples, which rollouts and `fleet status --ask`
+    record and which are kept for 7 days.
     """
-    from hermesops.app.services.timeline import instance_timeline
+    from hermesops.app.services.timeline import instance_timeline, monitored
 
     begin = values.since(since) if since else None
     composed, instance = find_instance(user)
-    rows = fleet.changes(instance_timeline(composed.registry, instance, begin))
+    past = context.run(monitored(composed.monitoring_client(), instance, begin, composed.registry.now()))
+    rows = fleet.changes(instance_timeline(composed.registry, instance, begin, past))
     columns = ("at", "who", "what", "subject", "detail")
-    table("instance-timeline", "timeline", columns, rows, "nothing happened", beside={"user": instance.title})
+    beside = {"user": instance.title, "problem": past.problem or None}
+    table("instance-timeline", "timeline", columns, rows, "nothing happened", beside=beside)
+    if past.problem:
+        say(f"alerts are not known: {past.problem}")
 
 
 @app.command()
@@ -186,14 +214,55 @@ def logs(
     user: User,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="Lines from the end.")] = 80,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as new lines come.")] = False,
+    since: Annotated[str, typer.Option(help="Only from then on: an age (90m, 12h) or a time in ISO 8601.")] = "",
+    grep: Annotated[str, typer.Option(metavar="REGEX", help="Only lines in which this is found.")] = "",
+    unit: Annotated[str, typer.Option(help="Of this unit of systemd; all for every one.")] = _GATEWAY,
+    source: Annotated[
+        str,
+        typer.Option("--from", help="Ask this first: machine, monitoring.", show_default="monitoring with --since …"),
+    ] = "",
 ) -> None:
-    """Show the gateway's log; the instance's own keys are masked."""
+    """Show the gateway's log, the newest last; the instance's own keys are masked.
+
+    The machine has all of it. With --since, --grep or --unit the platform's monitoring is asked first, which answers
+    for a dead machine too, and has of a gateway's lines only level and category. Each stands in for the other where
+    that does not answer or has nothing, and it says which it was.
+    """
+    from hermesops.app.services.instance_logs import InstanceLogs, LogQuestion, LogSource
+
+    begin = values.since(since) if since else None
+    question = LogQuestion(lines, unit, begin, grep)
+    is_search = bool(since or grep or unit != _GATEWAY)
+    usual = LogSource.MONITORING if is_search else LogSource.MACHINE
+    first = values.one_of(LogSource, source, "--from") if source else usual
     composed = context.compose()
-    kept: list[str] = []
     instance = composed.registry.instances.find(user)
+    if follow:
+        if grep or source:
+            raise UsageError("--follow reads on the machine, every line as it comes: without --grep and --from")
+        _follow(composed, instance, question)
+        return
+
+    async def work(session: "Runtime") -> "InstanceLog":
+        logs = InstanceLogs(session.instance_client, composed.monitoring_client(), composed.registry.now)
+        return await logs.read(instance, question, first=first)
+
+    found = context.run_connected(composed, work)
+    shown = {"user": user, "source": found.source.value, "note": found.note or None, "lines": list(found.lines)}
+    result("logs", shown, found.lines)
+    if found.note or is_search:
+        say(f"from the {found.source}" + (f": {found.note}" if found.note else ""))
+
+
+def _follow(composed: "Container", instance: "Instance", question: "LogQuestion") -> None:
+    from hermesops.app.services.instance_logs import ALL_UNITS
+
+    kept: list[str] = []
+    unit = "" if question.unit == ALL_UNITS else question.unit
 
     async def work(session: "Runtime") -> None:
-        async for line in session.instance_client.log(instance, lines=lines, follow=follow):
+        logs = session.instance_client.log(instance, lines=question.most, follow=True, since=question.since, unit=unit)
+        async for line in logs:
             if is_json():
                 kept.append(line)
             else:
@@ -201,7 +270,7 @@ def logs(
 
     context.run_connected(composed, work)
     if is_json():
-        result("logs", {"user": user, "lines": kept})
+        result("logs", {"user": instance.title, "source": "machine", "note": None, "lines": kept})
 
 
 @app.command("exec")
