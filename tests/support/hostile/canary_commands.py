@@ -44,6 +44,7 @@ COMMANDS: Sequence[str] = (
     "instance shell ada --reason canary",
     "instance export ada --reason canary",
     "instance restart ada",
+    "instance reboot ada --reason t",
     "release build --managed {managed} --note one",
     "release list",
     "release show {release}",
