@@ -53,16 +53,16 @@ class Policy:
     Attributes:
         reboots_per_hour: Of one instance.
         replacements_per_day: Of one instance.
-        cell_per_hour: Repairs in one cell.
-        fleet_per_hour: Repairs in all.
+        cell_repairs_per_hour: In one cell.
+        repairs_per_hour: In all.
         silent_share: Share of the instances, or of a cell's, that may be silent at once; above it nothing is repaired.
     """
 
     actions: Actions = Actions.RESTART
     reboots_per_hour: int = 2
     replacements_per_day: int = 1
-    cell_per_hour: int = 5
-    fleet_per_hour: int = 20
+    cell_repairs_per_hour: int = 5
+    repairs_per_hour: int = 20
     silent_share: float = 0.2
 
 
@@ -344,9 +344,9 @@ class _Judging:
             )
         if own := self._own_limit(one, wanted):
             return own
-        if self._in_cell[one.cell] >= self._policy.cell_per_hour:
+        if self._in_cell[one.cell] >= self._policy.cell_repairs_per_hour:
             return self._stop(StopReason.CELL_LIMIT, f"{self._in_cell[one.cell]} repairs in {one.cell} within an hour")
-        if self._in_fleet >= self._policy.fleet_per_hour:
+        if self._in_fleet >= self._policy.repairs_per_hour:
             return self._stop(StopReason.FLEET_LIMIT, f"{self._in_fleet} repairs within an hour")
         return ""
 

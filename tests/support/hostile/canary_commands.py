@@ -141,6 +141,8 @@ COMMANDS: Sequence[str] = (
     "audit verify",
     "release revoke {release} --reason canary --yes",
     "worker",
+    "monitor --once",
+    "monitor --check",
     "identity serve --listen 127.0.0.1:0",
     "registry rebuild",
     "registry restore",

@@ -223,7 +223,7 @@ def test_the_limits_of_one_instance_hold(one: InstanceFacts, repairs: list[PastR
 
 
 def test_the_limits_of_a_cell_and_of_the_fleet_hold_within_a_pass_too() -> None:
-    policy = Policy(silent_share=1.0, cell_per_hour=2, fleet_per_hour=5)
+    policy = Policy(silent_share=1.0, cell_repairs_per_hour=2, repairs_per_hour=5)
     cells = [CellName(f"cell{number % 3}") for number in range(30)]
     dead = [
         replace(well(number, cell), life_s=120.0 + number, answers=DEAD.answers) for number, cell in enumerate(cells)
@@ -357,8 +357,8 @@ def test_no_fleet_makes_it_break_a_rule(fleet: FleetFacts, policy: Policy) -> No
             assert len(rebooted) < policy.reboots_per_hour
     lately = [past for past in fleet.repairs if past.began_s <= HOUR]
     if repaired:
-        assert len(lately) + len(repaired) <= policy.fleet_per_hour
+        assert len(lately) + len(repaired) <= policy.repairs_per_hour
         in_cell = Counter(by_id[past.instance_id].cell for past in lately)
         in_cell.update(by_id[made.instance_id].cell for made in repaired)
         for cell in {by_id[made.instance_id].cell for made in repaired}:
-            assert in_cell[cell] <= policy.cell_per_hour
+            assert in_cell[cell] <= policy.cell_repairs_per_hour

@@ -14,7 +14,7 @@ from hermesops.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.remote.both_ways import ask_both_ways
 from hermesops.instances.steps.personalise import AwaitGateway
-from hermesops.instances.workflows.reboot import Reboot, RebootMachine, RebootState, Attempt, decide, attempt_of
+from hermesops.instances.workflows.reboot import Attempt, Reboot, RebootMachine, RebootState, attempt_of, decide
 from hermesops.instances.workflows.suspend import StopMachine
 from hermesops.justavps import errors as vendor
 from hermesops.justavps.wire import Machine, MachineStatus
@@ -239,7 +239,7 @@ def test_a_gateway_that_does_not_come_back_ends_the_operation() -> None:
 
 
 def test_one_that_never_becomes_ready_is_waited_for_by_another_run() -> None:
-    with pytest.raises(waiting.WaitExpiredError):
+    with pytest.raises(waiting.WaitExpiredError, match="waited 60 s"):
         driven(FakeClient(status=MachineStatus.PROVISIONING))
 
 
