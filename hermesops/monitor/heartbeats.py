@@ -3,7 +3,6 @@
 The samples come from users' machines. The ingest vouches for the label ``instance_id``, not for times and values.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -65,10 +64,3 @@ def parse(samples: Iterable[Any], *, now_s: float) -> dict[InstanceId, Heartbeat
         key = InstanceId(instance_id)
         found[key] = max(min(value, now_s), found.get(key, 0.0))
     return {one: Heartbeat(written.get(one), sampled.get(one)) for one in written.keys() | sampled.keys()}
-
-
-def age_s(at_s: float | None, now_s: float) -> float | None:
-    """Seconds since a moment; ``None`` where it is not known or impossible."""
-    if at_s is None or not math.isfinite(at_s):
-        return None
-    return now_s - at_s
