@@ -199,6 +199,13 @@ class MonitoringSettings(_Section):
     actions: Literal["none", "restart", "all"] = Field(
         "restart", description="What the monitor does by itself: nothing, restart machines, or replace them as well"
     )
+    reboots_per_hour: int = Field(2, ge=1, le=6, description="Reboots of one machine by the monitor, an hour")
+    replacements_per_day: int = Field(1, ge=1, le=4, description="Replacements of one machine by the monitor, a day")
+    cell_repairs_per_hour: int = Field(5, ge=1, description="Machines of one cell that the monitor repairs, an hour")
+    repairs_per_hour: int = Field(20, ge=1, description="Machines that the monitor repairs in all, an hour")
+    silent_share: float = Field(
+        0.2, ge=0, le=1, description="Part of the agents that may be silent at once; above it the monitor repairs none"
+    )
 
 
 class Settings(_Section):

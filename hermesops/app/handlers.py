@@ -8,6 +8,7 @@ from hermesops.app.services.mass_changes import MassChanges
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.instances.workflows.configure import Configure
 from hermesops.instances.workflows.provision import Provision
+from hermesops.instances.workflows.reboot import Reboot
 from hermesops.instances.workflows.relocate import Relocate
 from hermesops.instances.workflows.resize import Resize
 from hermesops.instances.workflows.restart import Restart
@@ -73,6 +74,7 @@ class OperationHandlers:
             OperationKind.SCHEDULE_TERMINATION: self._schedule_termination,
             OperationKind.TERMINATE: self._terminate,
             OperationKind.RESTART: self._restart,
+            OperationKind.REBOOT: self._reboot,
             OperationKind.CONFIGURE: self._configure,
             OperationKind.BACKUP: lambda operation, lease: self.backups().backup_of(operation, lease),
             OperationKind.RESTORE: lambda operation, lease: self.backups().restore_of(operation, lease),
@@ -161,6 +163,9 @@ class OperationHandlers:
 
     def _restart(self, operation: Operation, lease: Lease) -> Restart:
         return Restart(instance_of(operation), RestartIntent.of(operation).before, self.client(lease))
+
+    def _reboot(self, operation: Operation, lease: Lease) -> Reboot:
+        return Reboot(instance_of(operation), operation.id, self.registry, self.client(lease))
 
     def _configure(self, operation: Operation, lease: Lease) -> Configure:
         return Configure(instance_of(operation), self.client(lease))

@@ -12,14 +12,8 @@ from datetime import datetime
 from hermesops.errors import UnavailableError
 from hermesops.health.samples import HealthSample, restarts_during
 from hermesops.model.fleet import READY
-from hermesops.model.health import Condition, GatewayHealth, Judgement
+from hermesops.model.health import HEARTBEAT_S, SILENT_S, Condition, GatewayHealth, Judgement
 from hermesops.model.vitals import TurnOutcome
-
-HEARTBEAT_S = 30.0
-"""Seconds between two heartbeats of a machine."""
-
-SILENT_S = 3 * HEARTBEAT_S
-"""Age of the last heartbeat beyond which three were missed."""
 
 ANSWER_S = SILENT_S
 """Seconds for which an answer of a gateway counts."""

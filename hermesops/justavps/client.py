@@ -100,6 +100,10 @@ class Client(Closing):
         """Shut a machine down; it may still be billed."""
         await self._do(machine_id, "stop")
 
+    async def reboot_machine(self, machine_id: str) -> None:
+        """Reboot a machine the hard way, as if its power had failed; it is away for about half a minute."""
+        await self._do(machine_id, "reboot")
+
     async def resize_machine(self, machine_id: str, *, server_type: str) -> None:
         """Change a machine's size; it reboots. Whether a disk can shrink again is not known: assume it cannot."""
         await self._do(machine_id, "resize", {"server_type": server_type})

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId
+from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
@@ -101,3 +102,65 @@ class LowOnDisk:
     plan: Plan
     bytes: int
     size: int
+
+
+class RepairKind(StrEnum):
+    """What is done to an instance whose machine is dead."""
+
+    REBOOT = "reboot"
+    """Its machine is started, rebooted, or switched off and on."""
+    REPLACE = "replace"
+    """Its newest backup is restored onto a new machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A repair of the last day, whoever asked for it.
+
+    Attributes:
+        ended_at: ``None`` while it has not ended.
+        has_failed: Whether it ended without what it was for.
+    """
+
+    instance_id: InstanceId
+    kind: RepairKind
+    began_at: datetime
+    ended_at: datetime | None = None
+    has_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedInstance:
+    """An instance that should run; thousands are held at once.
+
+    Attributes:
+        user: Alias, else id.
+        machine_status: As in ``RecordedInstance``.
+        gone_at: When the vendor was first seen not to list its machine; ``None`` where it does.
+        busy: Why nobody else may touch it now; empty where nothing is under way.
+    """
+
+    id: InstanceId
+    user: str
+    cell: CellName
+    machine_status: str = ""
+    last_heartbeat: datetime | None = None
+    gone_at: datetime | None = None
+    busy: str = ""
+
+
+@dataclass(frozen=True)
+class ExpectedFleet:
+    """Every instance that should run, and what was done to them.
+
+    Attributes:
+        now: By the registry's clock.
+        repairs: Of the last day.
+        left: Unfinished repairs that the monitor began and nobody works on.
+    """
+
+    now: datetime
+    listed_at: datetime | None
+    instances: tuple[ExpectedInstance, ...]
+    repairs: tuple[Repair, ...] = ()
+    left: tuple[OperationId, ...] = ()

@@ -6,6 +6,12 @@ from enum import StrEnum
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import InstanceId
 
+HEARTBEAT_S = 30.0
+"""Seconds between two heartbeats of a machine."""
+
+SILENT_S = 3 * HEARTBEAT_S
+"""Age of the last heartbeat beyond which three were missed."""
+
 
 class GatewayHealth(StrEnum):
     """The gateway's answer.
@@ -42,6 +48,39 @@ class NodeState:
     switching: bool = False
     request: str | None = None
     names: MachineNames | None = None
+
+
+class Answer(StrEnum):
+    """Whether something on a machine answered when it was asked by one way."""
+
+    YES = "yes"
+    """Also with an error: whatever answers runs."""
+    SILENT = "silent"
+    UNKNOWN = "unknown"
+    """It could not be asked: JustAVPS, through which the way leads, did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What came of asking a machine by both ways, hermes-node by toolbox and the gateway by proxy.
+
+    Attributes:
+        machine: The vendor's status of it, ``model.fleet.GONE``, or empty where the vendor did not say.
+    """
+
+    machine: str
+    toolbox: Answer = Answer.UNKNOWN
+    proxy: Answer = Answer.UNKNOWN
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether anything answered."""
+        return Answer.YES in {self.toolbox, self.proxy}
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether both ways were tried and nothing answered."""
+        return self.toolbox is self.proxy is Answer.SILENT
 
 
 class Condition(StrEnum):

@@ -18,6 +18,7 @@ class OperationKind(StrEnum):
     PROVISION = "provision"
     TERMINATE = "terminate"
     RESTART = "restart"
+    REBOOT = "reboot"
     CONFIGURE = "configure"
     SUSPEND = "suspend"
     RESUME = "resume"

@@ -159,6 +159,21 @@ class RestartIntent(InstanceIntent):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RebootIntent(InstanceIntent):
+    """Have a machine that does not answer answer again: start it, reboot it, or switch it off and on."""
+
+    kind = OperationKind.REBOOT
+    title = "reboot"
+    stops_gateway = True
+    abandoned = AbandonNote(
+        "the machine of {user} may be switched off or booting",
+        Hint(("instance", "reboot", "USER", "--reason", "WHY"), "brings it up"),
+    )
+
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConfigureIntent(InstanceIntent):
     """Bring settings that are in the registry to the machine.
 
@@ -429,6 +444,7 @@ KINDS: Mapping[OperationKind, type[Intent]] = {
         ProvisionIntent,
         TerminateIntent,
         RestartIntent,
+        RebootIntent,
         ConfigureIntent,
         SuspendIntent,
         ResumeIntent,

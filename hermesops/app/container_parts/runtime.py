@@ -1,6 +1,7 @@
 """The parts of one environment that talk to the vendor and to machines, each made when it is first asked for."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from hermesops.converge import Converger
     from hermesops.image.build import Builder, Recipe
     from hermesops.instances.requests.changes import InstanceRequests
+    from hermesops.monitor.ports import Metrics
+    from hermesops.monitor.runner import Monitor
     from hermesops.operations.worker import Worker
     from hermesops.rollout.ports import Machines
     from hermesops.verify.verification import Verification
@@ -447,3 +450,47 @@ class Runtime:
         env, name = self.app.env, this_process()
         queue = partial(DbosQueue, queue_url(env), environment=env.name, worker=name, concurrency=concurrency)
         return Worker(name, self.app.registry, self.operations, lambda turn: queue(turn=turn), grace_s=grace_s)
+
+    @asynccontextmanager
+    async def monitor(self, *, every_s: float, grace_s: float) -> "AsyncIterator[Monitor]":
+        """The monitor of this environment.
+
+        Args:
+            every_s: Seconds from the begin of one pass to the next.
+            grace_s: Seconds for repairs under way to end after a stop was requested.
+        """
+        from hermesops.app.services.monitor import InstanceRepairs, MonitorRecords, VendorMachines, policy_of
+        from hermesops.monitor.ports import Ports
+        from hermesops.monitor.runner import Monitor
+        from hermesops.monitor.service_manager import SystemdNotify
+
+        app, registry = self.app, self.app.registry
+        async with self._metrics() as metrics:
+            ports = Ports(
+                registry,
+                MonitorRecords(registry),
+                metrics,
+                VendorMachines(app.env.name, registry, self.instance_client, self._same_client),
+                InstanceRepairs(registry, self.instance_requests, self.operations, self.instance_client),
+                SystemdNotify(app.env.variables.get("NOTIFY_SOCKET", "")),
+            )
+            policy = policy_of(app.env.settings.monitoring)
+            yield Monitor(ports, policy, every_s=every_s, grace_s=grace_s)
+
+    @asynccontextmanager
+    async def _metrics(self) -> "AsyncIterator[Metrics | None]":
+        """The platform's monitoring; the setting ``prometheus_url`` wins for what is asked."""
+        from hermesops.app.adapters.platform_metrics import PlatformMetrics
+
+        endpoint, own = self.app.monitoring("hermesops-monitor"), self.app.env.settings.prometheus_url.rstrip("/")
+        if endpoint is None and not own:
+            yield None
+            return
+        push_url = f"{endpoint.url}/ingest/import" if endpoint else ""
+        query_url = own or (f"{endpoint.url}/prometheus" if endpoint else "")
+        async with aclosing(PlatformMetrics(query_url, push_url, endpoint.context if endpoint else None)) as metrics:
+            yield metrics
+
+    @asynccontextmanager
+    async def _same_client(self) -> AsyncIterator[Client]:
+        yield self.client

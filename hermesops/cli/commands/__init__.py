@@ -4,6 +4,7 @@ SUMMARIES = {
     "provision": "Give a user a running agent.",
     "doctor": "Check programs, rights, disk space, keys, registry and the vendor's API.",
     "worker": "Run operations and scheduled jobs.",
+    "monitor": "Watch heartbeats, and bring dead machines up again.",
     "instance": "One user's agent.",
     "image": "Images that machines boot from.",
     "release": "Releases: what runs on instances, locked and signed.",

@@ -211,16 +211,16 @@ class InstanceClient:
         """Boot a stopped machine."""
         await self.vendor.start_machine(machine_id)
 
-    async def await_machine(self, instance: Instance, machine_id: MachineId) -> None:
+    async def await_machine(self, instance: Instance, machine_id: MachineId, *, timeout_s: float = _MACHINE_S) -> None:
         """Return once the vendor calls it ready and hermes-node on it answers.
 
         Or once it stays stopped: nothing starts it, so the caller has to observe and decide again.
 
         Raises:
-            WaitExpiredError: Not within ten minutes; the same command waits on.
+            WaitExpiredError: Not in time; the same command waits on.
             UnavailableError: The vendor says that it is in error.
         """
-        await self._is_up(instance.machine_name, machine_id)
+        await self._is_up(instance.machine_name, machine_id, timeout_s)
 
     async def await_named(self, name: MachineName, machine_id: MachineId) -> None:
         """The same for a machine that may have no instance; a stopped one is an error.
@@ -229,10 +229,10 @@ class InstanceClient:
             WaitExpiredError: Not within ten minutes.
             UnavailableError: The vendor says that it is in error, or that it is stopped.
         """
-        if not await self._is_up(name, machine_id):
+        if not await self._is_up(name, machine_id, _MACHINE_S):
             raise UnavailableError(f"JustAVPS says that machine {name} is stopped", hint=Hint(("fleet", "drift")))
 
-    async def _is_up(self, name: MachineName, machine_id: MachineId) -> bool:
+    async def _is_up(self, name: MachineName, machine_id: MachineId, timeout_s: float) -> bool:
         """Whether it is ready and hermes-node answers, in the end; or stays stopped."""
         stopped_since = None
 
@@ -256,7 +256,7 @@ class InstanceClient:
         return await waiting.until(
             observe,
             what=f"machine {name}",
-            timeout_s=_MACHINE_S,
+            timeout_s=timeout_s,
             every_s=0.3,
             report=self.report,
         )

@@ -162,6 +162,10 @@ class PowerControl(InstanceClient):
         what = f"machine {instance.machine_name} to stop"
         await waiting.until(observe, what=what, timeout_s=_OFF_S, every_s=0.5, report=self.report)
 
+    async def reboot_machine(self, machine_id: MachineId) -> None:
+        """Reboot a machine the hard way; how it comes back, the caller has to observe."""
+        await self.vendor.reboot_machine(machine_id)
+
     async def prepare(self, instance: Instance, machine_id: MachineId, request: str | None) -> None:
         """Personalise a machine for the instance, with the gateway fenced.
 

@@ -30,6 +30,7 @@ from hermesops.operations.kinds import (
     InstanceIntent,
     Keep,
     PlanSize,
+    RebootIntent,
     RelocateIntent,
     ResizeIntent,
     RestartIntent,
@@ -130,6 +131,15 @@ class InstanceRequests:
                 )
             before = await self.client.gateways.invocation(MachineId(machine.id))
             return self.opener.open(instance, RestartIntent(user=user_text, before=before))
+
+    async def reboot(self, user_text: str, *, reason: str) -> Operation:
+        """Record that a machine shall be brought up that does not answer; one that answers is left alone.
+
+        Raises:
+            RefusedError: The agent is suspended, has ended or has never started, or another operation works on it.
+        """
+        async with self._asked(user_text, RebootIntent, reason) as instance:
+            return self.opener.open(instance, RebootIntent(user=user_text, reason=reason.strip()))
 
     async def configure(self, user_text: str, patch: SettingsPatch | None, *, reason: str) -> Operation:
         """Record an instance's new settings and that its machine shall have them.

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hermesops.health.judgement import (
     ANSWER_S,
     LISTING_S,
-    SILENT_S,
     AgentFact,
     HealthFacts,
     MachineFact,
@@ -23,7 +22,7 @@ from hermesops.health.judgement import (
 )
 from hermesops.health.samples import HealthSample
 from hermesops.model.fleet import GONE
-from hermesops.model.health import Condition, GatewayHealth
+from hermesops.model.health import SILENT_S, Condition, GatewayHealth
 from hermesops.model.vitals import TurnOutcome
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

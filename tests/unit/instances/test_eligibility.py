@@ -25,6 +25,7 @@ STOPPING = frozenset(
         Kind.TERMINATE,
         Kind.RESTORE,
         Kind.SNAPSHOT,
+        Kind.REBOOT,
     }
 )
 ALL = STOPPING | {Kind.PROVISION, Kind.RESTART, Kind.CONFIGURE, Kind.BACKUP}
@@ -44,6 +45,7 @@ TABLE: dict[OperationKind, tuple[frozenset[OperationKind], str]] = {
     Kind.BACKUP: (NOTHING, "rs"),
     Kind.RESTORE: (STOPPING - {Kind.RESTORE}, "pr"),
     Kind.SNAPSHOT: (STOPPING - {Kind.SNAPSHOT}, "r"),
+    Kind.REBOOT: (ALL - {Kind.REBOOT}, "r"),
 }
 OF_INSTANCES: dict[OperationKind, type[InstanceIntent]] = {
     kind: intent for kind, intent in KINDS.items() if issubclass(intent, InstanceIntent)

@@ -102,7 +102,14 @@ def export(
         result("export", {"user": user, "file": str(to), "counts": counts}, [f"wrote {to}"])
 
 
-for _verb in (lifecycle.suspend, lifecycle.resume, lifecycle.resize, lifecycle.move, lifecycle.terminate):
+for _verb in (
+    lifecycle.suspend,
+    lifecycle.resume,
+    lifecycle.reboot,
+    lifecycle.resize,
+    lifecycle.move,
+    lifecycle.terminate,
+):
     app.command()(_verb)
 
 

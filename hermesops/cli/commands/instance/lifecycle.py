@@ -1,4 +1,4 @@
-"""``hermesops instance suspend|resume|resize|move|terminate``: an agent's life; its state is kept through all of it."""
+"""``instance suspend|resume|reboot|resize|move|terminate``: an agent's life; its state is kept throughout."""
 
 from typing import Annotated
 
@@ -31,6 +31,14 @@ def suspend(
 def resume(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
     """Resume a suspended agent with its state; on a new machine where the old one was given back."""
     change_instance("resume", user, lambda s: s.instance_requests.resume(user, reason=reason), no_wait=no_wait)
+
+
+def reboot(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
+    """Bring up a machine that does not answer: start it, reboot it, or switch it off and on; one that answers stays.
+
+    It is asked by toolbox and by proxy first, and any answer ends the operation with nothing done.
+    """
+    change_instance("reboot", user, lambda s: s.instance_requests.reboot(user, reason=reason), no_wait=no_wait)
 
 
 def resize(

@@ -2,23 +2,48 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.fleet import CellTally, Ordered, RecordedInstance
-from hermesops.model.ids import CellName, InstanceId, MachineName
-from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
+from hermesops.model.fleet import (
+    GONE,
+    CellTally,
+    ExpectedFleet,
+    ExpectedInstance,
+    Ordered,
+    RecordedInstance,
+    Repair,
+    RepairKind,
+)
+from hermesops.model.ids import CellName, InstanceId, MachineName, OperationId, instance_subject
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.model.rollout import TargetState
+from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus, machine_subject
+from hermesops.registry.meta import read_meta
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.instances.instance import ALL, instance_of
+from hermesops.registry.repositories.machines.observations import GONE_SEEN, LISTED_AT
 from hermesops.registry.schema.tables import (
     LIVING,
+    UNFINISHED,
+    audit,
     cells,
     hermes_instances,
     instance_details,
+    leases,
     machine_observations,
+    operations,
+    rollout_targets,
     unassigned_machines,
     users,
 )
+
+_DAY = timedelta(days=1)
+_AT_ONCE = 500
+"""How many values one question names."""
 
 
 class FleetRepository(Repository):
@@ -79,3 +104,148 @@ class FleetRepository(Repository):
             CellTally(name, region, tuple(instances.get(name, ())), dict(kinds.get(name, {})))
             for name, region in regions
         )
+
+    def expected(self, *, reason: str) -> ExpectedFleet:
+        """Every instance that should run, with what keeps others from touching it and what was done to it lately.
+
+        Args:
+            reason: What the reasons of the caller's own repairs begin with.
+        """
+        columns, details = hermes_instances.c, instance_details.c
+        seen = machine_observations.c
+        query = (
+            sa.select(
+                columns.id,
+                users.c.alias,
+                columns.user_id,
+                details.cell,
+                details.machine_name,
+                seen.status,
+                columns.last_heartbeat,
+            )
+            .select_from(hermes_instances.join(instance_details).join(users))
+            .outerjoin(machine_observations, seen.machine_id == columns.vm_id)
+            .where(columns.status == InstanceStatus.RUNNING, details.machine_wanted, details.grace_until.is_(None))
+        )
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            listed_at = read_meta(connection, LISTED_AT)
+            rows = connection.execute(query).all()
+            busy, unfinished, held = self._busy(connection, now)
+            gone_at = _gone_since(connection, [row.machine_name for row in rows if row.status == GONE])
+            repairs = [
+                (row, repair) for row in connection.execute(_repairs_since(now - _DAY)) if (repair := _repair(row))
+            ]
+        instances = tuple(
+            ExpectedInstance(
+                InstanceId(id_),
+                alias or user_id,
+                CellName(cell),
+                status or "",
+                heartbeat,
+                gone_at.get(name),
+                busy.get(id_, ""),
+            )
+            for id_, alias, user_id, cell, name, status, heartbeat in rows
+        )
+        ours = {row.id for row, _ in repairs if str(row.intent.get("reason", "")).startswith(reason)}
+        left = tuple(one for one, subject in unfinished.items() if one in ours and subject not in held)
+        return ExpectedFleet(
+            now,
+            datetime.fromisoformat(listed_at) if listed_at else None,
+            instances,
+            tuple(repair for _, repair in repairs),
+            left,
+        )
+
+    def _busy(
+        self, connection: sa.Connection, now: datetime
+    ) -> tuple[dict[str, str], dict[OperationId, str], frozenset[str]]:
+        """What works on instances.
+
+        Returns:
+            Reasons by instance; unfinished operations with their subjects; subjects whose leases are held.
+        """
+        working = operations.c
+        targets = rollout_targets.c
+        in_flight = [state for state in TargetState if state.is_in_flight]
+        rolling = sa.select(targets.instance_id, targets.rollout_id).where(targets.held, targets.state.in_(in_flight))
+        held = frozenset(
+            connection.scalars(sa.select(leases.c.subject).where(leases.c.holder != "", leases.c.expires_at > now))
+        )
+        unfinished = connection.execute(
+            sa.select(working.id, working.kind, working.subject, working.instance_id).where(UNFINISHED)
+        ).all()
+        prefix = instance_subject(InstanceId(""))
+        reasons = {
+            subject.removeprefix(prefix): "somebody works on it" for subject in held if subject.startswith(prefix)
+        }
+        reasons |= {row.instance_id: f"rollout {row.rollout_id} changes it" for row in connection.execute(rolling)}
+        reasons |= {
+            row.instance_id: f"operation {row.id} ({row.kind}) has not ended" for row in unfinished if row.instance_id
+        }
+        return reasons, {OperationId(row.id): row.subject for row in unfinished}, held
+
+    def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
+        """Record the last heartbeat of many instances, where it is newer than the recorded one; how many were.
+
+        One statement for all: ten thousand come every half minute. The audit does not list them.
+        """
+        if not beats:
+            return 0
+        columns = hermes_instances.c
+        with self._database.writing() as connection:
+            if connection.dialect.name == "postgresql":
+                return _update_from_arrays(connection, beats)
+            which = sa.bindparam("which", type_=columns.id.type)
+            at = sa.bindparam("at", type_=columns.last_heartbeat.type)
+            is_older = sa.or_(columns.last_heartbeat.is_(None), columns.last_heartbeat < at)
+            newer = hermes_instances.update().where(columns.id == which, is_older).values(last_heartbeat=at)
+            rows = [{"which": instance_id, "at": timestamp} for instance_id, timestamp in beats.items()]
+            return connection.execute(newer, rows).rowcount
+
+
+def _update_from_arrays(connection: sa.Connection, beats: Mapping[InstanceId, datetime]) -> int:
+    """The update for PostgreSQL, which would take one round trip for each row otherwise."""
+    columns = hermes_instances.c
+    ids = sa.func.unnest(sa.cast(list(beats), sa.ARRAY(columns.id.type)))
+    moments = sa.func.unnest(sa.cast(list(beats.values()), sa.ARRAY(columns.last_heartbeat.type)))
+    newer = sa.select(ids.label("id"), moments.label("at")).subquery()
+    is_older = sa.or_(columns.last_heartbeat.is_(None), columns.last_heartbeat < newer.c.at)
+    updating = hermes_instances.update().where(columns.id == newer.c.id, is_older).values(last_heartbeat=newer.c.at)
+    return connection.execute(updating).rowcount
+
+
+def _gone_since(connection: sa.Connection, names: list[str]) -> dict[str, datetime]:
+    """Since when the vendor has not listed machines that it does not list; by name."""
+    found = {}
+    for begin in range(0, len(names), _AT_ONCE):
+        subjects = [machine_subject(MachineName(name)) for name in names[begin : begin + _AT_ONCE]]
+        newest = (
+            sa.select(audit.c.subject, sa.func.max(audit.c.at, type_=audit.c.at.type))
+            .where(audit.c.action == GONE_SEEN, audit.c.subject.in_(subjects))
+            .group_by(audit.c.subject)
+        )
+        prefix = machine_subject(MachineName(""))
+        found.update({subject.removeprefix(prefix): at for subject, at in connection.execute(newest)})
+    return found
+
+
+def _repairs_since(begin: datetime) -> sa.Select[Any]:
+    columns = operations.c
+    kinds = [OperationKind.REBOOT.value, OperationKind.RELOCATE.value]
+    return sa.select(operations).where(columns.kind.in_(kinds), sa.or_(columns.created_at >= begin, UNFINISHED))
+
+
+def _repair(row: sa.Row[Any]) -> Repair | None:
+    """The repair of an operation; ``None`` for one that is about something else, as a move with the present state."""
+    is_reboot = row.kind == OperationKind.REBOOT
+    if row.instance_id is None or not (is_reboot or row.intent.get("snapshot")):
+        return None
+    return Repair(
+        InstanceId(row.instance_id),
+        RepairKind.REBOOT if is_reboot else RepairKind.REPLACE,
+        row.created_at,
+        row.updated_at if row.status.has_ended else None,
+        row.status.has_ended and row.status is not OperationStatus.DONE,
+    )

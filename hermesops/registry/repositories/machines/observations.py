@@ -7,16 +7,20 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.model.fleet import GONE, MachineObservation
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import InstanceId, MachineId, MachineName
+from hermesops.model.unassigned_machine import machine_subject
 from hermesops.registry.meta import read_meta
 from hermesops.registry.repositories.base import Repository, insert_if_absent, insert_or_update, insert_or_update_all
 from hermesops.registry.schema.tables import health_samples, machine_observations, meta
 
-_LISTED_AT = "machines_listed_at"
+LISTED_AT = "machines_listed_at"
 """Name of the row of ``meta`` with the moment of the last listing of all machines."""
 
 _SEEN = {"server_type": "machine_resized_seen", "status": "machine_status_seen", "boot_id": "machine_reboot_seen"}
 """Audit actions for changes that hermesops did not make, by the field that changed."""
+
+GONE_SEEN = "machine_gone_seen"
+"""Audit action for a machine that the vendor no longer lists."""
 
 _REMEMBERED = timedelta(days=7)
 
@@ -55,13 +59,13 @@ class MachineObservationRepository(Repository):
                 )
                 if old.status != GONE:
                     self._note_gone(connection, old)
-            insert_or_update(connection, meta, {"name": _LISTED_AT, "value": now.isoformat()})
+            insert_or_update(connection, meta, {"name": LISTED_AT, "value": now.isoformat()})
         return before
 
     def listed_at(self) -> datetime | None:
         """When all machines were last listed; ``None`` for never."""
         with self._database.reading() as connection:
-            listed_at = read_meta(connection, _LISTED_AT)
+            listed_at = read_meta(connection, LISTED_AT)
         return datetime.fromisoformat(listed_at) if listed_at else None
 
     def _changed(
@@ -80,13 +84,15 @@ class MachineObservationRepository(Repository):
         return []
 
     def _note_gone(self, connection: sa.Connection, one: MachineObservation) -> None:
-        self._note(connection, "machine_gone_seen", f"machine/{one.name}", before={"id": one.machine_id})
+        self._note(connection, GONE_SEEN, machine_subject(MachineName(one.name)), before={"id": one.machine_id})
 
     def _note_change(self, connection: sa.Connection, old: MachineObservation | None, new: MachineObservation) -> None:
         for field, action in _SEEN.items():
             was, now = getattr(old, field, ""), getattr(new, field)
             if was and now and was != now:
-                self._note(connection, action, f"machine/{new.name}", before={field: was}, after={field: now})
+                self._note(
+                    connection, action, machine_subject(MachineName(new.name)), before={field: was}, after={field: now}
+                )
 
 
 class HealthSampleRepository(Repository):

@@ -1,0 +1,178 @@
+"""The monitor's view of the registry, the vendor and operations; and which monitor leads."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hermesops.app.services.costs import costs_of
+from hermesops.app.services.fleet_health import fleet_health
+from hermesops.app.services.fleet_observation import list_machines
+from hermesops.app.services.rollout_requests import outdated
+from hermesops.errors import RefusedError
+from hermesops.instances import refusals
+from hermesops.instances.remote.both_ways import ask_both_ways
+from hermesops.instances.remote.instance_client import InstanceClient
+from hermesops.instances.requests.changes import InstanceRequests
+from hermesops.justavps import Client
+from hermesops.model.backup import newest_to_restore
+from hermesops.model.fleet import ExpectedFleet
+from hermesops.model.health import Answers
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.operation import Lease, OperationKind, OperationStatus
+from hermesops.model.rollout import RolloutState
+from hermesops.monitor.decide import Actions, Policy, Repairing, Replace
+from hermesops.monitor.exposition import Series, series
+from hermesops.monitor.ports import Figures
+from hermesops.monitor.runner import SUBJECT
+from hermesops.operations.runner import Operations
+from hermesops.registry import Registry
+from hermesops.settings import MonitoringSettings
+
+REASON = "monitor: "
+"""What the reasons of operations begin with that the monitor opens."""
+
+_PROVISIONS = timedelta(hours=1)
+
+OpenVendor = Callable[[], AbstractAsyncContextManager[Client]]
+
+
+def policy_of(settings: MonitoringSettings) -> Policy:
+    """The limits that the settings name."""
+    return Policy(
+        Actions(settings.actions),
+        settings.reboots_per_hour,
+        settings.replacements_per_day,
+        settings.cell_repairs_per_hour,
+        settings.repairs_per_hour,
+        settings.silent_share,
+    )
+
+
+def leader(registry: Registry) -> Lease | None:
+    """The lease of the monitor that acts; ``None`` where none does."""
+    return next((lease for lease in registry.leases.list() if lease.subject == SUBJECT), None)
+
+
+@dataclass(frozen=True)
+class MonitorRecords:
+    """``hermesops.monitor.ports.Records`` in the registry."""
+
+    registry: Registry
+
+    def expected(self) -> ExpectedFleet:
+        """Every instance that should run."""
+        return self.registry.fleet.expected(reason=REASON)
+
+    def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
+        """Record heartbeats where they are newer; how many were."""
+        return self.registry.fleet.record_heartbeats(beats)
+
+    def figures(self, fleet: ExpectedFleet) -> Figures:
+        """Backups, and what is told of instances, rollouts and provisions."""
+        expected = {one.id for one in fleet.instances}
+        return Figures(
+            self.registry.backups.newest(),
+            {
+                **self._conditions(),
+                **{
+                    series("hermesops_instance_outdated", instance_id=one.instance_id): 1.0
+                    for one in outdated(self.registry)
+                    if one.instance_id in expected
+                },
+                **self._rollouts(),
+                **self._provisions(fleet.now),
+            },
+        )
+
+    def _conditions(self) -> dict[Series, float]:
+        return {
+            series("hermesops_instance_condition", instance_id=one, condition=judgement.condition.value): 1.0
+            for one, judgement in fleet_health(self.registry).judgements.items()
+        }
+
+    def _rollouts(self) -> dict[Series, float]:
+        unfinished = self.registry.rollouts.list(unfinished=True)
+        states = {series("hermesops_rollout_state", rollout=one.id, state=one.state.value): 1.0 for one in unfinished}
+        halted = [one for one in unfinished if one.state is RolloutState.HALTED]
+        return states | {series("hermesops_rollout_halted", rollout=one.id): 1.0 for one in halted}
+
+    def _provisions(self, now: datetime) -> dict[Series, float]:
+        ended = (
+            one
+            for one in self.registry.operations.list(kind=OperationKind.PROVISION)
+            if one.status is OperationStatus.DONE and now - one.updated_at <= _PROVISIONS
+        )
+        return {
+            series("hermesops_provision_seconds", operation=one.id): (one.updated_at - one.created_at).total_seconds()
+            for one in ended
+        }
+
+
+@dataclass(frozen=True)
+class VendorMachines:
+    """``hermesops.monitor.ports.Machines`` at the vendor."""
+
+    environment: str
+    registry: Registry
+    client: InstanceClient
+    vendor: OpenVendor
+
+    async def list(self) -> None:
+        """Ask the vendor for its list of machines, and record it."""
+        await list_machines(self.registry, self.vendor, self.environment)
+
+    async def ask(self, instance_id: InstanceId) -> Answers:
+        """Ask a machine by both ways."""
+        answers, _ = await ask_both_ways(self.client, self.registry.instances.get(instance_id))
+        return answers
+
+    async def cost(self) -> Mapping[str, float]:
+        """US dollars a month, by cell."""
+        costs = await costs_of(self.registry, self.vendor)
+        return {cell: float(bill.monthly) for cell, bill in costs.cells.items()}
+
+
+@dataclass(frozen=True)
+class InstanceRepairs:
+    """``hermesops.monitor.ports.Repairs`` by the operations that commands open too."""
+
+    registry: Registry
+    requests: InstanceRequests
+    operations: Operations
+    client: InstanceClient
+
+    async def run(self, wanted: Repairing) -> str:
+        """Open the operation and bring it to its end.
+
+        Raises:
+            RefusedError: It may not be done, or could not be.
+            UnavailableError: It stopped halfway; it is continued later.
+        """
+        reason = f"{REASON}{wanted.why}"
+        if isinstance(wanted, Replace):
+            operation = await self.requests.restore(
+                wanted.instance_id, snapshot=await self._backup(wanted), reason=reason
+            )
+        else:
+            operation = await self.requests.reboot(wanted.instance_id, reason=reason)
+        return await self.operations.run(operation)
+
+    async def resume(self, operation_id: OperationId) -> str:
+        """Continue an operation."""
+        return await self.operations.run(self.registry.operations.get(operation_id))
+
+    async def _backup(self, wanted: Replace) -> str:
+        """The newest backup of an instance whose machine still does not answer.
+
+        Raises:
+            RefusedError: There is none, or it answers after all.
+        """
+        instance = self.registry.instances.get(wanted.instance_id)
+        answers, _ = await ask_both_ways(self.client, instance)
+        if not answers.is_silent:
+            raise RefusedError(f"machine {instance.machine_name} of {instance.title} is not silent any more")
+        newest = newest_to_restore(self.registry.backups.list(instance.id))
+        if newest is None:
+            raise refusals.no_backup(instance)
+        return newest.id

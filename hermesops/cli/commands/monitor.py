@@ -1,0 +1,102 @@
+"""``hermesops monitor``: watches heartbeats until a signal stops it, and has dead machines repaired."""
+
+import asyncio
+import signal
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.console import result
+from hermesops.errors import Hint, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.monitor.runner import Monitor, Pass
+
+
+def monitor(
+    once: Annotated[
+        bool, typer.Option("--once", help="Make one pass, wait for the repairs that it begins, and show it.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only say which monitor leads; fail when none does.")] = False,
+    every: Annotated[float, typer.Option(min=1, help="Seconds from one pass to the next.")] = 15,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that repairs have to end after a signal.")] = 60,
+) -> None:
+    """Watch heartbeats, and bring dead machines up again, within the limits of monitoring.*. Logs JSON on stderr.
+
+    A machine that is silent is asked by toolbox and by proxy first; any answer means that monitoring is broken. Of
+    several monitors one acts. SIGTERM ends it; killing it at any moment is safe.
+    """
+    if once and check:
+        raise UsageError("--once and --check exclude each other")
+    if check:
+        _check()
+        return
+    import structlog
+
+    log = structlog.get_logger("hermesops.monitor")
+    composed = context.compose(report=lambda line: log.info("step", words=line), logs_all=True)
+
+    async def work(session: "Runtime") -> "Monitor":
+        async with session.monitor(every_s=every, grace_s=grace) as made:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, made.stop)
+            await made.run(once=once)
+            return made
+
+    made = context.run_connected(composed, work)
+    repairs = [
+        {"action": action, "outcome": outcome, "count": count}
+        for (action, outcome), count in sorted(made.tally.repairs.items())
+    ]
+    counts = {"passes": made.tally.passes, "heartbeats": made.tally.heartbeats, "repairs": repairs}
+    shown = _shape(made.last) if made.last else {"leads": made.tally.was_leader}
+    result("monitor", {**shown, **counts}, _lines(made))
+
+
+def _check() -> None:
+    from hermesops.app.services.monitor import leader
+    from hermesops.errors import UnavailableError
+
+    lease = leader(context.compose().registry)
+    if lease is None:
+        raise UnavailableError("no monitor acts", hint=Hint(("monitor",), "starts one"))
+    result("monitor-check", {"leader": lease.holder}, [f"monitor {lease.holder} acts"])
+
+
+def _shape(last: "Pass") -> dict[str, object]:
+    from hermesops.monitor.decide import Continue
+
+    return {
+        "leads": True,
+        "expected": last.expected,
+        "knows_heartbeats": last.knows_heartbeats,
+        "sources": {source.value: answers for source, answers in last.sources.items()},
+        "suspects": last.verdict.suspects,
+        "stopped": {reason.value: why for reason, why in last.verdict.stopped.items()},
+        "decisions": [
+            {"user": made.user, "instance": made.instance_id, "decision": type(made).__name__, "why": made.why}
+            for made in last.verdict.decisions
+            if not isinstance(made, Continue)
+        ],
+        "continued": [made.operation_id for made in last.verdict.decisions if isinstance(made, Continue)],
+    }
+
+
+def _lines(made: "Monitor") -> list[str]:
+    from hermesops.monitor.decide import Continue
+
+    if made.last is None:
+        return ["no pass was made: " + ("the registry does not answer" if made.tally.was_leader else "another leads")]
+    last, verdict = made.last, made.last.verdict
+    heartbeats = "" if last.knows_heartbeats else "; heartbeats are not known"
+    lines = [f"{last.expected} agents should run, {verdict.suspects} seem dead{heartbeats}"]
+    lines += [
+        f"{one.user}: {type(one).__name__.lower()}: {one.why}"
+        for one in verdict.decisions
+        if not isinstance(one, Continue)
+    ]
+    lines += [f"{reason.value}: {why}" for reason, why in verdict.stopped.items()]
+    repairs = sorted(made.tally.repairs.items())
+    return lines + [f"{action}: {count} {outcome}" for (action, outcome), count in repairs]

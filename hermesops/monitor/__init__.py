@@ -1,0 +1,1 @@
+"""Watches heartbeats, and brings up machines that are proved dead, within limits."""

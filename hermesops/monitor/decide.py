@@ -1,0 +1,402 @@
+"""What to do about machines that send no heartbeats. Pure: no clock, no network, no database.
+
+A machine is rebooted or replaced only when every sign says that it is dead: three heartbeats are missing, JustAVPS says
+what became of the machine, and it answers neither by toolbox nor by proxy. What is not known is never taken for dead.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from hermesops.model.fleet import GONE, READY, Repair, RepairKind
+from hermesops.model.health import SILENT_S, Answers
+from hermesops.model.ids import CellName, InstanceId, OperationId
+
+STOPPED = "stopped"
+"""The vendor API's status of a machine that is switched off."""
+
+SETTLE_S = 180.0
+"""Seconds after a repair in which heartbeats may come back; nothing further is done then."""
+
+REST_S = 600.0
+"""Seconds from one reboot of a machine to the next; twice as many after each further one of the last day."""
+
+GONE_S = 60.0
+"""Seconds for which the vendor must have listed no such machine; a new one may be missing for as long."""
+
+FAILED_REBOOTS = 2
+"""Reboots in a row after which a machine that still does not answer is replaced."""
+
+ASKS_AT_ONCE = 20
+"""How many machines are asked in one pass; those silent for longest come first."""
+
+_HOUR_S, _DAY_S = 3_600.0, 86_400.0
+
+_AboutT = TypeVar("_AboutT", bound="About")
+
+
+class Actions(StrEnum):
+    """What the monitor may do by itself."""
+
+    NONE = "none"
+    RESTART = "restart"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The limits.
+
+    Attributes:
+        reboots_per_hour: Of one instance.
+        replacements_per_day: Of one instance.
+        cell_repairs_per_hour: In one cell.
+        repairs_per_hour: In all.
+        silent_share: Share of the instances, or of a cell's, that may be silent at once; above it nothing is repaired.
+    """
+
+    actions: Actions = Actions.RESTART
+    reboots_per_hour: int = 2
+    replacements_per_day: int = 1
+    cell_repairs_per_hour: int = 5
+    repairs_per_hour: int = 20
+    silent_share: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFacts:
+    """What is known of one instance that should run. Ages are in seconds before now.
+
+    Attributes:
+        machine: The vendor's status in its last listing, ``model.fleet.GONE``, or empty.
+        heartbeat_s: Age of the last heartbeat; ``None`` where none ever came.
+        life_s: Age of the last sign of life of any kind, heartbeats included; ``None`` where none ever came.
+        gone_s: For how long the vendor has listed no such machine; ``None`` where it does.
+        busy: Why nobody else may touch it now; empty where nothing is under way.
+        backup_s: Age of its newest backup; ``None`` for none.
+        asked_s: Seconds since this monitor asked the machine last; ``None`` for not lately.
+        answers: What came of asking it in this pass; ``None`` before.
+    """
+
+    id: InstanceId
+    user: str
+    cell: CellName
+    machine: str = ""
+    heartbeat_s: float | None = None
+    life_s: float | None = None
+    gone_s: float | None = None
+    busy: str = ""
+    backup_s: float | None = None
+    asked_s: float | None = None
+    answers: Answers | None = None
+
+    @property
+    def silence_s(self) -> float | None:
+        """``life_s`` where that can be."""
+        return self.life_s if self.life_s is not None and math.isfinite(self.life_s) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PastRepair:
+    """A repair of the last day; ages in seconds. ``ended_s`` is ``None`` while it has not ended."""
+
+    instance_id: InstanceId
+    kind: RepairKind
+    began_s: float
+    ended_s: float | None = None
+    has_failed: bool = False
+
+    @classmethod
+    def of(cls, one: Repair, now_s: float) -> "PastRepair":
+        """The repair as it looks at that moment, in seconds since 1970."""
+        ended_s = None if one.ended_at is None else now_s - one.ended_at.timestamp()
+        return cls(one.instance_id, one.kind, now_s - one.began_at.timestamp(), ended_s, one.has_failed)
+
+
+@dataclass(frozen=True)
+class FleetFacts:
+    """All instances that should run.
+
+    Attributes:
+        repairs: Of the last day.
+        left: Unfinished repairs that the monitor began and nobody works on.
+        knows_heartbeats: Whether Prometheus answers, and has for as long as three heartbeats take.
+        asking_works: Whether machines that do send heartbeats answer by both ways; ``None`` where none was asked.
+    """
+
+    instances: Sequence[InstanceFacts]
+    repairs: Sequence[PastRepair] = ()
+    left: Sequence[OperationId] = ()
+    knows_heartbeats: bool = True
+    asking_works: bool | None = None
+
+
+@dataclass(frozen=True)
+class About:
+    """A decision about one instance.
+
+    Attributes:
+        why: In plain words with figures.
+    """
+
+    instance_id: InstanceId
+    user: str
+    why: str
+
+
+class Ask(About):
+    """Ask the machine by toolbox and by proxy."""
+
+
+class Start(About):
+    """Start the machine, which is switched off."""
+
+
+class Reboot(About):
+    """Reboot the machine."""
+
+
+class Replace(About):
+    """Restore the newest backup onto a new machine; the old one is fenced and kept."""
+
+
+class LeaveAlone(About):
+    """Do nothing about a machine that seems dead."""
+
+
+class Alert(About):
+    """A person has to see to it."""
+
+
+@dataclass(frozen=True)
+class Continue:
+    """Go on with a repair that was left unfinished."""
+
+    operation_id: OperationId
+
+
+Repairing = Start | Reboot | Replace
+Decision = Ask | Repairing | LeaveAlone | Alert | Continue
+
+
+class StopReason(StrEnum):
+    """Why nothing more is repaired: of the fleet, or of a cell."""
+
+    FLEET_SILENT = "fleet_silent"
+    CELL_SILENT = "cell_silent"
+    FLEET_LIMIT = "fleet_limit"
+    CELL_LIMIT = "cell_limit"
+    ASKING_BROKEN = "asking_broken"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What follows from the facts.
+
+    Attributes:
+        stopped: Why repairs that seem needed are not made.
+        suspects: How many machines seem dead.
+    """
+
+    decisions: tuple[Decision, ...] = ()
+    stopped: Mapping[StopReason, str] = field(default_factory=dict)
+    suspects: int = 0
+
+    @property
+    def repairs(self) -> tuple[Repairing, ...]:
+        """What is to be started, rebooted or replaced."""
+        return tuple(one for one in self.decisions if isinstance(one, Start | Reboot | Replace))
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """What is to be asked."""
+        return tuple(one for one in self.decisions if isinstance(one, Ask))
+
+
+def suspicion(one: InstanceFacts, *, knows_heartbeats: bool) -> str:
+    """Why an instance seems dead; empty where it does not, or where somebody works on it."""
+    silence_s = one.silence_s
+    if one.busy or (silence_s is not None and silence_s <= SILENT_S):
+        return ""
+    reasons = []
+    if knows_heartbeats and silence_s is not None:
+        reasons.append(f"no heartbeat for {span(silence_s)}")
+    if one.machine in {STOPPED, GONE}:
+        reasons.append(f"JustAVPS lists its machine as {one.machine}")
+    return ", ".join(reasons)
+
+
+def decide(fleet: FleetFacts, policy: Policy) -> Verdict:
+    """Decide about every instance that seems dead; the others get no decision."""
+    found = [(one, why) for one in fleet.instances if (why := suspicion(one, knows_heartbeats=fleet.knows_heartbeats))]
+    # Silent for longest first; one that never sent a heartbeat comes last.
+    found.sort(key=lambda pair: (-(pair[0].silence_s or 0.0), pair[0].id))
+    judging = _Judging(fleet, policy, [one for one, _ in found])
+    decisions = [judging.about(one, why) for one, why in found]
+    is_allowed = policy.actions is not Actions.NONE and StopReason.FLEET_SILENT not in judging.stopped
+    left = [Continue(one) for one in fleet.left] if is_allowed else []
+    return Verdict((*left, *decisions), dict(judging.stopped), len(found))
+
+
+class _Judging:
+    """One pass over what seems dead; counts what it decides, so that limits hold within a pass too."""
+
+    def __init__(self, fleet: FleetFacts, policy: Policy, suspects: Sequence[InstanceFacts]) -> None:
+        self._fleet = fleet
+        self._policy = policy
+        self._asks = 0
+        self.stopped: dict[StopReason, str] = {}
+        self._of: dict[InstanceId, list[PastRepair]] = {}
+        cells = {one.id: one.cell for one in fleet.instances}
+        self._in_fleet = 0
+        self._in_cell: Counter[CellName] = Counter()
+        for repair in fleet.repairs:
+            self._of.setdefault(repair.instance_id, []).append(repair)
+            if repair.began_s <= _HOUR_S:
+                self._in_fleet += 1
+                if repair.instance_id in cells:
+                    self._in_cell[cells[repair.instance_id]] += 1
+        idle = Counter(one.cell for one in fleet.instances if not one.busy)
+        silent = Counter(one.cell for one in suspects)
+        allowed = max(1, math.floor(policy.silent_share * idle.total()))
+        if len(suspects) > allowed:
+            self.stopped[StopReason.FLEET_SILENT] = (
+                f"{len(suspects)} of {idle.total()} instances seem dead at once, which is more than {allowed}: "
+                "that is rather the network or the monitoring"
+            )
+        self._silent_cells = {
+            cell for cell, count in silent.items() if count > max(2, math.floor(policy.silent_share * idle[cell]))
+        }
+
+    def about(self, one: InstanceFacts, why: str) -> Decision:
+        """The decision about one that seems dead."""
+        if one.answers is None:
+            return self._ask(one, why)
+        if one.answers.is_alive:
+            by = " and ".join(
+                way for way, said in (("toolbox", one.answers.toolbox), ("proxy", one.answers.proxy)) if said == "yes"
+            )
+            return _about(Alert, one, f"monitoring is broken: {why}, though it answers by {by}")
+        if not one.answers.machine or not one.answers.is_silent:
+            return _about(LeaveAlone, one, f"{why}; it could not be asked by both ways")
+        wanted = self._wanted(one, why)
+        if isinstance(wanted, LeaveAlone | Alert):
+            return wanted
+        if refusal := self._refusal(one, wanted):
+            return _about(LeaveAlone, one, f"{wanted.why}; {refusal}")
+        self._in_fleet += 1
+        self._in_cell[one.cell] += 1
+        return wanted
+
+    def _ask(self, one: InstanceFacts, why: str) -> Ask | LeaveAlone:
+        if one.asked_s is not None:
+            return _about(LeaveAlone, one, f"{why}; it was asked {span(one.asked_s)} ago")
+        if self._asks >= ASKS_AT_ONCE:
+            return _about(LeaveAlone, one, f"{why}; others are asked first")
+        self._asks += 1
+        return _about(Ask, one, why)
+
+    def _wanted(self, one: InstanceFacts, why: str) -> Repairing | LeaveAlone | Alert:
+        """What would help, limits aside."""
+        machine = one.answers.machine if one.answers else ""
+        if machine == STOPPED:
+            return self._permitted(_about(Start, one, f"its machine is switched off, {why}"))
+        if machine not in {READY, GONE}:
+            return _about(LeaveAlone, one, f"{why}; JustAVPS calls its machine {machine}: it may recover by itself")
+        if not self._fleet.knows_heartbeats:
+            return _about(LeaveAlone, one, f"{why}; whether heartbeats come is not known")
+        if machine == GONE:
+            if one.gone_s is None or one.gone_s < GONE_S:
+                return _about(LeaveAlone, one, f"{why}; JustAVPS has not listed its machine for less than {GONE_S:g} s")
+            return self._replacement(one, f"its machine is gone at JustAVPS for {span(one.gone_s)}")
+        if one.silence_s is None:
+            return _about(LeaveAlone, one, f"{why}; it never sent a heartbeat")
+        dead = f"{why}, and it answers neither by toolbox nor by proxy"
+        if self._failed_reboots(one) >= FAILED_REBOOTS:
+            return self._replacement(one, f"{dead}, {FAILED_REBOOTS} reboots did not help")
+        return self._permitted(_about(Reboot, one, dead))
+
+    def _permitted(self, wanted: Repairing) -> Repairing | Alert:
+        least = Actions.ALL if isinstance(wanted, Replace) else Actions.RESTART
+        if self._policy.actions in {least, Actions.ALL}:
+            return wanted
+        verb = type(wanted).__name__.lower()
+        words = f"{wanted.why}; the monitor may not {verb} it (setting monitoring.actions)"
+        return Alert(wanted.instance_id, wanted.user, words)
+
+    def _replacement(self, one: InstanceFacts, why: str) -> Repairing | Alert:
+        if one.backup_s is None:
+            return _about(Alert, one, f"{why}, and there is no backup of it")
+        return self._permitted(_about(Replace, one, f"{why}; its newest backup is of {span(one.backup_s)} ago"))
+
+    def _refusal(self, one: InstanceFacts, wanted: Repairing) -> str:
+        """Why what would help is not done now; empty where it may be."""
+        if StopReason.FLEET_SILENT in self.stopped:
+            return self.stopped[StopReason.FLEET_SILENT]
+        if one.cell in self._silent_cells:
+            return self._stop(StopReason.CELL_SILENT, f"too many of {one.cell} seem dead at once")
+        if not isinstance(wanted, Start) and self._fleet.asking_works is False:
+            return self._stop(
+                StopReason.ASKING_BROKEN, "machines that do send heartbeats do not answer by both ways either"
+            )
+        if own := self._own_limit(one, wanted):
+            return own
+        if self._in_cell[one.cell] >= self._policy.cell_repairs_per_hour:
+            return self._stop(StopReason.CELL_LIMIT, f"{self._in_cell[one.cell]} repairs in {one.cell} within an hour")
+        if self._in_fleet >= self._policy.repairs_per_hour:
+            return self._stop(StopReason.FLEET_LIMIT, f"{self._in_fleet} repairs within an hour")
+        return ""
+
+    def _own_limit(self, one: InstanceFacts, wanted: Repairing) -> str:
+        past = sorted(self._of.get(one.id, []), key=lambda repair: repair.began_s)
+        if not past:
+            return ""
+        ended_s = past[0].began_s if past[0].ended_s is None else past[0].ended_s
+        if ended_s < SETTLE_S:
+            return f"it was repaired {span(ended_s)} ago"
+        kind = RepairKind.REPLACE if isinstance(wanted, Replace) else RepairKind.REBOOT
+        same = [repair.began_s for repair in past if repair.kind is kind and repair.began_s <= _DAY_S]
+        if kind is RepairKind.REPLACE:
+            is_over = len(same) >= self._policy.replacements_per_day
+            return f"it was replaced {len(same)} times within a day" if is_over else ""
+        within = sum(began_s <= _HOUR_S for began_s in same)
+        if within >= self._policy.reboots_per_hour:
+            return f"it was rebooted {within} times within an hour"
+        if same and same[0] < (rest_s := REST_S * 2.0 ** min(len(same) - 1, 16)):
+            return f"it was rebooted {span(same[0])} ago, and the next time is after {span(rest_s)}"
+        return ""
+
+    def _failed_reboots(self, one: InstanceFacts) -> int:
+        """How many of its last reboots in a row failed."""
+        past = sorted(self._of.get(one.id, []), key=lambda repair: repair.began_s)
+        count = 0
+        for repair in past:
+            if repair.kind is not RepairKind.REBOOT or not repair.has_failed:
+                break
+            count += 1
+        return count
+
+    def _stop(self, reason: StopReason, why: str) -> str:
+        self.stopped.setdefault(reason, why)
+        return why
+
+
+def _about(kind: type[_AboutT], one: InstanceFacts, why: str) -> _AboutT:
+    return kind(one.id, one.user, why)
+
+
+def answered(fleet: FleetFacts, answers: Mapping[InstanceId, Answers], *, asking_works: bool | None) -> FleetFacts:
+    """The facts with what came of asking."""
+    instances = tuple(replace(one, answers=answers[one.id]) if one.id in answers else one for one in fleet.instances)
+    return replace(fleet, instances=instances, asking_works=asking_works)
+
+
+def span(seconds: float) -> str:
+    """A length of time in words, as ``95 s``, ``12 min`` or ``3 h``."""
+    for unit, length in (("d", _DAY_S), ("h", _HOUR_S), ("min", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(seconds, 0.0):.0f} s"

@@ -1,0 +1,49 @@
+"""What the monitor tells of itself and of instances, in Prometheus's text format.
+
+What is pushed gets no mark when it ends, and Prometheus shows it for five minutes more. So what was pushed before and
+is not there any more is pushed as 0 for a while.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+
+Series = tuple[str, tuple[tuple[str, str], ...]]
+"""A name, and labels in order."""
+
+ENDED_S = 360.0
+"""Seconds for which an ended series is pushed as 0; longer than Prometheus shows the last sample of one."""
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+def series(name: str, **labels: str) -> Series:
+    """A series."""
+    return name, tuple(labels.items())
+
+
+class Exposition:
+    """Makes the text of one push after the other."""
+
+    def __init__(self) -> None:
+        self._before: set[Series] = set()
+        self._ended: dict[Series, float] = {}
+
+    def text(self, values: Mapping[Series, float], *, now_s: float) -> str:
+        """The text of these values, and of what has ended; values that are no numbers are left out."""
+        present = {one: value for one, value in values.items() if math.isfinite(value)}
+        for gone in self._before.difference(present):
+            self._ended[gone] = now_s
+        self._before = set(present)
+        self._ended = {one: at for one, at in self._ended.items() if one not in present and now_s - at < ENDED_S}
+        return "".join(_lines(present, self._ended))
+
+
+def _lines(present: Mapping[Series, float], ended: Iterable[Series]) -> Iterable[str]:
+    yield from (f"{_shown(one)} {value:.15g}\n" for one, value in present.items())
+    yield from (f"{_shown(one)} 0\n" for one in ended)
+
+
+def _shown(one: Series) -> str:
+    name, labels = one
+    told = ",".join(f'{key}="{value.translate(_ESCAPES)}"' for key, value in labels)
+    return f"{name}{{{told}}}" if labels else name

@@ -1,0 +1,66 @@
+"""Heartbeats, as Prometheus has them: one question for all instances, and answers of which nothing is believed. Pure.
+
+The samples come from users' machines. The ingest vouches for the label ``instance_id``, not for times and values.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from hermesops.model.ids import InstanceId
+
+METRIC = "hermes_metrics_timestamp_seconds"
+"""When hermes-node wrote its metrics, by its machine's clock: the heartbeat."""
+
+_WRITTEN, _SAMPLED = "written", "sampled"
+
+
+def _labelled(expression: str, what: str) -> str:
+    return f'label_replace({expression}, "what", "{what}", "", "")'
+
+
+QUERY = (
+    f"{_labelled(f'max by (instance_id) ({METRIC})', _WRITTEN)} or "
+    f"{_labelled(f'max by (instance_id) (timestamp({METRIC}))', _SAMPLED)}"
+)
+"""The heartbeats of all instances, and when each was sampled: a collector may go on when hermes-node does not."""
+
+_CLOCK_S = 5.0
+"""Seconds by which a heartbeat may be in the future; one further ahead is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """The last of one instance, in seconds since 1970; ``None`` where it does not count.
+
+    Attributes:
+        written: When hermes-node wrote its metrics.
+        sampled: When they were last read on the machine.
+    """
+
+    written: float | None = None
+    sampled: float | None = None
+
+    @property
+    def last(self) -> float | None:
+        """The last sign of life."""
+        known = [one for one in (self.written, self.sampled) if one is not None]
+        return max(known) if known else None
+
+
+def parse(samples: Iterable[Any], *, now_s: float) -> dict[InstanceId, Heartbeat]:
+    """The heartbeats in a vector of Prometheus's, by instance; what is none is left out."""
+    written: dict[InstanceId, float] = {}
+    sampled: dict[InstanceId, float] = {}
+    for sample in samples:
+        try:
+            labels, value = sample["metric"], float(sample["value"][1])
+            instance_id, what = labels["instance_id"], labels["what"]
+        except (TypeError, ValueError, LookupError, OverflowError):
+            continue
+        if not isinstance(instance_id, str) or not 0 < value <= now_s + _CLOCK_S:  # false for NaN
+            continue
+        found = written if what == _WRITTEN else sampled
+        key = InstanceId(instance_id)
+        found[key] = max(min(value, now_s), found.get(key, 0.0))
+    return {one: Heartbeat(written.get(one), sampled.get(one)) for one in written.keys() | sampled.keys()}

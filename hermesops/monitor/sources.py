@@ -1,0 +1,53 @@
+"""Where the monitor's facts come from, and whether each answers; that one does not is said once."""
+
+import asyncio
+from collections.abc import Mapping
+from enum import StrEnum
+
+import structlog
+
+_log = structlog.get_logger(__name__)
+
+
+class Source(StrEnum):
+    """Somebody whose answers the monitor needs."""
+
+    PROMETHEUS = "prometheus"
+    JUSTAVPS = "justavps"
+    REGISTRY = "registry"
+
+
+class Sources:
+    """Which of them answer, since when, by the event loop's clock."""
+
+    def __init__(self) -> None:
+        self._answers: dict[Source, bool] = {}
+        self._since: dict[Source, float] = {}
+
+    def up(self, source: Source) -> None:
+        """It has answered."""
+        if self._turned(source, answers=True) is False:
+            _log.info("source_answers_again", source=source.value)
+
+    def down(self, source: Source, problem: str) -> None:
+        """It has not."""
+        if self._turned(source, answers=False) is not False:
+            _log.warning("source_does_not_answer", source=source.value, problem=problem)
+
+    def answers_for_s(self, source: Source) -> float:
+        """For how many seconds it has answered; 0 while it does not."""
+        if not self._answers.get(source):
+            return 0.0
+        return asyncio.get_running_loop().time() - self._since[source]
+
+    def all(self) -> Mapping[Source, bool]:
+        """Those that were asked, and whether they answered."""
+        return dict(self._answers)
+
+    def _turned(self, source: Source, *, answers: bool) -> bool | None:
+        """Write down whether one answers; whether it did before, ``None`` for the first time."""
+        before = self._answers.get(source)
+        if before is not answers:
+            self._answers[source] = answers
+            self._since[source] = asyncio.get_running_loop().time()
+        return before
