@@ -297,3 +297,8 @@ def read_peer(certificate: bytes) -> tuple[str, Sequence[str]]:
     except (ValueError, x509.ExtensionNotFound):
         raise RefusedError("this certificate names nobody") from None
     return f"{read.serial_number:x}", named.get_values_for_type(x509.UniformResourceIdentifier)
+
+
+def end_of(certificate: bytes) -> datetime:
+    """When a certificate ends; it is DER, and the caller has verified that an authority of ours signed it."""
+    return x509.load_der_x509_certificate(certificate).not_valid_after_utc

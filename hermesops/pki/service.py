@@ -13,13 +13,13 @@ from http import HTTPStatus
 import structlog
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.model.certificate import Certificate, MachineNames
+from hermesops.model.certificate import CallerName, Certificate, MachineNames, is_ours
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.node.errors import BadRequestError
 from hermesops.node.orders.documents import PATH as ORDERS
 from hermesops.node.orders.documents import Orders, Report
 from hermesops.node.release.documents.handout import Signed
-from hermesops.pki.authority import read_peer
+from hermesops.pki.authority import end_of, read_peer
 from hermesops.pki.certificates import Certificates
 from hermesops.registry import Registry
 
@@ -88,6 +88,8 @@ class PlatformService:
         serial = "unknown"
         try:
             serial, uris = read_peer(peer)
+            if (method, path) == ("GET", "/v1/revocations") and self._is_ours(peer, CallerName.parse(uris)):
+                return self._revocations()
             return self._route(self._caller(serial, MachineNames.parse(uris)), method, path)(body)
         except RefusedError as refused:
             log.warning("machine_refused", serial=serial, path=path[:200], why=refused.message)
@@ -109,6 +111,11 @@ class PlatformService:
             raise RefusedError(f"certificate {serial} is not the one that was issued under its number")
         return held
 
+    def _is_ours(self, peer: bytes, name: CallerName | None) -> bool:
+        """Whether it is a process of hermesops, whose certificate has no row."""
+        is_named = name is not None and is_ours(name.name) and name.environment == self._environment
+        return is_named and end_of(peer) > self._registry.now()
+
     def _route(self, caller: Certificate, method: str, path: str) -> Callable[[bytes], Answer]:
         match [method, *path.removeprefix("/").split("/")]:
             case ["POST", "v1", "certificate"]:
@@ -117,9 +124,15 @@ class PlatformService:
                 return lambda _: told(HTTPStatus.OK, _standing(caller))
             case ["GET" | "POST", *_] if path == ORDERS:
                 return lambda body: self._orders(caller, body)
+            case ["GET", "v1", "revocations"]:
+                return lambda _: self._revocations()
             case ["GET", "v1", "data-key", volume_id] if volume_id:
                 return lambda _: self._release(caller, volume_id)
         return lambda _: told(HTTPStatus.NOT_FOUND, {"error": f"there is no {method} {path[:100]}"})
+
+    def _revocations(self) -> Answer:
+        """The serials of certificates that were revoked and would be valid otherwise: no secret, and never many."""
+        return told(HTTPStatus.OK, {"serials": self._registry.certificates.list_revoked()})
 
     def _renew(self, caller: Certificate, body: bytes) -> Answer:
         made = self._certificates.renew(body.decode(errors="replace"), caller)

@@ -3,6 +3,8 @@
 It must not know how certificates are made; that is ``hermesops.pki``.
 """
 
+import builtins
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -77,6 +79,12 @@ class CertificateTable:
         revoked = self.table.update().where(self.holder == holder, self._is_good(now))
         return connection.execute(revoked.values(revoked_at=now, why=why)).rowcount
 
+    def list_revoked(self, connection: sa.Connection, now: datetime) -> Sequence[str]:
+        """Serials of certificates that were revoked and have not expired."""
+        columns = self.table.c
+        query = sa.select(columns.serial).where(columns.revoked_at.is_not(None), columns.not_after > now)
+        return connection.scalars(query).all()
+
     def _is_good(self, now: datetime) -> sa.ColumnElement[bool]:
         return sa.and_(self.table.c.revoked_at.is_(None), self.table.c.not_after > now)
 
@@ -147,6 +155,14 @@ class CertificateRepository(Repository):
         if machine_id is not None:
             query = query.where(certificates.c.machine_id == machine_id)
         return tuple(Certificate(**row._asdict()) for row in self._rows(query))
+
+    def list_revoked(self) -> builtins.list[str]:
+        """Serials of certificates of machines and of services that were revoked and have not expired, in order."""
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            return sorted(
+                serial for table in (OF_MACHINES, OF_SERVICES) for serial in table.list_revoked(connection, now)
+            )
 
     def revoke(self, machine_id: MachineId, *, why: str) -> int:
         """Revoke every valid certificate of a machine; returns how many."""

@@ -1,0 +1,341 @@
+"""The platform's monitoring with real services on loopback: who writes what, and what one machine can do to another.
+
+nginx, Prometheus and Alertmanager are Debian's, unpacked; they and hermes-ingest run as the role's units start them.
+"""
+
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from hermesops import waiting
+from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
+from hermesops.ingest.revocations import update
+from tests.support.fakes.credentials import authority_in
+from tests.support.real.platform_host import Client, PlatformHost, programs, running
+from tests.support.suite.prerequisites import require
+
+FLOOD_S = 6.0
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformHost]:
+    require(os.geteuid() == 0, "root")
+    root = programs()
+    require(root, "Debian's packages of nginx, Prometheus and Alertmanager")
+    assert root
+    with running(tmp_path_factory.mktemp("platform"), root) as started:
+        yield started
+
+
+def body(metric: str, *labels: tuple[str, str], at_s: float | None = None, value: float = 1.0) -> bytes:
+    at = int((time.time() if at_s is None else at_s) * 1000)
+    named = [(name.encode(), text.encode()) for name, text in [("__name__", metric), *labels]]
+    return encode_series(encode_labels(named), [encode_sample(value, at)])
+
+
+def write(host: PlatformHost, who: Client, *series: bytes) -> int:
+    with who.http(host.url) as client:
+        return client.post("/ingest/write", content=compress(b"".join(series))).status_code
+
+
+def fresh() -> str:
+    """A metric that no other test has."""
+    return f"hermes_test_{uuid4().hex[:12]}"
+
+
+def holders(host: PlatformHost, metric: str) -> list[dict[str, str]]:
+    """The labels of a metric's series, without its name."""
+    found = [labels for labels, _ in host.query(metric)]
+    return [{name: text for name, text in labels.items() if name != "__name__"} for labels in found]
+
+
+def own(who: Client) -> dict[str, str]:
+    assert who.names
+    named = {"instance_id": who.names.instance_id, "cell": who.names.cell, "machine": who.names.machine_id}
+    return {name: str(text) for name, text in named.items() if text}
+
+
+def test_a_machine_writes_as_itself_and_so_does_one_without_a_user(host: PlatformHost) -> None:
+    metric, ada, pooled = fresh(), host.machine(), host.machine(cell="")
+    assert write(host, ada, body(metric, ("job", "node"))) == 204
+    assert write(host, pooled, body(metric)) == 204
+    assert sorted(holders(host, metric), key=len) == [own(pooled), {"job": "node", **own(ada)}]
+
+
+def test_a_machine_that_writes_as_another_is_stored_as_itself(host: PlatformHost) -> None:
+    metric, ada, mallory = fresh(), host.machine(), host.machine()
+    assert write(host, mallory, body(metric, *own(ada).items())) == 204
+    assert holders(host, metric) == [own(mallory)]
+    with mallory.http(host.url) as client:
+        headers = {f"X-Hermes-{name}": text for name, text in (("Instance", own(ada)["instance_id"]), ("Machine", "m"))}
+        answer = client.post("/ingest/write?extra_label=instance_id=x", content=compress(body(metric)), headers=headers)
+    assert answer.status_code == 204
+    assert holders(host, metric) == [own(mallory)]
+
+
+def test_labels_that_are_twice_there_are_refused_and_hold_up_nobody(host: PlatformHost) -> None:
+    metric, ada, mallory = fresh(), host.machine(), host.machine()
+    twice = body(metric, ("instance_id", own(ada)["instance_id"]), ("instance_id", "x"))
+    assert write(host, mallory, twice, body(metric, ("good", "1"))) == 204
+    assert write(host, ada, body(metric)) == 204
+    assert holders(host, metric) == [{"good": "1", **own(mallory)}, own(ada)] or holders(host, metric) == [
+        own(ada),
+        {"good": "1", **own(mallory)},
+    ]
+
+
+def test_a_sample_a_year_ahead_keeps_nobody_else_from_writing(host: PlatformHost) -> None:
+    metric, ada, mallory = fresh(), host.machine(), host.machine()
+    year = 365 * 86400
+    assert write(host, mallory, body(metric, at_s=time.time() + year)) == 204
+    assert write(host, mallory, body(metric, at_s=time.time() - year)) == 204
+    assert write(host, ada, body(metric)) == 204
+    assert {each["machine"] for each in holders(host, metric)} == {own(ada)["machine"], own(mallory)["machine"]}
+
+
+def test_a_request_that_is_repeated_changes_nothing_and_an_old_one_neither(host: PlatformHost) -> None:
+    metric, ada, mallory = fresh(), host.machine(), host.machine()
+    now = time.time()
+    first, second = body(metric, at_s=now - 60, value=1), body(metric, at_s=now, value=2)
+    for request in (first, second, first, second, first):
+        assert write(host, mallory, request) == 204
+        assert write(host, ada, body(metric)) == 204
+    counted = host.query(f'count_over_time({metric}{{machine="{own(mallory)["machine"]}"}}[5m])')
+    assert [value for _, value in counted] == [2.0]
+    latest = host.query(f'{metric}{{machine="{own(mallory)["machine"]}"}}')
+    assert [value for _, value in latest] == [2.0]
+    contradicts = body(metric, at_s=now, value=3)
+    assert write(host, mallory, contradicts) == 400
+    assert write(host, ada, body(metric)) == 204
+
+
+def test_who_was_revoked_is_refused_at_once_and_others_go_on(host: PlatformHost) -> None:
+    metric, ada, mallory = fresh(), host.machine(), host.machine()
+    assert write(host, mallory, body(metric)) == 204
+    folder = host.folder
+    assert update(folder / "data/revocations/revoked.map", [mallory.serial], folder / "run/nginx.pid")
+    try:
+        for _ in range(100):
+            if write(host, mallory, body(metric)) == 403:
+                break
+            waiting.pause_blocking(0.05)
+        assert write(host, mallory, body(metric)) == 403
+        assert write(host, ada, body(metric)) == 204
+    finally:
+        update(folder / "data/revocations/revoked.map", [], folder / "run/nginx.pid")
+
+
+def test_who_is_of_another_authority_or_environment_or_has_no_certificate_is_refused(
+    host: PlatformHost, tmp_path: Path
+) -> None:
+    stranger = host.machine(of=authority_in(tmp_path, environment="local"))
+    assert write(host, stranger, body(fresh())) == 400
+    assert write(host, host.machine(environment="staging"), body(fresh())) == 403
+    context = ssl.create_default_context(cafile=str(stranger.authorities))
+    with httpx.Client(verify=context, trust_env=False) as nobody:
+        assert nobody.post(f"{host.url}/ingest/write", content=b"").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "machine", "web", "hermesops"),
+    [
+        ("/ingest/write", "POST", 400, 403, 403),
+        ("/ingest/write", "GET", 403, 403, 403),
+        ("/ingest/import", "POST", 403, 204, 204),
+        ("/prometheus/api/v1/query?query=up", "GET", 403, 403, 200),
+        ("/prometheus/api/v1/write", "POST", 404, 404, 404),
+        ("/prometheus/api/v1/admin/tsdb/snapshot", "POST", 404, 404, 404),
+        ("/prometheus/-/reload", "POST", 404, 404, 404),
+        ("/prometheus/-/quit", "POST", 404, 404, 404),
+        ("/prometheus/../ingest/write", "GET", 403, 403, 403),
+        ("/alertmanager/api/v2/alerts", "GET", 403, 403, 200),
+        ("/alertmanager/api/v2/alerts", "POST", 403, 403, 403),
+        ("/alertmanager/api/v2/silences", "GET", 403, 403, 200),
+        ("/alertmanager/api/v2/silence/00000000-0000-4000-8000-000000000000", "DELETE", 403, 403, 500),
+        ("/loki/api/v1/push", "POST", 404, 404, 404),
+        ("/loki/api/v1/delete", "POST", 404, 404, 404),
+        ("/", "GET", 404, 404, 404),
+    ],
+)
+def test_everybody_reaches_what_is_theirs(
+    host: PlatformHost, path: str, method: str, machine: int, web: int, hermesops: int
+) -> None:
+    clients = (host.machine(), host.service("web"), host.service("hermesops"))
+    answers = []
+    for who in clients:
+        with who.http(host.url) as client:
+            answers.append(client.request(method, path).status_code)
+    assert answers == [machine, web, hermesops]
+
+
+def test_a_service_imports_under_its_own_name(host: PlatformHost) -> None:
+    with host.service("hermesops-monitor").http(host.url) as client:
+        text = 'hermesops_cell_expected{cell="a",source="other"} 3\n'
+        assert client.post("/ingest/import", content=text).status_code == 204
+        answer = client.post("/ingest/import", content="good 1\nbad\n")
+    assert (answer.status_code, answer.text) == (400, "line 2 is no sample")
+    assert holders(host, "hermesops_cell_expected") == [{"cell": "a", "source": "hermesops-monitor"}]
+
+
+def test_a_silence_is_made_and_ended_by_hermesops(host: PlatformHost) -> None:
+    silence = {
+        "matchers": [{"name": "alertname", "value": "Watchdog", "isRegex": False, "isEqual": True}],
+        "startsAt": "2026-01-01T00:00:00Z",
+        "endsAt": "2126-01-01T00:00:00Z",
+        "createdBy": "ada",
+        "comment": "test",
+    }
+    with host.reader() as client:
+        made = client.post("/alertmanager/api/v2/silences", json=silence)
+        assert made.status_code == 200, made.text
+        assert client.delete(f"/alertmanager/api/v2/silence/{made.json()['silenceID']}").status_code == 200
+
+
+def test_a_request_that_is_too_large_or_no_remote_write_is_refused(host: PlatformHost) -> None:
+    mallory = host.machine()
+    with mallory.http(host.url) as client:
+        assert client.post("/ingest/write", content=b"x" * (600 << 10)).status_code == 413
+        bomb = b"\xff\xff\xff\xff\x0f" + b"\x00" * 100  # says that it becomes 4 GiB
+        answer = client.post("/ingest/write", content=bomb)
+        assert (answer.status_code, "would become" in answer.text) == (400, True)
+        assert client.post("/ingest/write", content=compress(b"\xff" * 100)).status_code == 400
+
+
+class Flood:
+    """Threads that do something hostile until the block ends, and what they were answered."""
+
+    def __init__(self) -> None:
+        self.answers: list[int] = []
+        self._over = threading.Event()
+
+    @contextmanager
+    def of(self, act: Callable[[], int], threads: int) -> Iterator[None]:
+        workers = [threading.Thread(target=self._run, args=(act,)) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            for worker in workers:
+                worker.join(timeout=30)
+
+    def _run(self, act: Callable[[], int]) -> None:
+        while not self._over.is_set():
+            try:
+                self.answers.append(act())
+            except httpx.TransportError:
+                self.answers.append(0)
+
+
+def steadily(host: PlatformHost, who: Client, metric: str, seconds: float) -> Sequence[float]:
+    """Write as a machine does, only more often; the seconds each write took."""
+    took = []
+    with who.http(host.url) as client:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            begun = time.monotonic()
+            answer = client.post("/ingest/write", content=compress(body(metric)))
+            assert answer.status_code == 204, answer.text
+            took.append(time.monotonic() - begun)
+            waiting.pause_blocking(0.6)  # below its own limit
+    return took
+
+
+def test_a_flood_of_metrics_is_held_to_its_sender(host: PlatformHost, record_property: Callable[..., None]) -> None:
+    ada, mallory, metric = host.machine(), host.machine(), fresh()
+
+    def act() -> int:
+        series = [body("hermes_flood", ("n", uuid4().hex)) for _ in range(3000)]
+        return write(host, mallory, *series)
+
+    flood = Flood()
+    with flood.of(act, 3):
+        took = steadily(host, ada, metric, FLOOD_S)
+    record_property("slowest_write_s", round(max(took), 3))
+    assert max(took) < 2.0, took
+    assert 429 in flood.answers
+    [(_, stored)] = host.query(f'count({{machine="{own(mallory)["machine"]}"}})')
+    assert stored <= 5000
+    assert len(host.query(metric)) == 1
+
+
+def test_a_storm_of_requests_is_held_to_its_sender(host: PlatformHost) -> None:
+    ada, mallory, metric = host.machine(), host.machine(), fresh()
+    flood = Flood()
+    with ExitStack() as stack:
+        client = stack.enter_context(mallory.http(host.url))
+
+        def act() -> int:
+            return client.post("/ingest/write", content=b"").status_code
+
+        with flood.of(act, 4):
+            took = steadily(host, ada, metric, FLOOD_S)
+    assert max(took) < 2.0, took
+    assert flood.answers.count(429) > 0.8 * len(flood.answers)
+
+
+def test_slow_senders_hold_up_nobody_and_are_cut_off(host: PlatformHost) -> None:
+    ada, mallory, metric = host.machine(), host.machine(), fresh()
+    context = ssl.create_default_context(cafile=str(mallory.authorities))
+    context.load_cert_chain(mallory.certificate, mallory.key)
+    head = b"POST /ingest/write HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
+    with ExitStack() as stack:
+        slow = []
+        for _ in range(40):
+            raw = stack.enter_context(socket.create_connection(("127.0.0.1", host.ports["nginx"])))
+            connection = stack.enter_context(context.wrap_socket(raw, server_hostname="127.0.0.1"))
+            connection.sendall(head + b"x")
+            slow.append(connection)
+        took = steadily(host, ada, metric, FLOOD_S)
+        assert max(took) < 1.0, took
+        for connection in slow:
+            connection.settimeout(5)
+            assert _ended(connection)
+
+
+def _ended(connection: ssl.SSLSocket) -> bool:
+    try:
+        while connection.recv(4096):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+def test_rules_fire_and_alertmanager_hears_of_it(host: PlatformHost) -> None:
+    with host.reader() as client:
+        for _ in range(600):
+            if any(
+                one["labels"]["alertname"] == "Watchdog" for one in client.get("/alertmanager/api/v2/alerts").json()
+            ):
+                return
+            waiting.pause_blocking(0.1)
+    raise AssertionError(host.log("prometheus"))
+
+
+def test_its_own_figures_are_there(host: PlatformHost) -> None:
+    text = httpx.get(f"http://127.0.0.1:{host.ports['ingest']}/metrics", trust_env=False).text
+    for name in ("samples_total", "senders", "series", "sender_series_max", 'dropped_total{why="labels"}'):
+        assert f"hermes_platform_ingest_{name} " in text
+    assert "hermes_platform_revocations_timestamp_seconds " in text
+
+
+def test_prometheus_away_is_told_to_senders_who_then_repeat(tmp_path: Path) -> None:
+    require(os.geteuid() == 0, "root")
+    root = programs()
+    require(root, "Debian's packages of nginx, Prometheus and Alertmanager")
+    assert root
+    with running(tmp_path, root) as other:
+        other.processes["prometheus"].terminate()
+        other.processes["prometheus"].wait(timeout=20)
+        assert write(other, other.machine(), body(fresh())) == 503

@@ -1,0 +1,35 @@
+"""Programs of Debian's packages for tests: unpacked and not installed, as they would run services on every computer."""
+
+import fcntl
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def unpacked(*packages: str) -> Path | None:
+    """The root below which these packages are unpacked; ``None`` where they are not to be had."""
+    root = Path(tempfile.gettempdir()) / "hermesops-test-cache" / "debian"
+    root.mkdir(parents=True, exist_ok=True)
+    with (root.parent / "debian.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes want them at once
+        missing = [name for name in packages if not (root / ".unpacked" / name).exists()]
+        return root if not missing or _unpack(missing, root) else None
+
+
+def _unpack(packages: Sequence[str], root: Path) -> bool:
+    apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
+    if not (apt and dpkg):
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        got = subprocess.run([apt, "download", *packages], cwd=folder, capture_output=True, check=False)
+        files = list(Path(folder).glob("*.deb"))
+        if got.returncode or len(files) != len(packages):
+            return False
+        for file in files:
+            subprocess.run([dpkg, "-x", file, root], check=True)
+    (root / ".unpacked").mkdir(exist_ok=True)
+    for name in packages:
+        (root / ".unpacked" / name).touch()
+    return True

@@ -1,0 +1,276 @@
+"""The platform's monitoring on loopback: the services of role hermes_platform_monitoring, with its own files.
+
+Debian's programs run as the role's units start them, with ports and folders of a test.
+"""
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import jinja2
+
+from hermesops import assets, waiting
+from hermesops.ingest import build
+from hermesops.model.certificate import CallerName, MachineNames
+from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.node.system import openssl
+from hermesops.pki.authority import Authority
+from hermesops.pki.client import client_context
+from tests.support.fakes.credentials import LIFE, authority_in
+from tests.support.real.debian_programs import unpacked
+from tests.support.releases.role_files import defaults_of
+
+ROLE = "hermes_platform_monitoring"
+PACKAGES = ("nginx", "prometheus", "prometheus-alertmanager", "libsnappy1v5")
+ENVIRONMENT = "local"
+
+_STARTS_S = 60.0
+
+
+@dataclass(frozen=True)
+class Client:
+    """What authenticates to the platform, as PEM files of a folder.
+
+    Attributes:
+        names: Of a machine; ``None`` for a service.
+    """
+
+    certificate: Path
+    key: Path
+    authorities: Path
+    serial: str
+    names: MachineNames | None = None
+
+    def http(self, url: str, *, timeout_s: float = 20.0) -> httpx.Client:
+        """A client of that certificate."""
+        import ssl  # noqa: PLC0415 - beside its only use
+
+        context = ssl.create_default_context(cafile=str(self.authorities))
+        context.load_cert_chain(self.certificate, self.key)
+        return httpx.Client(base_url=url, verify=context, trust_env=False, timeout=timeout_s)
+
+
+@dataclass
+class PlatformHost:
+    """Running services.
+
+    Attributes:
+        url: Of nginx.
+        ports: Of the services on loopback, by name.
+    """
+
+    folder: Path
+    url: str
+    ports: Mapping[str, int]
+    authority: Authority
+    processes: dict[str, "subprocess.Popen[bytes]"]
+    variables: Mapping[str, Any]
+
+    def machine(self, *, cell: str = "cell1", of: Authority | None = None, environment: str = ENVIRONMENT) -> Client:
+        """A machine of an instance, or, without a cell, of nobody."""
+        instance = InstanceId(str(uuid4())) if cell else None
+        names = MachineNames(environment, MachineId(str(uuid4())), CellName(cell) if cell else None, instance)
+        authority, key = of or self.authority, openssl.make()
+        issued = authority.issue(openssl.request(key).decode(), names, now=datetime.now(UTC), life=LIFE)
+        return self._client(issued.pem, key.decode(), issued.serial, names)
+
+    def service(self, name: str) -> Client:
+        """A service of that name."""
+        made = self.authority.introduce(CallerName(ENVIRONMENT, name), life=timedelta(hours=1))
+        return self._client(made.pem, made.key, "", None)
+
+    def reader(self) -> httpx.Client:
+        """hermesops' own process."""
+        context = client_context(
+            self.authority,
+            CallerName(ENVIRONMENT, "hermesops"),
+            roots=self.authority.certificate,
+            life=timedelta(hours=1),
+        )
+        return httpx.Client(base_url=self.url, verify=context, trust_env=False, timeout=30)
+
+    def query(self, promql: str) -> list[tuple[dict[str, str], float]]:
+        """What Prometheus answers, asked through nginx."""
+        with self.reader() as reader:
+            answer = reader.get("/prometheus/api/v1/query", params={"query": promql})
+            assert answer.status_code == 200, answer.text
+            return [(one["metric"], float(one["value"][1])) for one in answer.json()["data"]["result"]]
+
+    def log(self, name: str) -> str:
+        """What a service said."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def _client(self, certificate: str, key: str, serial: str, names: MachineNames | None) -> Client:
+        folder = self.folder / "clients" / str(uuid4())
+        folder.mkdir(parents=True)
+        files = {"crt": certificate, "key": key, "authorities": self.authority.certificate}
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        return Client(folder / "crt", folder / "key", folder / "authorities", serial, names)
+
+
+def programs() -> Path | None:
+    """The root of Debian's programs; ``None`` where they are not to be had."""
+    return unpacked(*PACKAGES)
+
+
+@contextmanager
+def running(
+    folder: Path, root: Path, *, loki: Path | None = None, variables: Mapping[str, Any] | None = None
+) -> Iterator[PlatformHost]:
+    """Run the services; gone afterwards."""
+    authority = authority_in(folder, environment=ENVIRONMENT)
+    ports = _free_ports("nginx", "prometheus", "alertmanager", "loki", "loki_grpc", "ingest")
+    url = f"https://127.0.0.1:{ports['nginx']}"
+    given = _variables(folder, authority, ports, url, loki, variables or {})
+    _lay(folder, given)
+    environment = {"LD_LIBRARY_PATH": str(root / "usr/lib/x86_64-linux-gnu"), "PATH": os.defpath}
+    names = ["prometheus", "alertmanager", *(["loki"] if loki else []), "ingest", "nginx"]
+    with ExitStack() as stack:
+        processes: dict[str, subprocess.Popen[bytes]] = {}
+        host = PlatformHost(folder, url, ports, authority, processes, given)
+        for name in names:
+            words = _command(name, given, root)
+            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            processes[name] = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, env=environment)
+            stack.callback(_end, processes[name])
+        for name in names:
+            _await(host, name)
+        yield host
+
+
+def _variables(
+    folder: Path,
+    authority: Authority,
+    ports: Mapping[str, int],
+    url: str,
+    loki: Path | None,
+    more: Mapping[str, Any],
+) -> dict[str, Any]:
+    own = authority.serve(["127.0.0.1"], life=LIFE)
+    client = authority.introduce(CallerName(ENVIRONMENT, "hermesops-platform"), life=LIFE)
+    prefix = ROLE + "_"
+    return {
+        **defaults_of(ROLE),
+        f"{prefix}environment": ENVIRONMENT,
+        f"{prefix}url": url,
+        f"{prefix}port": ports["nginx"],
+        f"{prefix}certificate": own.pem,
+        f"{prefix}key": own.key,
+        f"{prefix}client_certificate": client.pem,
+        f"{prefix}client_key": client.key,
+        f"{prefix}authorities": authority.certificate,
+        f"{prefix}identity_url": "",
+        f"{prefix}loki": str(loki or ""),
+        f"__{prefix}has_loki": bool(loki),
+        f"__{prefix}settings": str(folder / "settings"),
+        f"__{prefix}programs": str(folder / "programs"),
+        f"__{prefix}data": str(folder / "data"),
+        f"__{prefix}ports": dict(ports),
+        f"__{prefix}socket": str(folder / "ingest.sock"),
+        f"__{prefix}revoked": str(folder / "data/revocations/revoked.map"),
+        f"__{prefix}nginx_run": str(folder / "run"),
+        f"__{prefix}nginx_data": str(folder / "nginx"),
+        **more,
+    }
+
+
+def _lay(folder: Path, given: Mapping[str, Any]) -> None:
+    """The files of the role."""
+    for name in ("settings/tls", "settings/rules", "programs", "run", "nginx", "data/revocations"):
+        (folder / name).mkdir(parents=True)
+    for name in ("prometheus", "alertmanager", "loki"):
+        (folder / "data" / name).mkdir()
+    tls = {"server.crt": "certificate", "server.key": "key", "authorities.crt": "authorities"}
+    tls |= {"client.crt": "client_certificate", "client.key": "client_key"}
+    for name, variable in tls.items():
+        (folder / "settings/tls" / name).write_text(given[f"{ROLE}_{variable}"])
+    (folder / "data/revocations/revoked.map").touch()
+    for name in ("nginx.conf", "prometheus.yml", "alertmanager.yml", "loki.yml"):
+        (folder / "settings" / name).write_text(rendered(f"{name}.j2", given))
+    for rules in (assets.folder("roles") / ROLE / "files/rules").glob("*.yml"):
+        (folder / "settings/rules" / rules.name).write_bytes(rules.read_bytes())
+    build.write(folder / "programs/hermes-ingest")
+    if loki := given[f"{ROLE}_loki"]:
+        (folder / "programs/loki").symlink_to(loki)
+
+
+def rendered(template: str, given: Mapping[str, Any]) -> str:
+    """One of the role's templates."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(assets.folder("roles") / ROLE / "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,  # as Ansible does
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - configuration, not web pages
+    )
+    environment.filters["to_json"] = environment.filters["tojson"]
+    return environment.get_template(template).render(given)
+
+
+def _command(name: str, given: Mapping[str, Any], root: Path) -> list[str]:
+    """What the unit runs."""
+    unit = rendered(f"hermes-platform-{name}.service.j2", given).replace("\\\n", " ")
+    found = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    assert found, unit
+    words = shlex.split(found[1])
+    if words[0].startswith("/usr/"):
+        words[0] = str(root / words[0].lstrip("/"))
+    if name == "ingest":
+        words = [sys.executable, "-I", *words]
+    if name == "alertmanager":
+        words = _with_shared_files(root, words)
+    return [*words, "-g", "user root;"] if name == "nginx" else words
+
+
+def _with_shared_files(root: Path, words: Sequence[str]) -> list[str]:
+    """The command in a mount namespace that has the package's files in /usr/share, the one place it looks at."""
+    mount = f"mount -t overlay overlay -o lowerdir={root}/usr/share:/usr/share /usr/share"
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", *user, "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh", *words]
+
+
+def _free_ports(*names: str) -> dict[str, int]:
+    with ExitStack() as stack:
+        sockets = {name: stack.enter_context(socket.create_server(("127.0.0.1", 0))) for name in names}
+        return {name: int(one.getsockname()[1]) for name, one in sockets.items()}
+
+
+def _await(host: PlatformHost, name: str) -> None:
+    path = {"ingest": "/metrics", "loki": "/ready"}.get(name, "/-/ready")
+    for _ in range(int(_STARTS_S * 10)):
+        assert host.processes[name].poll() is None, host.log(name)
+        if _answers(host, name, path):
+            return
+        waiting.pause_blocking(0.1)
+    raise AssertionError(host.log(name))
+
+
+def _answers(host: PlatformHost, name: str, path: str) -> bool:
+    if name == "nginx":
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", host.ports["nginx"])) == 0
+    try:
+        return httpx.get(f"http://127.0.0.1:{host.ports[name]}{path}", trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(timeout=20)
