@@ -1,8 +1,8 @@
 """``recover``: start a gateway again that systemd has given up, with growing pauses, and not without end.
 
-systemd restarts a gateway that ends, at once and some times; then its start limit holds the unit failed, as does an end
-with the agent's own "my settings cannot work". What broke it may pass: a full disk, a port that was taken. Whoever
-stops a gateway on purpose leaves the unit in another state, disables it, or fences the machine; none is started here.
+systemd restarts a gateway that ends, some times; then its start limit leaves the unit failed, as does an end
+with the agent's own "my settings cannot work". What broke it may pass: a full disk, a port that was taken. A gateway
+that was stopped is inactive, and one that is to stay down is fenced or disabled; none of these is started here.
 """
 
 import json
@@ -24,9 +24,6 @@ MOST = 6
 WINDOW_S = 3600.0
 FIRST_PAUSE_S = 30.0
 """Seconds from the first attempt to the second; each further pause is twice as long."""
-
-_BAD_SETTINGS = "78"
-"""Exit status of an agent whose settings cannot work, which systemd does not restart: role ``hermes_gateway``."""
 
 _LOCK_S = 0.0
 
@@ -93,18 +90,18 @@ def _recover(machine: Machine) -> dict[str, Any]:
     data = json.dumps({"at": at, "total": before.total + 1}).encode()
     machine.files.write_if_changed(machine.layout.recoveries, data, PRIVATE)
     gateway.start(machine.system, unit)
-    return {"started": True, "why": f"systemd gave it up: {seen.properties['Result']}", "attempts": before.total + 1}
+    return {
+        "started": True,
+        "why": f"systemd gave it up: {seen.properties.get('Result', '')}",
+        "attempts": before.total + 1,
+    }
 
 
 def _why_not(machine: Machine, unit: gateway.Unit) -> str:
     """Why this gateway is none to start; empty where it is one."""
     layout, read = machine.layout, machine.files.read
-    given_up = (
-        unit.properties.get("Result") == "start-limit-hit" or unit.properties.get("ExecMainStatus") == _BAD_SETTINGS
-    )
     reasons = (
         (unit.state != "failed", f"the gateway is {unit.state}"),
-        (not given_up, "it was stopped, and failed to end"),
         (unit.properties.get("UnitFileState") != "enabled", "its unit is not enabled"),
         (read(layout.identity) is None, "this machine has no instance"),
         (fencing.is_fenced(machine), "this machine is fenced"),
