@@ -118,16 +118,16 @@ async def test_the_slot_is_roots_and_holds_nothing_to_install_with(machine: Prep
 
 EXPOSURE = {
     "hermes-certificate.service": 1.7,
-    "hermes-databases.service": 2.9,
+    "hermes-databases.service": 1.8,
     "hermes-data.service": 9.6,  # mounts for everybody, so it has no view of its own of files and devices
     "hermes-firewall-guard.service": 3.8,
     "hermes-firewall.service": 3.5,
     "hermes-gateway.service": 1.2,
     "hermes-identity.service": 1.0,
+    "hermes-metrics.service": 1.9,
     "hermes-monitoring-renew.service": 1.6,  # asks systemd
     "hermes-orders.service": 3.0,
-    "hermes-metrics.service": 2.4,
-    "hermes-recovery.service": 2.0,
+    "hermes-recovery.service": 1.4,
     "hermes-release.service": 9.0,  # works on the gateway, its port and the files of the agent
     "hermes-sandbox@x.service": 0.8,
 }
