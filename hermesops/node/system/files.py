@@ -178,33 +178,23 @@ def read_on(folder: int, name: str, *, inode: int, offset: int, limit: int) -> L
 
 def size(folder: int, name: str) -> int | None:
     """Bytes of a file; ``None`` as ``tail``'s nothing."""
+    between, _, last = name.rpartition("/")
     try:
-        with _inner_folder(folder, name) as (inner, last):
+        with opened_folder(Path(between or "."), within=folder) as inner:
             found = os.stat(last, dir_fd=inner, follow_symlinks=False)
-    except OSError:
+    except (OSError, NotReadyError):
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 @contextmanager
-def _inner_folder(folder: int, name: str) -> Iterator[tuple[int, str]]:
-    """The folder, open, that a name below an open folder is in, and its last component."""
-    between, _, last = name.rpartition("/")
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    inner = os.open(between or ".", flags, dir_fd=folder)
-    try:
-        yield inner, last
-    finally:
-        os.close(inner)
-
-
-@contextmanager
 def _plain_file(folder: int, name: str) -> Iterator[BinaryIO | None]:
     """A file below an open folder; ``None`` when there is none, or no plain file is in its place."""
+    between, _, last = name.rpartition("/")
     try:
-        with _inner_folder(folder, name) as (inner, last):
+        with opened_folder(Path(between or "."), within=folder) as inner:
             descriptor = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=inner)
-    except OSError:
+    except (OSError, NotReadyError):
         yield None
         return
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
