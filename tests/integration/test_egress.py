@@ -50,6 +50,8 @@ print(json.dumps([visit(host, int(port)) for host, _, port in (each.rpartition("
 _METADATA = ("169.254.169.254|80", "169.254.1.1|1338", "fd00:ec2::254|80", "fe80::7%lo|80")
 _LOOPBACK = (f"127.0.0.1|{DAEMON_PORT}", f"::1|{DAEMON_PORT}")
 _RESOLVER = "169.254.169.254|53"
+_KEPT = ("127.0.0.1|3100", "127.0.0.1|9090", "::1|9095")
+"""Where a machine's Loki and Prometheus would listen."""
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ async def agent(made: Made) -> AsyncIterator[Agent]:
     async with living_agent(made.world, made.image_id) as agent:
         await agent.channel.put("/run/server.py", _SERVER.encode())
         await agent.channel.put("/opt/visit.py", _VISIT.encode(), mode=0o644)
-        served = shlex.join([*_METADATA, *_LOOPBACK, _RESOLVER])
+        served = shlex.join([*_METADATA, *_LOOPBACK, *_KEPT, _RESOLVER])
         await agent.run(
             "ip addr add 169.254.169.254/32 dev lo && ip addr add 169.254.1.1/32 dev lo && "
             "ip -6 addr add fd00:ec2::254/128 dev lo && ip -6 addr add fe80::7/64 dev lo && "
@@ -85,8 +87,12 @@ async def test_users_reach_neither_the_daemon_nor_metadata(agent: Agent, made: M
     assert found == dict.fromkeys((*daemon, *_METADATA), "ConnectionRefusedError")
 
 
+async def test_the_agent_does_not_reach_what_the_machine_keeps_of_its_logs(agent: Agent) -> None:
+    assert await visits(agent, "hermes", _KEPT) == dict.fromkeys(_KEPT, "ConnectionRefusedError")
+
+
 async def test_root_reaches_them_all(agent: Agent, made: Made) -> None:
-    places = (*(await places_of_daemon(agent, made)), *_METADATA, _RESOLVER)
+    places = (*(await places_of_daemon(agent, made)), *_METADATA, *_KEPT, _RESOLVER)
     assert await visits(agent, "root", places) == dict.fromkeys(places, "reached")
 
 

@@ -200,6 +200,13 @@ def _watch(host: Host, _: Expected) -> str:
     return ", ".join(f"{name} {running(host, name)}" for name in timers)
 
 
+def _exporter(host: Host, _: Expected) -> str:
+    running(host, "hermes-monitoring.target")
+    shown = output_of(host, "curl --silent --fail --max-time 10 http://127.0.0.1:9100/metrics")
+    broken_unless("\nnode_load1 " in shown, "node_exporter answers without the machine's load")
+    return f"{sum(not line.startswith('#') for line in shown.splitlines())} figures on loopback"
+
+
 def _volume(host: Host, _: Expected) -> str:
     ordered = host.run(f"grep -c '^{DATA_VARIABLE}=' {VARIABLES}").stdout.strip()
     mounted = host.run(f"findmnt --noheadings --output SOURCE --mountpoint {DATA_PATH}").stdout.strip()
@@ -251,6 +258,7 @@ MACHINE_PROMISES = (
     Promise("orders", "the platform is asked twice a minute what to do", _orders, CONVERGE),
     Promise("backup", "its state can be copied by a user that the agent cannot read", _backup, CONVERGE),
     Promise("watch", "its figures are taken, and a gateway that keeps ending is started again", _watch, CONVERGE),
+    Promise("exporter", "its figures can be read on the machine, and nowhere else", _exporter, CONVERGE),
     Promise("volume", "data have a volume of their own", _volume, Hint("runbooks/data-volume.md")),
     Promise(
         "disk",

@@ -131,6 +131,7 @@ HEALTHY_UNITS: dict[str, dict[str, str]] = {
     "hermes-databases.timer": _RUNNING,
     "hermes-metrics.timer": _RUNNING,
     "hermes-recovery.timer": _RUNNING,
+    "hermes-monitoring.target": _RUNNING,
     "ssh.service": {"LoadState": "masked"},
     "ssh.socket": {"LoadState": "masked"},
 }
@@ -163,6 +164,7 @@ HEALTHY: dict[str, tuple[int, str]] = {
     "df ": (0, "Use% IUse% Used 1B-blocks\n 12%    3% 4800000000 40000000000\n"),
     "grep -c '^HERMES_DATA_GB=": (0, "1\n"),
     "findmnt --noheadings --output SOURCE": (0, "/dev/mapper/hermes-data\n"),
+    "curl --silent --fail --max-time 10 http://127.0.0.1:9100/metrics": (0, "# TYPE node_load1 gauge\nnode_load1 1\n"),
 }
 """What a command that begins so answers: exit code and output. The first fitting one counts."""
 
