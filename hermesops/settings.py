@@ -285,7 +285,7 @@ class Settings(_Section):
     gateway_timeout_s: float = Field(60, gt=0, description="Seconds a new gateway has to become healthy")
 
     prometheus_url: str = Field(
-        "", description="Base URL of the fleet's Prometheus, which gates ask besides nodes; empty: nodes alone"
+        "", description="Base URL of a Prometheus that gates ask besides nodes; empty: that of monitoring.url, if any"
     )
 
     ended_backups_days: float = Field(

@@ -14,6 +14,8 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.health.promql import DEFAULTS, LABEL, Query, is_metric
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital, Vitals
+from hermesops.monitoring.client import MonitoringClient
+from hermesops.monitoring.metrics import Metrics
 
 if TYPE_CHECKING:
     from prometheus_api_client import PrometheusConnect
@@ -126,6 +128,23 @@ class Prometheus:
                 url=self._url, retry=Retry(total=0), timeout=self._timeout_s, session=session
             )
         return self._opened
+
+
+class PlatformPrometheus(Prometheus):
+    """The platform's own, behind its monitoring."""
+
+    def __init__(
+        self, client: MonitoringClient, queries: Mapping[Vital, Query] = DEFAULTS, *, timeout_s: int = _TIMEOUT_S
+    ) -> None:
+        super().__init__(f"{client.base_url}/prometheus", queries, timeout_s=timeout_s)
+        self._metrics = Metrics(client)
+
+    async def require_vital(self, vital: Vital) -> None:
+        """Accept every vital: nobody chose this Prometheus for gates, and what it lacks nodes have."""
+
+    async def _ask(self, promql: str, at: datetime | None) -> list[dict[str, Any]]:
+        samples = await self._metrics.instant(promql, at=at, within_s=self._timeout_s)
+        return [{"metric": dict(one.labels), "value": [0, one.value]} for one in samples]
 
 
 def _session(whom: str) -> "Session":

@@ -50,15 +50,18 @@ class Metrics:
     def __init__(self, client: MonitoringClient) -> None:
         self._client = client
 
-    async def instant(self, promql: str, *, within_s: float = WITHIN_S) -> tuple[Sample, ...]:
-        """The figures of an expression now.
+    async def instant(
+        self, promql: str, *, at: datetime | None = None, within_s: float = WITHIN_S
+    ) -> tuple[Sample, ...]:
+        """The figures of an expression at a moment, by default now.
 
         Raises:
             WrongQuestionError: The expression is wrong.
             RefusedError: Prometheus does not answer us.
             UnavailableError: It does not answer, or with no figures.
         """
-        params = (("query", promql), ("timeout", f"{within_s:g}s"))
+        when = (("time", f"{at.timestamp():.3f}"),) if at else ()
+        params = (("query", promql), ("timeout", f"{within_s:g}s"), *when)
         found = [_sample(one) for one in await self._result("query", params, "vector", within_s)]
         return tuple(one for one in found if math.isfinite(one.value))
 

@@ -22,16 +22,20 @@ class RolloutHealth:
     """``hermesops.rollout.ports.HealthWatch``.
 
     Args:
-        prometheus_url: Empty for none.
+        prometheus: ``None`` for none.
         now: The present moment, by the clock that also says when each instance was changed.
     """
 
     def __init__(
-        self, registry: Registry, instance_client: PowerControl, prometheus_url: str, now: Callable[[], datetime]
+        self,
+        registry: Registry,
+        instance_client: PowerControl,
+        prometheus: Prometheus | None,
+        now: Callable[[], datetime],
     ) -> None:
         self._registry = registry
         self._instance_client = instance_client
-        self._prometheus = Prometheus(prometheus_url) if prometheus_url else None
+        self._prometheus = prometheus
         self._sampler = Sampler(self._open_channel, now)
         self._watcher = CanaryWatch(self._sampler, StoredHealthSamples(registry), now, self._prometheus)
 

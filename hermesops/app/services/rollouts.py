@@ -15,6 +15,7 @@ from hermesops.app.services.rollout_commands import check_approval
 from hermesops.app.services.rollout_requests import RolloutRequests
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
+from hermesops.health.prometheus import PlatformPrometheus, Prometheus
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.ids import InstanceId
@@ -83,7 +84,14 @@ class Rollouts:
         )
 
     def _health(self, now: Callable[[], datetime]) -> RolloutHealth:
-        return RolloutHealth(self.registry, self.instance_client, self.env.settings.prometheus_url, now)
+        return RolloutHealth(self.registry, self.instance_client, self._prometheus(), now)
+
+    def _prometheus(self) -> Prometheus | None:
+        """The one that an operator chose for gates, else the platform's own."""
+        url = self.env.settings.prometheus_url
+        if url:
+            return Prometheus(url)
+        return PlatformPrometheus(self.monitoring) if self.monitoring else None
 
     async def start(self, request: RolloutRequest) -> Rollout:
         """Freeze the targets and write the rollout; or find the same that was begun and has not ended.

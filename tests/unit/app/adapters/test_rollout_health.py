@@ -47,7 +47,7 @@ class Node:
 async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_changed() -> None:
     rows, timestamps = Rows(), [NOW]
     client = SimpleNamespace(channel=lambda _machine_id: Node())
-    watching = RolloutHealth(rows, client, "", lambda: timestamps[-1])  # type: ignore[arg-type]
+    watching = RolloutHealth(rows, client, None, lambda: timestamps[-1])  # type: ignore[arg-type]
     await watching.watch({}, [ADA.id], [Vital.MEMORY])
     timestamps.append(NOW + timedelta(minutes=2))
     watched = await watching.watch({ADA.id: NOW + timedelta(minutes=1)}, [], [Vital.MEMORY])
