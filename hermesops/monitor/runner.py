@@ -58,7 +58,7 @@ _STALE_LISTING_S = 600.0
 
 _FIGURES_S = 60.0
 _COST_S = 600.0
-_ASK_AGAIN_S = 60.0
+_ASK_AGAIN_S = 20.0
 _ASK_ALIVE_AGAIN_S = 300.0
 """Seconds after which a machine is asked again that answered, though it sends no heartbeats."""
 
