@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.rollbacks import Rollbacks
     from hermesops.app.services.secrets import SecretChanges
     from hermesops.app.services.world_purge import WorldPurge
+    from hermesops.identity.signatures import Signers
     from hermesops.justavps import Client
     from hermesops.pki.callers import Callers
 
@@ -129,7 +130,15 @@ class Container(Unconnected):
         """Opens machines' sshd in emergencies."""
         from hermesops.app.services.break_glass import BreakGlassOrders
 
-        return BreakGlassOrders(self.env, self.registry, self.release_key.find)
+        return BreakGlassOrders(self.env, self.registry, self._world_key)
+
+    def _world_key(self) -> "Signers | None":
+        """The local world's key, by a file that stays when hermesops has ended, if there is one."""
+        from hermesops.identity.signatures import Signers
+        from hermesops.secrets.catalog import RELEASE_KEY
+
+        file = self.secrets.home.path(RELEASE_KEY.name)
+        return Signers(file) if file is not None and file.exists() else self.release_key.find()
 
     @cached_property
     def relay(self) -> "RelayService":

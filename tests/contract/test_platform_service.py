@@ -4,10 +4,12 @@ import asyncio
 import json
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.break_glass import BreakGlass
 from hermesops.model.certificate import CallerName, MachineNames
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.node.errors import BadRequestError, NotReadyError
@@ -22,7 +25,11 @@ from hermesops.node.errors import RefusedError as MachineRefusedError
 from hermesops.node.instance.certificate import installed
 from hermesops.node.layout import Layout
 from hermesops.node.machine import Machine
+from hermesops.node.orders.documents import PATH as ORDERS
+from hermesops.node.orders.documents import Orders, Report, SshHost, SshReport
+from hermesops.node.orders.poll import clock_offset
 from hermesops.node.protocol import Credential
+from hermesops.node.release.documents.handout import Signed
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.system import https, openssl
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
@@ -33,8 +40,9 @@ from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR
 from hermesops.waiting import Pending, until
 from tests.support.fakes.credentials import authority_in, credential_of
+from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.fakes.registry import FakeRegistry
-from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.real.registries import TurnedClock, placed, registry_at
 
 MACHINE = MachineId("m-1")
 LIFE = timedelta(days=7)
@@ -403,3 +411,48 @@ async def test_what_was_revoked_and_has_expired_is_not_told_any_more(served: Ser
     served.registry.certificates.revoke(MACHINE, why="stolen")
     served.clock.turn(LIFE.total_seconds() + 1)
     assert served.registry.certificates.list_revoked() == []
+
+
+async def orders_of(served: Served, who: Credential, report: bytes = b"", *, ingest: str = "") -> Orders:
+    service = PlatformService(served.registry, served.certificates, Keys(), environment="local", ingest_url=ingest)
+    answer = service.answer(x509_der(who), "POST" if report else "GET", ORDERS, report)
+    assert answer.status == HTTPStatus.OK, answer.body
+    return Orders.from_json(answer.body)
+
+
+def x509_der(who: Credential) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(who.certificate)
+
+
+async def test_a_machine_is_told_where_metrics_go_and_what_time_it_is(served: Served) -> None:
+    mine = served.certified()
+    assert await orders_of(served, mine, ingest="https://10.0.0.1:8443") == Orders("https://10.0.0.1:8443")
+    answer = await asyncio.to_thread(https.ask_platform_once, mine, served.key, "POST", ORDERS, Report().to_json())
+    assert Orders.from_json(answer.body) == Orders()
+    assert abs(clock_offset(answer.date, time.time()) or 9) < 5
+
+
+@pytest.mark.parametrize(
+    "report", [b"x", b"{}", b'{"host": {"key": "ssh-ed25519 AAAA", "address": ""}, "break_glass": null}']
+)
+async def test_a_malformed_report_is_refused(served: Served, report: bytes) -> None:
+    with pytest.raises(MachineRefusedError, match="report"):
+        await served.ask(served.certified(), ORDERS, report)
+
+
+async def test_a_machine_is_handed_its_order_and_reports_what_became_of_it(served: Served) -> None:
+    ada = served.registry.instances.set_machine(placed(served.registry).id, MACHINE)
+    mine = served.certificates.issue(served.request, MACHINE, cell=ada.cell, instance_id=ada.id)
+    now = served.registry.now()
+    order = BreakGlass(
+        *("0" * 32, ada.id, MACHINE, "text", "signature", "192.0.2.7/32", HOST_KEY, "", "cut", now),
+        now + timedelta(minutes=5),
+    )
+    served.registry.break_glass.add(order)
+    handed = Orders("", Signed("text", "signature"))
+    assert await orders_of(served, mine) == handed
+    report = Report(SshHost(HOST_KEY), SshReport(order.id, "open", address="10.0.0.7")).to_json()
+    assert await orders_of(served, mine, report) == handed
+    assert served.registry.break_glass.ssh_host(MACHINE) == SshHost(HOST_KEY)
+    assert [one.address for one in served.registry.break_glass.list_open()] == ["10.0.0.7"]
+    assert await orders_of(served, served.certified()) == Orders()  # of before it was somebody's

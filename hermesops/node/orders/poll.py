@@ -57,11 +57,11 @@ def ask(machine: Machine) -> dict[str, Any]:
 
 
 def _answer(machine: Machine, held: Credential, key: bytes, report: Report) -> Orders:
-    began = machine.system.now()
     answer = machine.ask_orders(held, key, "POST", PATH, report.to_json())
-    offset = clock_offset(answer.date, began, machine.system.now())
+    ended = machine.system.now()
+    offset = clock_offset(answer.date, ended)
     if offset is not None:
-        said = {"offset_s": round(offset, 3), "at": machine.system.now()}
+        said = {"offset_s": round(offset, 3), "at": ended}
         machine.files.write_if_changed(machine.layout.clock, json.dumps(said, sort_keys=True).encode(), PRIVATE)
     return Orders.from_json(answer.body)
 
@@ -82,13 +82,12 @@ def _send_to(machine: Machine, url: str) -> bool:
     return True
 
 
-def clock_offset(date: str, began: float, ended: float) -> float | None:
+def clock_offset(date: str, ended: float) -> float | None:
     """Seconds by which the platform's clock is ahead of this machine's; ``None`` where the header says no time.
 
     Args:
-        date: The header ``Date``, which counts whole seconds.
-        began: Own time before the question, in seconds since 1970.
-        ended: Own time after the answer.
+        date: The header ``Date``, which counts whole seconds; an answer gets it right before it is sent.
+        ended: Own time after the answer, in seconds since 1970.
 
     Source: RFC 9110, section 5.6.7.
     """
@@ -96,4 +95,4 @@ def clock_offset(date: str, began: float, ended: float) -> float | None:
         said = parsedate_to_datetime(date[:64]).timestamp() + 0.5
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
-    return max(-MAX_OFFSET_S, min(MAX_OFFSET_S, said - (began + ended) / 2))
+    return max(-MAX_OFFSET_S, min(MAX_OFFSET_S, said - ended))
