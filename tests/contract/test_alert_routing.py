@@ -53,7 +53,11 @@ class Alertmanager:
 
     def told(self) -> set[tuple[str, str]]:
         """Name and instance of alerts that fire and that no other one inhibits."""
-        answer = httpx.get(f"{self.url}/alertmanager/api/v2/alerts?inhibited=false", trust_env=False).raise_for_status().json()
+        answer = (
+            httpx.get(f"{self.url}/alertmanager/api/v2/alerts?inhibited=false", trust_env=False)
+            .raise_for_status()
+            .json()
+        )
         return {(one["labels"]["alertname"], one["labels"].get("instance_id", "")) for one in answer}
 
 
@@ -300,7 +304,11 @@ def _config(folder: Path, target: str, url: str, scale: float) -> dict[str, obje
     return {
         "global": {"scrape_interval": every, "scrape_timeout": every, "evaluation_interval": every},
         "rule_files": [f"{folder}/rules/*.yml"],
-        "alerting": {"alertmanagers": [{"path_prefix": "/alertmanager", "static_configs": [{"targets": [url.removeprefix("http://")]}]}]},
+        "alerting": {
+            "alertmanagers": [
+                {"path_prefix": "/alertmanager", "static_configs": [{"targets": [url.removeprefix("http://")]}]}
+            ]
+        },
         "scrape_configs": [
             {
                 "job_name": "fleet",

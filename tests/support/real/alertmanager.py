@@ -1,4 +1,4 @@
-"""A real Alertmanager of Debian's package, below ``/alertmanager`` as the platform has it; a receiver for its web hooks."""
+"""A real Alertmanager of Debian's package, below ``/alertmanager`` as the platform has it, and a receiver."""
 
 import json
 import os
