@@ -1,7 +1,8 @@
 """``hermesops alert``: what the platform's monitoring says is wrong, and who works on it."""
 
 from datetime import timedelta
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,10 +14,17 @@ from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint, UsageError
 from hermesops.model.alert import Severity
 
+if TYPE_CHECKING:
+    from hermesops.alerts.check import Checked
+
 app = Noun(no_args_is_help=True)
 
 InstanceOf = Annotated[
     str, typer.Option("--instance", metavar="USER", help="Only about this instance: user id, alias or instance id.")
+]
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FILE]...", help="Alert rules, Alertmanager's configuration, dashboards, runbooks."),
 ]
 Why = Annotated[str, typer.Option("--reason", help="Why; in the audit log, and for those who wonder.")]
 
@@ -92,3 +100,48 @@ def silence(
     what = "silenced: " + ", ".join(map(str, made.matchers))
     line = view.silence_line(made, what, Hint(("alert", "silence", "--lift", made.id)))
     result("alert-silence", {"silence": view.silence(made)}, [advice(line)])
+
+
+@app.command()
+def check(files: Files = None) -> int:
+    """Check files of monitoring before they are applied; without any, those that hermesops ships.
+
+    Rules and queries also go through promtool, and Alertmanager's configuration through amtool, where these are
+    installed. Exits with 2 if something is wrong.
+    """
+    from hermesops import assets
+    from hermesops.alerts import rules
+    from hermesops.alerts.check import Checker, shipped
+    from hermesops.runbook.document import names
+
+    role, runbooks = assets.folder("roles") / "hermes_platform_monitoring", assets.folder("runbooks")
+    ours = shipped(role, runbooks)
+    known = {name for path in ours if path.suffix == ".yml" for name in rules.records(path.read_text(encoding="utf-8"))}
+    checked = Checker(names(runbooks), _runbook_problem).check(files or ours, known)
+    result("alert-check", _shape(checked), _lines(checked))
+    return 2 if checked.problems else 0
+
+
+def _runbook_problem(path: Path) -> str:
+    from hermesops.errors import UsageError
+    from hermesops.runbook.document import parse
+
+    try:
+        parse(path.stem, path.read_text(encoding="utf-8"), str(path))
+    except UsageError as wrong:
+        return wrong.message
+    return ""
+
+
+def _shape(checked: "Checked") -> dict[str, object]:
+    return {
+        "files": [str(path) for path in checked.files],
+        "problems": [{"file": one.file, "line": one.line, "problem": one.message} for one in checked.problems],
+        "missing": list(checked.missing),
+    }
+
+
+def _lines(checked: "Checked") -> list[str]:
+    lines = [str(one) for one in checked.problems]
+    lines += [f"{program} is not installed: what it alone finds was not looked for" for program in checked.missing]
+    return [*lines, f"{len(checked.files)} files checked, {len(checked.problems)} problems"]

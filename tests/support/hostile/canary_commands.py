@@ -138,6 +138,7 @@ COMMANDS: Sequence[str] = (
     "approval request ada --save {managed}.list",
     "relay list",
     "relay serve --listen 127.0.0.1:0",
+    "alert check",
     "runbook list",
     "runbook show machine-gone",
     "runbook run instance-suspended --instance ada --yes",

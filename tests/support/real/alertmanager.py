@@ -1,11 +1,17 @@
-"""A real Alertmanager of Debian's package, below ``/alertmanager`` as the platform has it."""
+"""A real Alertmanager of Debian's package, below ``/alertmanager`` as the platform has it, and a receiver."""
 
+import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -39,10 +45,10 @@ def programs() -> Path | None:
 
 
 @contextmanager
-def running(folder: Path, bin_folder: Path) -> Iterator[str]:
+def running(folder: Path, bin_folder: Path, configuration: str = CONFIG) -> Iterator[str]:
     """Run one; its URL, below which it is at ``/alertmanager``."""
     config = folder / "alertmanager.yml"
-    config.write_text(CONFIG)
+    config.write_text(configuration)
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             [
@@ -63,6 +69,77 @@ def running(folder: Path, bin_folder: Path) -> Iterator[str]:
         finally:
             server.terminate()
             server.wait(timeout=20)
+
+
+@dataclass(frozen=True)
+class Notified:
+    """One message of Alertmanager's.
+
+    Attributes:
+        path: That it was posted to.
+        at: Seconds of a clock that only goes forward.
+    """
+
+    path: str
+    at: float
+    body: Mapping[str, Any]
+
+    @property
+    def firing(self) -> list[dict[str, str]]:
+        """Labels of those that fire."""
+        return [one["labels"] for one in self.body["alerts"] if one["status"] == "firing"]
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Takes web hooks.
+
+    Attributes:
+        messages: In their order.
+    """
+
+    url: str
+    messages: list[Notified] = field(default_factory=list)
+
+    def alerts(self, path: str) -> list[str]:
+        """Names of those that fired, in the order in which they were told."""
+        return [labels["alertname"] for one in self.messages if one.path == path for labels in one.firing]
+
+
+@contextmanager
+def receiving(metrics: Callable[[], str] = str) -> Iterator[Receiver]:
+    """Run a receiver on this computer.
+
+    Args:
+        metrics: What it answers to whoever scrapes it.
+    """
+    messages = list[Notified]()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            messages.append(Notified(self.path, time.monotonic(), body))
+            self.send_response(200)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(metrics().encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the standard library's name
+            """Keep quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield Receiver(f"http://127.0.0.1:{server.server_port}", messages)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def _within_templates(bin_folder: Path) -> list[str]:

@@ -39,21 +39,28 @@ def programs() -> Path | None:
 
 @contextmanager
 def running(folder: Path, bin_folder: Path, past: Sequence[Series], *, prefix: str = "/") -> Iterator[str]:
-    """Run one; its URL, without the ``prefix`` below which it answers there."""
-    text, data, config = folder / "past.om", folder / "data", folder / "prometheus.yml"
+    """Run one that has a past and gets nothing new; its URL, without the ``prefix`` below which it answers there."""
+    text, config = folder / "past.om", folder / "prometheus.yml"
     text.write_text(_open_metrics(past))
     subprocess.run(
-        [bin_folder / "promtool", "tsdb", "create-blocks-from", "openmetrics", text, data],
+        [bin_folder / "promtool", "tsdb", "create-blocks-from", "openmetrics", text, folder / "data"],
         check=True,
         capture_output=True,
     )
     config.write_text("scrape_configs: []\n")
+    with serving(folder, bin_folder, config, prefix=prefix) as url:
+        yield url
+
+
+@contextmanager
+def serving(folder: Path, bin_folder: Path, config: Path, *, prefix: str = "/") -> Iterator[str]:
+    """Run one with a configuration of its own; its URL, without the prefix."""
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             [
                 bin_folder / "prometheus",
                 f"--config.file={config}",
-                f"--storage.tsdb.path={data}",
+                f"--storage.tsdb.path={folder / 'data'}",
                 "--web.listen-address=127.0.0.1:0",
                 "--storage.tsdb.retention.time=10y",
                 f"--web.route-prefix={prefix}",

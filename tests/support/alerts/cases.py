@@ -1,0 +1,933 @@
+"""What every alert rule has to do: when it fires, what does not make it fire, and what bad series never hide."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from tests.support.alerts.promtool import Case, Kind, Labels
+
+EVERY_S = 15
+
+ADA: Labels = {"instance_id": "ada", "cell": "cell-1"}
+BOB: Labels = {"instance_id": "bob", "cell": "cell-1"}
+CY: Labels = {"instance_id": "cy", "cell": "cell-1"}
+
+Series = dict[str, str]
+
+
+def steady(value: float | str, seconds: int, every_s: int = EVERY_S) -> str:
+    """The same value all the time."""
+    count = seconds // every_s
+    return f"{value}x{count}" if isinstance(value, float | int) else " ".join([value] * count)
+
+
+def then(*spans: tuple[float | str, int], every_s: int = EVERY_S) -> str:
+    """One value after another, each for so many seconds; ``_`` is a gap."""
+    parts = []
+    for value, seconds in spans:
+        count = seconds // every_s
+        parts.append(f"{value}x{count}" if value == "_" else " ".join([str(value)] * count))
+    return " ".join(parts)
+
+
+def growing(per_step: float, seconds: int, begin: float = 0, every_s: int = EVERY_S) -> str:
+    """A value that grows with each step."""
+    return f"{begin}+{per_step}x{seconds // every_s}"
+
+
+def monitor(seconds: int, every_s: int = EVERY_S) -> Series:
+    """A monitor that makes its passes."""
+    return {"hermesops_monitor_pass_seconds": steady(0.5, seconds, every_s)}
+
+
+def instance(
+    name: str,
+    seconds: int,
+    *,
+    cell: str = "cell-1",
+    silent_after_s: int | None = None,
+    agent: str | None = None,
+    every_s: int = EVERY_S,
+) -> Series:
+    """One that the monitor expects, whose machine reports for so long, and whose agent answers.
+
+    Args:
+        agent: Values of ``hermes_agent_up`` in the place of 1.
+    """
+    reported = seconds if silent_after_s is None else silent_after_s
+    return {
+        f'hermesops_instance_expected{{instance_id="{name}", cell="{cell}"}}': steady(1, seconds, every_s),
+        of("hermes_metrics_timestamp_seconds", name): growing(every_s, reported, every_s=every_s),
+        of("hermes_agent_up", name): agent or steady(1, reported, every_s),
+        of("hermes_gateway_up", name): steady(1, reported, every_s),
+    }
+
+
+def of(metric: str, name: str = "ada", **labels: str) -> str:
+    """A series of an instance's machine."""
+    more = "".join(f', {key}="{value}"' for key, value in labels.items())
+    return f'{metric}{{instance_id="{name}", cell="cell-1", machine="m-{name}"{more}}}'
+
+
+def busy(name: str, seconds: int, every_s: int = EVERY_S) -> Series:
+    """An operation that holds the instance all the time."""
+    return {f'hermesops_instance_busy{{instance_id="{name}"}}': steady(1, seconds, every_s)}
+
+
+def world(seconds: int, *names: str, every_s: int = EVERY_S) -> Series:
+    """A monitor, and healthy instances."""
+    found = monitor(seconds, every_s)
+    for name in names or ("ada",):
+        found |= instance(name, seconds, every_s=every_s)
+    return found
+
+
+def _simple(
+    series: Series,
+    bad: Series,
+    good: Series,
+    fires_at: int,
+    labels: Labels,
+    *,
+    seconds: int,
+    before: int,
+    **options: Any,  # noqa: ANN401 - passed on to Case
+) -> tuple[Case, ...]:
+    """Fires; not just below; not while busy.
+
+    Args:
+        bad: Series that make it fire at ``fires_at`` seconds, and not ``before``.
+        good: Such as just do not.
+        options: Further ones of ``Case``.
+    """
+    one: Any = partial(Case, **{"scope": "instance", **options})
+    held = busy(labels["instance_id"], seconds, options.get("every_s", EVERY_S))
+    return (
+        one(Kind.FIRES, "it fires in time", series | bad, {before: (), fires_at: (labels,)}),
+        one(Kind.BELOW, "just below", series | good, {fires_at: (), seconds: ()}),
+        one(Kind.BUSY, "an operation holds it", series | bad | held, {fires_at: (), seconds: ()}),
+    )
+
+
+def _fleet(
+    alert_series: Mapping[str, str], *, fires_at: int, seconds: int, others: Series | None = None
+) -> tuple[Case, ...]:
+    """Fires once for three; not for two of them.
+
+    Args:
+        alert_series: Makes the alert of ``NAME`` fire; for three names in its place.
+    """
+    names = ("ada", "bob", "cy")
+    base = world(seconds, *names) | (others or {})
+
+    def bad(*which: str) -> Series:
+        return {key.replace("NAME", name): value for name in which for key, value in alert_series.items()}
+
+    return (
+        Case(Kind.FIRES, "three have it", base | bad(*names), {fires_at: ({},)}, scope="fleet"),
+        Case(Kind.BELOW, "two have it", base | bad("ada", "bob"), {fires_at: (), seconds: ()}, scope="fleet"),
+        Case(
+            Kind.BELOW,
+            "three of sixteen have it",
+            base | bad(*names) | world(seconds, *(f"other-{number}" for number in range(13))),
+            {fires_at: ()},
+            scope="fleet",
+        ),
+    )
+
+
+def _silent(names: Sequence[str], cell: str, seconds: int, after_s: int) -> Series:
+    found = Series()
+    for name in names:
+        found |= instance(name, seconds, cell=cell, silent_after_s=after_s)
+    return found
+
+
+def _cells(lost: str, seconds: int, **numbers: int) -> Series:
+    """So many instances in each cell; those of the lost ones (comma-separated) are silent after 300 s."""
+    found = monitor(seconds)
+    for cell, number in numbers.items():
+        names = [f"{cell}-{one}" for one in range(number)]
+        after_s = 300 if cell in lost.split(",") else seconds
+        found |= _silent(names, cell, seconds, after_s)
+    return found
+
+
+_HEARTBEAT = of("hermes_metrics_timestamp_seconds")
+
+HEARTBEATS: dict[str, tuple[Case, ...]] = {
+    "HeartbeatMissed": (
+        Case(
+            Kind.FIRES,
+            "the last heartbeat is of 300 s; it fires by 395 s and is over five minutes after the next one",
+            monitor(1200)
+            | instance("ada", 1200)
+            | {_HEARTBEAT: f"{growing(15, 300)} _x19 {growing(15, 600, begin=600)}"},
+            {390: (), 395: (ADA,), 595: (ADA,), 895: (ADA,), 910: ()},
+        ),
+        Case(
+            Kind.FIRES,
+            "an instance that was never heard is silent once it had the time",
+            monitor(300) | {'hermesops_instance_expected{instance_id="ada", cell="cell-1"}': steady(1, 300)},
+            {85: (), 95: (ADA,)},
+        ),
+        Case(
+            Kind.BELOW,
+            "two heartbeats are missed",
+            monitor(900) | instance("ada", 900) | {_HEARTBEAT: f"{growing(15, 300)} _x5 {growing(15, 450, begin=390)}"},
+            {385: (), 390: (), 395: (), 400: (), 700: ()},
+        ),
+        Case(
+            Kind.BUSY,
+            "an operation holds it",
+            monitor(900) | instance("ada", 900, silent_after_s=300) | busy("ada", 900),
+            {395: (), 800: ()},
+        ),
+        Case(
+            Kind.BUSY,
+            "an operation restarts it and ends: 90 s to be heard again",
+            monitor(900)
+            | instance("ada", 900, silent_after_s=300)
+            | {'hermesops_instance_busy{instance_id="ada"}': steady(1, 600)},
+            {660: (), 760: (), 775: (ADA,)},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "heartbeats that are NaN are none",
+            world(900) | {_HEARTBEAT: f"{growing(15, 300)} {then(('NaN', 600))}"},
+            {395: (ADA,), 800: (ADA,)},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a heartbeat that is sent again and again, and does not change, is none",
+            world(900) | {_HEARTBEAT: f"{growing(15, 300)} {then((300, 600))}"},
+            {390: (), 395: (ADA,), 800: (ADA,)},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a heartbeat of the future is none",
+            world(900) | {_HEARTBEAT: f"{growing(15, 300)} {then(('+Inf', 300), (99999, 300))}"},
+            {395: (ADA,), 600: (ADA,), 800: (ADA,)},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a machine that says its clock is off, though it is not, is not made healthy for longer than it lives",
+            monitor(1200)
+            | instance("ada", 1200, silent_after_s=300)
+            | {of("hermes_clock_offset_seconds"): f"{then((0, 285))} {then((86400, 15))} _x60"},
+            {300: (ADA,), 1100: (ADA,)},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a clock that is 100 s behind, and known to be, is not silence",
+            monitor(900)
+            | instance("ada", 900)
+            | {_HEARTBEAT: growing(15, 900, begin=-100), of("hermes_clock_offset_seconds"): steady(100, 900)},
+            {120: (), 400: (), 900: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "an offset that is NaN does not hide a heartbeat",
+            world(900) | {of("hermes_clock_offset_seconds"): steady("NaN", 900)},
+            {400: (), 900: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a machine that is fenced does not speak for its instance; its replacement does",
+            monitor(900)
+            | instance("ada", 900)
+            | {of("hermes_fenced"): steady(1, 900)}
+            | {
+                'hermes_metrics_timestamp_seconds{instance_id="ada", machine="m-2"}': (
+                    f"_x20 {growing(15, 600, begin=300)}"
+                )
+            },
+            {95: (ADA,), 295: (ADA,), 590: (ADA,), 620: (), 900: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "one that two cells list while it moves is still judged, once",
+            monitor(900)
+            | instance("ada", 900, silent_after_s=300)
+            | {'hermesops_instance_expected{instance_id="ada", cell="cell-1", source="other"}': steady(1, 900)},
+            {395: (ADA,)},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "without a monitor, what it expected last is still expected",
+            monitor(300)
+            | {'hermesops_instance_expected{instance_id="ada", cell="cell-1"}': steady(1, 300)}
+            | {key: value for key, value in instance("ada", 600).items() if "expected" not in key},
+            {600: (), 685: (), 695: (ADA,), 1800: (ADA,)},
+        ),
+    ),
+    "CellLost": (
+        Case(
+            Kind.FIRES,
+            "both of a cell are silent from 300 s on, the other cells are well",
+            _cells("cell-1", 900, **{"cell-1": 2, "cell-2": 4, "cell-3": 4}),
+            {360: (), 385: ({"cell": "cell-1"},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "one alone in its cell is a machine",
+            _cells("cell-1", 900, **{"cell-1": 1, "cell-2": 4}),
+            {400: (), 900: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "four of five are less than 90 %",
+            _cells("", 900, **{"cell-1": 5, "cell-2": 5})
+            | _silent([f"cell-1-{number}" for number in range(4)], "cell-1", 900, 300),
+            {400: (), 900: ()},
+        ),
+    ),
+    "FleetGap": (
+        Case(
+            Kind.FIRES,
+            "a third of two cells, before the first has missed three heartbeats",
+            _cells("cell-1,cell-2", 900, **{"cell-1": 2, "cell-2": 2, "cell-3": 8}),
+            {360: (), 385: ({},)},
+        ),
+        Case(
+            Kind.FIRES,
+            "all of the only cell",
+            _cells("cell-1", 900, **{"cell-1": 3}),
+            {360: (), 385: ({},)},
+        ),
+        Case(
+            Kind.FIRES,
+            "nothing arrives any more, neither from machines nor from the monitor",
+            {
+                key: f"{value} _x60" if "expected" in key or "pass" in key else value
+                for key, value in (_cells("cell-1,cell-2", 300, **{"cell-1": 3, "cell-2": 3})).items()
+            },
+            {360: (), 385: ({},), 900: ({},), 3600: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "one cell of several is the cell",
+            _cells("cell-1", 900, **{"cell-1": 4, "cell-2": 4}),
+            {400: (), 900: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "two machines are two machines",
+            _cells("cell-1,cell-2", 900, **{"cell-1": 1, "cell-2": 1, "cell-3": 1}),
+            {400: (), 900: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "less than 30 % of the fleet",
+            _cells("cell-1,cell-2", 900, **{"cell-1": 2, "cell-2": 2, "cell-3": 10}),
+            {400: (), 900: ()},
+        ),
+    ),
+}
+
+_AGENT = of("hermes_agent_up")
+_DOWN = f"{then((1, 300))} {then((0, 300))} {then((1, 600))}"
+
+GATEWAY: dict[str, tuple[Case, ...]] = {
+    "GatewayDown": (
+        Case(
+            Kind.FIRES,
+            "the agent does not answer from 300 s to 600 s",
+            world(1200) | {_AGENT: _DOWN},
+            {355: (), 365: (ADA,), 600: (ADA,), 895: (ADA,), 910: ()},
+            scope="instance",
+        ),
+        Case(
+            Kind.BELOW,
+            "hermes-node starts it again within 45 s",
+            world(900) | {_AGENT: f"{then((1, 300))} {then((0, 45))} {then((1, 555))}"},
+            {340: (), 355: (), 365: (), 900: ()},
+            scope="instance",
+        ),
+        Case(
+            Kind.BUSY,
+            "an operation holds it",
+            world(1200) | {_AGENT: _DOWN} | busy("ada", 1200),
+            {400: (), 600: ()},
+            scope="instance",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN is not up",
+            world(900) | {_AGENT: f"{then((1, 300))} {then(('NaN', 600))}"},
+            {365: (ADA,), 800: (ADA,)},
+            scope="instance",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a figure that is missing is not up, though the machine reports",
+            world(1200) | {_AGENT: then((1, 300))},
+            {580: (), 660: (ADA,), 1200: (ADA,)},
+            scope="instance",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN after 0 does not end it",
+            world(900) | {_AGENT: f"{then((1, 300))} {then((0, 90))} {then(('NaN', 510))}"},
+            {365: (ADA,), 800: (ADA,)},
+            scope="instance",
+        ),
+    ),
+    "GatewayDown fleet": _fleet({of("hermes_agent_up", "NAME"): steady(0, 600)}, fires_at=120, seconds=600),
+    "GatewayLooping": (
+        Case(
+            Kind.FIRES,
+            "it is started again every minute, and answers in between",
+            world(900)
+            | {
+                of("hermes_gateway_restarts_total"): then((0, 300), *((number, 60) for number in range(1, 11))),
+            },
+            {300: (), 470: (), 545: (ADA,), 900: (ADA,)},
+        ),
+        Case(
+            Kind.FIRES,
+            "the loop guard stops it for good: that is still the same alert, and no second one",
+            world(3600)
+            | {
+                of("hermes_gateway_restarts_total"): then(
+                    (0, 300), *((number, 15) for number in range(1, 6)), (5, 3225)
+                ),
+                _AGENT: then((1, 300), (0, 3300)),
+            },
+            {340: (), 350: (ADA,), 1800: (ADA,), 3600: (ADA,)},
+        ),
+        Case(
+            Kind.BELOW,
+            "three restarts in ten minutes",
+            world(1200) | {of("hermes_gateway_restarts_total"): then((0, 300), (1, 100), (2, 100), (3, 700))},
+            {520: (), 700: (), 1200: ()},
+        ),
+        Case(
+            Kind.BUSY,
+            "an operation holds it",
+            world(900)
+            | {of("hermes_gateway_restarts_total"): then((0, 300), *((number, 60) for number in range(1, 11)))}
+            | busy("ada", 900),
+            {600: (), 900: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a counter that begins again, as after a reboot, is no restart of its height",
+            world(900) | {of("hermes_gateway_restarts_total"): then((100, 300), (0, 300), (1, 300))},
+            {400: (), 700: (), 900: ()},
+        ),
+    ),
+    "MessengerDisconnected": (
+        *_simple(
+            world(1200),
+            {of("hermes_messenger_connected", messenger="telegram"): then((1, 300), (0, 900))},
+            {of("hermes_messenger_connected", messenger="telegram"): then((1, 300), (0, 270), (1, 630))},
+            610,
+            {**ADA, "messenger": "telegram"},
+            seconds=1200,
+            before=590,
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN is not connected; a messenger that we do not have is nobody's",
+            world(900)
+            | {of("hermes_messenger_connected", messenger="telegram"): then((1, 300), ("NaN", 600))}
+            | {of("hermes_messenger_connected", messenger="<!channel>"): steady(0, 900)},
+            {610: ({**ADA, "messenger": "telegram"},)},
+            scope="instance",
+        ),
+    ),
+    "MessengerDisconnected fleet": _fleet(
+        {of("hermes_messenger_connected", "NAME", messenger="telegram"): steady(0, 900)}, fires_at=340, seconds=900
+    ),
+}
+
+
+def _model(status: str, enough: int) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
+    """Of one instance, and of many: so many failed answers within five minutes, and one less."""
+    errors = of("hermes_model_errors_total", status=status)
+
+    def rising(to: int) -> str:
+        return then((0, 300), *((number, 15) for number in range(1, to)), (to, 900))
+
+    fires_at = 300 + 15 * (enough + 1)
+    single = _simple(
+        world(1200),
+        {errors: rising(enough)},
+        {errors: rising(enough - 2)} if enough > 2 else {errors: steady(3, 1200)},
+        fires_at,
+        ADA,
+        seconds=1200,
+        before=295,
+    )
+    hostile = Case(
+        Kind.HOSTILE,
+        "other answers do not count, nor does a counter that begins again",
+        world(900)
+        | {of("hermes_model_errors_total", status="other"): rising(30)}
+        | {errors: then((50, 300), (0, 600))},
+        {400: (), 900: ()},
+        scope="instance",
+    )
+    many = _fleet(
+        {of("hermes_model_errors_total", "NAME", status=status): rising(enough)}, fires_at=fires_at + 15, seconds=1200
+    )
+    return (*single, hostile), many
+
+
+MODEL: dict[str, tuple[Case, ...]] = {}
+for _alert, _status, _enough in (
+    ("ModelUnauthorized", "401", 2),
+    ("ModelRateLimited", "429", 5),
+    ("ModelFailing", "5xx", 3),
+):
+    MODEL[_alert], MODEL[f"{_alert} fleet"] = _model(_status, _enough)
+
+
+def _disk(used: str) -> Series:
+    return {of("hermes_data_bytes", state="used"): used, of("hermes_data_bytes", state="size"): "1000x2000"}
+
+
+_UNIT = 'node_systemd_unit_state{instance_id="ada", machine="m-ada", name="loki.service", state="STATE"}'
+
+MACHINE: dict[str, tuple[Case, ...]] = {
+    "DiskFilling page": (
+        *_simple(
+            world(900),
+            _disk(then((500, 300), (960, 600))),
+            _disk(then((500, 300), (940, 600))),
+            365,
+            {**ADA, "volume": "data"},
+            seconds=900,
+            before=355,
+            severity="page",
+        ),
+        Case(
+            Kind.FIRES,
+            "the root disk as well, whatever else is mounted",
+            world(900)
+            | {
+                of("node_filesystem_avail_bytes", mountpoint="/"): then((500, 300), (30, 600)),
+                of("node_filesystem_size_bytes", mountpoint="/"): steady(1000, 900),
+                of("node_filesystem_avail_bytes", mountpoint="/boot"): steady(0, 900),
+                of("node_filesystem_size_bytes", mountpoint="/boot"): steady(1000, 900),
+            },
+            {365: ({**ADA, "volume": "root"},)},
+            severity="page",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a size of nothing, or one that is NaN, hides no other disk and breaks no rule",
+            world(900, "ada", "bob")
+            | _disk(steady(960, 900))
+            | {of("hermes_data_bytes", "bob", state="used"): steady(960, 900)}
+            | {of("hermes_data_bytes", "bob", state="size"): then((0, 450), ("NaN", 450))},
+            {300: ({**ADA, "volume": "data"},), 900: ({**ADA, "volume": "data"},)},
+            severity="page",
+        ),
+    ),
+    "DiskFilling ticket": _simple(
+        world(10800, every_s=60),
+        _disk(growing(0.75, 10800, begin=700, every_s=60)),
+        _disk(growing(0.2, 10800, begin=700, every_s=60)),
+        1200,
+        {**ADA, "volume": "data"},
+        seconds=10800,
+        before=600,
+        severity="ticket",
+        every_s=60,
+        evaluated_s=60,
+    ),
+    "MemoryNearCap": _simple(
+        world(900) | {of("hermes_gateway_memory_max_bytes"): steady(1000, 900)},
+        {of("hermes_gateway_memory_bytes"): then((500, 300), (910, 600))},
+        {of("hermes_gateway_memory_bytes"): then((500, 300), (900, 600))},
+        605,
+        ADA,
+        seconds=900,
+        before=595,
+    ),
+    "UnitFailed": _simple(
+        world(900),
+        {_UNIT.replace("STATE", "failed"): then((0, 300), (1, 600))},
+        {
+            _UNIT.replace("STATE", "failed"): then((0, 300), (1, 45), (0, 555)),
+            _UNIT.replace("STATE", "active"): steady(1, 900),
+        },
+        365,
+        {**ADA, "name": "loki.service"},
+        seconds=900,
+        before=355,
+    ),
+    "ClockOff": (
+        *_simple(
+            world(900),
+            {of("hermes_clock_offset_seconds"): then((0, 300), (-11, 600))},
+            {of("hermes_clock_offset_seconds"): then((0, 300), (10, 600))},
+            425,
+            ADA,
+            seconds=900,
+            before=415,
+        ),
+        Case(
+            Kind.FIRES,
+            "a clock that is behind",
+            world(900) | {of("hermes_clock_offset_seconds"): then((0, 300), (70, 600))},
+            {425: (ADA,)},
+        ),
+    ),
+    "MetricsIncomplete": (
+        *_simple(
+            world(1800),
+            {of("hermes_metrics_errors_total"): growing(1, 1800)},
+            {of("hermes_metrics_errors_total"): then((0, 300), (1, 15), (1, 1485))},
+            900,
+            ADA,
+            seconds=1800,
+            before=600,
+            evaluated_s=15,
+        ),
+        Case(
+            Kind.FIRES,
+            "a figure that is no number: a comparison with it is never true",
+            world(1800) | {of("hermes_gateway_memory_bytes"): then((1, 300), ("NaN", 1500))},
+            {870: (), 930: (ADA,)},
+            evaluated_s=15,
+        ),
+    ),
+}
+
+
+def _ends(metric: str) -> tuple[Case, ...]:
+    """A certificate or token that ends in two days."""
+    return _simple(
+        world(900),
+        {of(metric): steady(172800 + 299, 900)},
+        {of(metric): steady(172800 + 901, 900)},
+        610,
+        ADA,
+        seconds=900,
+        before=590,
+    )
+
+
+DATA: dict[str, tuple[Case, ...]] = {
+    "DatabaseCorrupt": (
+        *_simple(
+            world(900),
+            {of("hermes_database_integrity", database="state"): then((1, 300), (0, 600))},
+            {of("hermes_database_integrity", database="state"): steady(1, 900)},
+            305,
+            {**ADA, "database": "state"},
+            seconds=900,
+            before=295,
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN is not good",
+            world(900) | {of("hermes_database_integrity", database="state"): then((1, 300), ("NaN", 600))},
+            {305: ({**ADA, "database": "state"},), 800: ({**ADA, "database": "state"},)},
+        ),
+    ),
+    "DatabaseGrowing": _simple(
+        world(1800),
+        {of("hermes_database_bytes", database="state"): then((100e6, 300), (201e6, 1500))},
+        {
+            of("hermes_database_bytes", database="state"): then((100e6, 300), (200e6, 1500)),
+            of("hermes_database_bytes", database="small"): then((1e6, 300), (99e6, 1500)),
+        },
+        915,
+        {**ADA, "database": "state"},
+        seconds=1800,
+        before=890,
+    ),
+    "BackupOverdue": (
+        *_simple(
+            world(900),
+            {'hermesops_instance_backup_age_seconds{instance_id="ada"}': growing(15, 900, begin=93500)},
+            {'hermesops_instance_backup_age_seconds{instance_id="ada"}': steady(93600, 900)},
+            420,
+            ADA,
+            seconds=900,
+            before=400,
+        ),
+        Case(
+            Kind.FIRES,
+            "without the monitor's word the machine's own counts",
+            world(900) | {of("hermes_last_backup_timestamp_seconds"): steady(-93600, 900)},
+            {290: (), 310: (ADA,)},
+            scope="instance",
+        ),
+    ),
+    "BackupOverdue fleet": _fleet(
+        {'hermesops_instance_backup_age_seconds{instance_id="NAME"}': steady(93601, 900)}, fires_at=330, seconds=900
+    ),
+    "RouterTokenExpiring": _ends("hermes_router_token_not_after_timestamp_seconds"),
+    "CertificateExpiring": _ends("hermes_certificate_not_after_timestamp_seconds"),
+}
+
+
+def _restarting(up_s: int, down_s: int, seconds: int) -> str:
+    return then(*((value, span) for _ in range(seconds // (up_s + down_s)) for value, span in ((1, up_s), (0, down_s))))
+
+
+def _turns(failed: str, answered: str, name: str = "ada") -> Series:
+    return {
+        of("hermes_turns_total", name, outcome="failed"): failed,
+        of("hermes_turns_total", name, outcome="answered"): answered,
+    }
+
+
+_MANY = tuple(f"user-{number}" for number in range(20))
+
+
+def _with_turns(seconds: int, failing: int) -> Series:
+    """Twenty users who talk to their agents; so many of them get no answer."""
+    found = world(seconds, *_MANY)
+    for number, name in enumerate(_MANY):
+        bad, good = growing(1, seconds), steady(0, seconds)
+        found |= _turns(bad, good, name) if number < failing else _turns(good, bad, name)
+    return found
+
+
+def _provisions(took: Sequence[float | str]) -> Series:
+    return {
+        f'hermesops_provision_seconds{{operation="op-{number}"}}': steady(value, 900)
+        for number, value in enumerate(took)
+    }
+
+
+OBJECTIVES: dict[str, tuple[Case, ...]] = {
+    "AgentReachabilityBurnFast": (
+        Case(
+            Kind.FIRES,
+            "two of twenty come and go too fast for an alert of their own",
+            world(1800, *_MANY)
+            | {of("hermes_agent_up", name): _restarting(15, 45, 1800) for name in ("user-1", "user-2")},
+            {120: (), 600: ({},), 1700: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "one of twenty does: 5 % at most, where 7.2 % are needed",
+            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1800)},
+            {600: (), 1700: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "what an alert of its own explains makes no second one",
+            world(1800, *_MANY) | {of("hermes_agent_up", name): steady(0, 1800) for name in _MANY[:4]},
+            {600: (), 1700: ()},
+        ),
+        Case(
+            Kind.BUSY,
+            "operations hold them",
+            world(1800, *_MANY)
+            | {of("hermes_agent_up", name): _restarting(15, 45, 1800) for name in ("user-1", "user-2")}
+            | busy("user-1", 1800)
+            | busy("user-2", 1800),
+            {600: (), 1700: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a NaN of one does not hide the others",
+            world(1800, *_MANY)
+            | {of("hermes_agent_up", name): _restarting(15, 45, 1800) for name in ("user-1", "user-2")}
+            | {of("hermes_agent_up", "user-3"): steady("NaN", 1800)},
+            {600: ({},)},
+        ),
+    ),
+    "AgentReachabilityBurnSlow": (
+        Case(
+            Kind.FIRES,
+            "one of twenty comes and goes: 3.75 % of the time of all",
+            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1800)},
+            {600: (), 1200: ({},), 1700: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "2.5 %",
+            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(30, 30, 1800)},
+            {1200: (), 1700: ()},
+        ),
+        Case(
+            Kind.BUSY,
+            "an operation holds it",
+            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1800)} | busy("user-1", 1800),
+            {1200: (), 1700: ()},
+        ),
+    ),
+    "TurnsFailingBurnFast": (
+        Case(
+            Kind.FIRES,
+            "three of twenty users get no answer",
+            _with_turns(1800, 3),
+            {120: (), 600: ({},), 1700: ({},)},
+        ),
+        Case(Kind.BELOW, "two of twenty do not", _with_turns(1800, 2), {600: (), 1700: ()}),
+        Case(
+            Kind.BELOW,
+            "the only turns of a quiet night fail",
+            world(1800, *_MANY) | _turns(then((0, 300), (1, 300), (3, 1200)), steady(0, 1800)),
+            {600: (), 700: (), 1700: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "the model's own alerts explain it",
+            _with_turns(1800, 3)
+            | {of("hermes_model_errors_total", name, status="5xx"): growing(1, 1800) for name in _MANY[:3]},
+            {600: (), 1700: ()},
+        ),
+        Case(
+            Kind.BUSY,
+            "operations hold them",
+            _with_turns(1800, 3) | busy("user-0", 1800) | busy("user-1", 1800) | busy("user-2", 1800),
+            {600: (), 1700: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "counters that are NaN, infinite or begin again do not hide the others",
+            _with_turns(1800, 5)
+            | _turns(steady("NaN", 1800), growing(1, 1800), "user-9")
+            | _turns(growing(1, 1800), then((1e9, 600), (0, 600), (1e9, 600)), "user-10")
+            | _turns(steady(0, 1800), then((0, 300), ("+Inf", 1500)), "user-11"),
+            {600: ({},), 1700: ({},)},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "no machine outweighs the others, whatever it counts",
+            _with_turns(1800, 1) | _turns(growing(1e9, 1800), steady(0, 1800), "user-0"),
+            {600: (), 1700: ()},
+        ),
+    ),
+    "TurnsFailingBurnSlow": (
+        Case(
+            Kind.FIRES,
+            "two of twenty users get no answer",
+            _with_turns(2400, 2),
+            {600: (), 1300: ({},), 2300: ({},)},
+        ),
+        Case(Kind.BELOW, "one of twenty does not", _with_turns(2400, 1), {1300: (), 2300: ()}),
+        Case(
+            Kind.BUSY,
+            "operations hold them",
+            _with_turns(2400, 2) | busy("user-0", 2400) | busy("user-1", 2400),
+            {1300: (), 2300: ()},
+        ),
+    ),
+    "ProvisionSlow": (
+        Case(
+            Kind.FIRES,
+            "two of twelve took over five minutes",
+            world(900) | _provisions([301, 400, *[60] * 10]),
+            {290: (), 310: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "two of twenty are the 10 % that the objective allows; 300 s are not slow",
+            world(900) | _provisions([301, 400, 300, *[60] * 17]),
+            {310: (), 900: ()},
+        ),
+        Case(Kind.BELOW, "one is none", world(900) | _provisions([4000, 60]), {310: (), 900: ()}),
+        Case(
+            Kind.HOSTILE,
+            "NaN is left out, not fast",
+            world(900) | _provisions([301, 400, *[60] * 10, *["NaN"] * 20]),
+            {310: ({},)},
+        ),
+    ),
+}
+
+_BREAK_GLASS: Labels = {"instance_id": "ada"}
+
+PLATFORM: dict[str, tuple[Case, ...]] = {
+    "Watchdog": (
+        Case(Kind.FIRES, "always", {}, {0: ({},), 600: ({},)}),
+        Case(Kind.FIRES, "whatever else is going on", world(600), {600: ({},)}),
+    ),
+    "MonitorDown": (
+        Case(Kind.FIRES, "its last pass is of 300 s", monitor(300), {440: (), 455: ({},), 3600: ({},)}),
+        Case(
+            Kind.BELOW,
+            "two passes late",
+            {"hermesops_monitor_pass_seconds": f"{then((1, 315))} _x8 {then((1, 465))}"},
+            {430: (), 445: (), 470: (), 900: ()},
+        ),
+        Case(Kind.FIRES, "no monitor ever was", {"up": steady(1, 300)}, {25: (), 35: ({},)}),
+    ),
+    "MonitorStoppedActing": (
+        Case(
+            Kind.FIRES,
+            "it says why",
+            monitor(900) | {'hermesops_monitor_stopped_acting{reason="share of the fleet"}': f"_x20 {steady(1, 300)}"},
+            {295: (), 305: ({"reason": "share of the fleet"},), 730: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "it acts",
+            monitor(900) | {'hermesops_monitor_stopped_acting{reason="share of the fleet"}': steady(0, 900)},
+            {300: (), 900: ()},
+        ),
+    ),
+    "RolloutHalted": (
+        Case(
+            Kind.FIRES,
+            "a gate failed",
+            monitor(900) | {'hermesops_rollout_halted{rollout="r-1"}': f"_x20 {steady(1, 300)}"},
+            {325: (), 335: ({"rollout": "r-1"},), 730: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "it runs",
+            monitor(900)
+            | {'hermesops_rollout_halted{rollout="r-1"}': steady(0, 900)}
+            | {'hermesops_rollout_state{rollout="r-1", state="running"}': steady(1, 900)},
+            {400: (), 900: ()},
+        ),
+    ),
+    "NodeOutdated": _simple(
+        world(90000, every_s=120),
+        {'hermesops_instance_outdated{instance_id="ada"}': steady(1, 90000, 120)},
+        {
+            'hermesops_instance_outdated{instance_id="ada"}': steady(1, 90000, 120),
+            'hermesops_rollout_state{rollout="r-1", state="running"}': then(("_", 60000), (1, 600), every_s=120),
+        },
+        86640,
+        ADA,
+        seconds=90000,
+        before=86280,
+        every_s=120,
+        evaluated_s=120,
+    ),
+    "BreakGlassOpen": (
+        Case(
+            Kind.FIRES,
+            "by the machine's own word, although an operation holds the instance",
+            world(900) | {of("hermes_break_glass_open"): then((0, 300), (1, 300), (0, 300))} | busy("ada", 900),
+            {295: (), 305: (_BREAK_GLASS,), 605: ()},
+        ),
+        Case(
+            Kind.FIRES,
+            "by the monitor's, although the machine denies it",
+            world(900)
+            | {of("hermes_break_glass_open"): steady(0, 900)}
+            | {'hermesops_break_glass_open{instance_id="ada"}': f"_x20 {steady(1, 300)}"},
+            {295: (), 305: (_BREAK_GLASS,)},
+        ),
+        Case(Kind.BELOW, "it is closed", world(900) | {of("hermes_break_glass_open"): steady(0, 900)}, {900: ()}),
+    ),
+}
+
+CASES: dict[str, tuple[Case, ...]] = {
+    **{
+        alert: tuple(replace(case, evaluated_s=15) for case in cases)  # many instances, and no seconds that count
+        for alert, cases in OBJECTIVES.items()
+    },
+    **HEARTBEATS,
+    **GATEWAY,
+    **MODEL,
+    **MACHINE,
+    **DATA,
+    **PLATFORM,
+}
+"""By the alert's name, and a word for which of several rules where it has several."""

@@ -1,0 +1,153 @@
+"""Runs cases of alert rules with the real promtool: series in, what fires when out.
+
+Source: prometheus.io/docs/prometheus/2.42/configuration/unit_testing_rules. Time begins at 0, as do machines' clocks.
+"""
+
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hermesops import assets
+from hermesops.alerts.rules import AlertRule, alert_rules
+
+RULES = assets.folder("roles") / "hermes_platform_monitoring" / "files" / "rules"
+
+Labels = Mapping[str, str]
+
+
+class Kind(StrEnum):
+    """What a case shows of an alert."""
+
+    FIRES = "fires"
+    BELOW = "just below"
+    BUSY = "silent while an operation holds the instance"
+    HOSTILE = "bad series"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One past, and what it makes fire.
+
+    Attributes:
+        says: In a sentence, for whoever reads a failure.
+        series: Values of each series in promtool's notation, one every ``every_s`` seconds.
+        firing: At so many seconds, labels of what fires, without those that the rule gives.
+        scope: Of the rule, where an alert has several.
+        severity: As well.
+    """
+
+    kind: Kind
+    says: str
+    series: Mapping[str, str]
+    firing: Mapping[int, Sequence[Labels]]
+    scope: str = ""
+    severity: str = ""
+    every_s: int = 15
+    evaluated_s: int = 5
+
+
+def files() -> list[Path]:
+    """The files of rules that are deployed."""
+    return sorted(RULES.glob("*.yml"))
+
+
+def all_rules() -> list[AlertRule]:
+    """Their alerts."""
+    return [rule for path in files() for rule in alert_rules(path.read_text(), str(path))]
+
+
+def rule_of(alert: str, case: Case) -> AlertRule:
+    """The one rule that a case is about."""
+    found = [
+        rule
+        for rule in all_rules()
+        if rule.name == alert
+        and case.scope in {"", rule.labels["scope"]}
+        and case.severity in {"", rule.labels["severity"]}
+    ]
+    assert len(found) == 1, (alert, case.says, [rule.labels for rule in found])
+    return found[0]
+
+
+def run(promtool: Path, folder: Path, alert: str, cases: Sequence[Case]) -> str:
+    """What promtool has against these cases; empty where all is as they say."""
+    document = _document([_test(alert, case) for case in cases])
+    (folder / "test.yml").write_text(yaml.safe_dump(document, sort_keys=False, width=10_000))
+    done = subprocess.run(
+        [promtool, "test", "rules", "test.yml"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def annotations(promtool: Path, folder: Path, alert: str, case: Case) -> list[str]:
+    """The annotations of what a case makes fire, as promtool prints them."""
+    at = next(at for at, found in case.firing.items() if found)
+    test = {
+        **_input(case),
+        "alert_rule_test": [{"eval_time": f"{at}s", "alertname": alert, "exp_alerts": []}],
+    }
+    (folder / "annotations.yml").write_text(yaml.safe_dump(_document([test]), sort_keys=False, width=10_000))
+    done = subprocess.run(
+        [promtool, "test", "rules", "annotations.yml"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return re.findall(r"Annotations:(\{.*\})", done.stdout + done.stderr)
+
+
+def _document(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    order = [group["name"] for path in files() for group in yaml.safe_load(path.read_text())["groups"]]
+    return {
+        "rule_files": [str(path) for path in files()],
+        "evaluation_interval": f"{_common(tests)}s",
+        "group_eval_order": order,
+        "tests": [{key: value for key, value in test.items() if key != "evaluated_s"} for test in tests],
+    }
+
+
+def _common(tests: Sequence[Mapping[str, Any]]) -> int:
+    (found,) = {test["evaluated_s"] for test in tests}
+    return int(found)
+
+
+def _input(case: Case) -> dict[str, Any]:
+    return {
+        "evaluated_s": case.evaluated_s,
+        "name": case.says,
+        "interval": f"{case.every_s}s",
+        "input_series": [{"series": name, "values": values} for name, values in case.series.items()],
+    }
+
+
+def _test(alert: str, case: Case) -> dict[str, Any]:
+    rule = rule_of(alert, case)
+    matchers = {"alertname": alert, "alertstate": "firing", "scope": rule.labels["scope"], "severity": rule.severity}
+    return {
+        **_input(case),
+        "promql_expr_test": [
+            {
+                "expr": _selector("ALERTS", matchers),
+                "eval_time": f"{at}s",
+                "exp_samples": [
+                    {"labels": _selector("ALERTS", {**matchers, **rule.labels, **labels}), "value": 1}
+                    for labels in found
+                ],
+            }
+            for at, found in case.firing.items()
+        ],
+    }
+
+
+def _selector(metric: str, labels: Labels) -> str:
+    inside = ", ".join(f'{name}="{value}"' for name, value in labels.items())
+    return f"{metric}{{{inside}}}"
+
+
+def checked(promtool: Path, path: Path) -> str:
+    """What ``promtool check rules`` has against a file; empty where nothing."""
+    done = subprocess.run([promtool, "check", "rules", path], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
