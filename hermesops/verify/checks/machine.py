@@ -201,10 +201,11 @@ def _watch(host: Host, _: Expected) -> str:
 
 
 def _exporter(host: Host, _: Expected) -> str:
+    asked = host.run("curl --silent --fail --max-time 10 http://127.0.0.1:9100/metrics")
     running(host, "hermes-monitoring.target")
-    shown = output_of(host, "curl --silent --fail --max-time 10 http://127.0.0.1:9100/metrics")
-    broken_unless("\nnode_load1 " in shown, "node_exporter answers without the machine's load")
-    return f"{sum(not line.startswith('#') for line in shown.splitlines())} figures on loopback"
+    broken_unless(asked.rc == 0, f"node_exporter does not answer: curl ended with {asked.rc}")
+    broken_unless("\nnode_load1 " in asked.stdout, "node_exporter answers without the machine's load")
+    return f"{sum(not line.startswith('#') for line in asked.stdout.splitlines())} figures on loopback"
 
 
 def _volume(host: Host, _: Expected) -> str:

@@ -111,7 +111,7 @@ SANDBOX = "hermes-sandbox@verify.service"
 _UNITS = (
     *(DAEMON, GATEWAY, SANDBOX, "hermes-sandbox.socket", "hermes-firewall.service", "hermes-identity.service"),
     *("hermes-certificate.timer", "hermes-databases.timer", "hermes-metrics.timer", "hermes-orders.timer"),
-    *("hermes-recovery.timer", "ssh.service", "ssh.socket"),
+    *("hermes-recovery.timer", "hermes-monitoring.target", "ssh.service", "ssh.socket"),
 )
 _PROPERTIES = (
     *("Id", "LoadState", "ActiveState", "UnitFileState", "MainPID", "User", "MemoryCurrent", "MemoryMax", "TasksMax"),
