@@ -59,6 +59,7 @@ class Command:
         cache = Path(tempfile.gettempdir()) / "hermesops-test-cache"
         # Most agents of tests know nothing that anybody would miss; tests of lives and backups say otherwise.
         hasty = {"HERMESOPS_GRACE_DAYS": "0", "HERMESOPS_LAST_BACKUP": "none", "HERMESOPS_PREVIOUS_DAYS": "0"}
+        hasty["HERMESOPS_MONITORING_PROFILE"] = "lean"  # or a Loki on each machine, where one was built for other tests
         return {**ours, "HERMESOPS_HOME": str(self.home), "HERMESOPS_CACHE": str(cache), **hasty, **self.variables}
 
     def with_variables(self, **variables: str) -> Self:
