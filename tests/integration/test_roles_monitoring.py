@@ -276,6 +276,8 @@ async def test_full_takes_leans_place(machine: Watched) -> None:
     assert first.status == "done", first.failure
     second = await machine.apply("full")
     assert (second.status, second.changed) == ("done", ())
+    kept = await machine.apply("keep", hermes_monitoring_loki_sources=[])
+    assert (kept.status, kept.changed) == ("done", ())
     wanted = {f"hermes-{name}.service": "running" for name in ("node-exporter", "prometheus", "loki", "syslog")}
     assert await machine.units() == wanted
     assert (await machine.channel.run("ls /etc/systemd/system/hermes-vmagent.service")).exit_code != 0

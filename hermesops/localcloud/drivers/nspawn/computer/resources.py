@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INOTIFY_PER_MACHINE = 5
-"""Instances a machine of our base takes (4 measured), and one to spare for a service of its own."""
+"""Instances a machine of our base takes (4 measured), and one for what watches its certificate (hermes_monitoring)."""
 
 _INOTIFY_RESERVE = 8
 _MEMORY_PER_MACHINE_MIB = 64
