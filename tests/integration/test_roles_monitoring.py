@@ -6,9 +6,14 @@ The platform is a stand-in on this computer that lets machines in by their certi
 import json
 import os
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+import zipfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +131,20 @@ async def arrives(check: Callable[[], bool | Awaitable[bool]], what: str) -> Non
     await until(look, what=what, timeout_s=_ARRIVES_S)
 
 
+@contextmanager
+def mirror(folder: Path, address: str) -> Iterator[str]:
+    """A web server of a folder's files, on the one port that machines may reach; its URL."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer((address, PORT), handler) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"http://{address}:{PORT}"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
 def _unless_unreachable(check: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable[bool]]:
     async def reached() -> bool:
         try:
@@ -215,6 +234,14 @@ async def test_no_text_of_a_user_leaves_the_machine(machine: Watched) -> None:
     assert all(WORDS not in line for _, line in machine.ingest.lines())
     assert {label for labels, _ in machine.ingest.lines() for label in labels} == {"unit", "priority"}
     assert not [labels for labels, _ in machine.ingest.lines() if "3-7" in labels["unit"]]
+
+
+async def test_what_timers_do_every_minute_is_no_news(machine: Watched) -> None:
+    await machine.log("from the service itself", unit="hermes-metrics")
+    await machine.log("the one after it")
+    await arrives(lambda: any(line == "the one after it" for _, line in machine.ingest.lines()), "the last line")
+    of_metrics = [line for labels, line in machine.ingest.lines() if labels["unit"] == "hermes-metrics.service"]
+    assert of_metrics == ["from the service itself"]
 
 
 async def test_nothing_listens_beyond_loopback(machine: Watched) -> None:
@@ -378,3 +405,23 @@ async def test_only_loki_that_was_asked_for_is_installed(machine: Watched, progr
     assert "Loki" in refused.failure.task
     again = await machine.apply("full", hermes_monitoring_loki_sources=[wrong, source_of(program)])
     assert again.status == "done", again.failure
+
+
+async def test_loki_comes_from_the_first_address_that_has_it(machine: Watched, program: Path) -> None:
+    """A mirror that lacks it, one that has something else, and then Grafana's own form: a zip."""
+    await machine.ingest.close()
+    served = machine.world.folder / "mirror"
+    served.mkdir()
+    (served / "other").write_text("something else")
+    with zipfile.ZipFile(served / "loki.zip", "w") as archive:
+        archive.write(program, "loki-linux-amd64")
+    digest = source_of(served / "loki.zip")["sha256"]
+    with mirror(served, machine.ingest.address) as url:
+        sources = [{"url": f"{url}/{name}", "sha256": digest} for name in ("absent", "other", "loki.zip")]
+        await machine.run("rm /opt/hermes/monitoring/loki*")
+        done = await machine.apply("full", hermes_monitoring_loki_sources=sources)
+        assert done.status == "done", done.failure
+        again = await machine.apply("full", hermes_monitoring_loki_sources=sources)
+        assert (again.status, again.changed) == ("done", ())
+    assert (await machine.run("ls /opt/hermes/monitoring")).split() == ["loki", "loki.sha256", "run"]
+    assert "loki, version" in await machine.run("/opt/hermes/monitoring/loki -version 2>&1")
