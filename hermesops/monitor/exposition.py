@@ -1,11 +1,11 @@
 """What the monitor tells of itself and of instances, in Prometheus's text format.
 
-What is pushed gets no mark when it ends, and Prometheus shows it for five minutes more. So what was pushed before and
-is not there any more is pushed as 0 for a while.
+What is pushed gets no mark when it ends, and Prometheus shows it for five minutes more. So a flag that was pushed as 1
+and does not hold any more is pushed as 0 for a while; a figure that is not known any more is no longer pushed.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 Series = tuple[str, tuple[tuple[str, str], ...]]
 """A name, and labels in order."""
@@ -22,9 +22,14 @@ def series(name: str, **labels: str) -> Series:
 
 
 class Exposition:
-    """Makes the text of one push after the other."""
+    """Makes the text of one push after the other.
 
-    def __init__(self) -> None:
+    Args:
+        flags: Names of series that are 1 while something holds.
+    """
+
+    def __init__(self, flags: Collection[str]) -> None:
+        self._flags = frozenset(flags)
         self._before: set[Series] = set()
         self._ended: dict[Series, float] = {}
 
@@ -33,7 +38,7 @@ class Exposition:
         present = {one: value for one, value in values.items() if math.isfinite(value)}
         for gone in self._before.difference(present):
             self._ended[gone] = now_s
-        self._before = set(present)
+        self._before = {one for one in present if one[0] in self._flags}
         self._ended = {one: at for one, at in self._ended.items() if one not in present and now_s - at < ENDED_S}
         return "".join(_lines(present, self._ended))
 

@@ -66,6 +66,20 @@ _CONTROLS = 3
 """How many machines that do send heartbeats are asked when others are silent: does asking work at all?"""
 
 _CONTINUE_S = 60.0
+_FLAGS = (
+    "hermesops_break_glass_open",
+    "hermesops_cell_expected",
+    "hermesops_instance_busy",
+    "hermesops_instance_condition",
+    "hermesops_instance_expected",
+    "hermesops_instance_outdated",
+    "hermesops_monitor_leader",
+    "hermesops_monitor_stopped_acting",
+    "hermesops_rollout_halted",
+    "hermesops_rollout_state",
+)
+"""Series that are pushed as 0 once they do not hold any more."""
+
 _ASKING = Limits(at_once=24, slow_after_s=15.0, within_s=30.0)
 
 _log = structlog.get_logger(__name__)
@@ -130,7 +144,7 @@ class Monitor:
         self._grace_s = grace_s
         self._stopping = asyncio.Event()
         self._sources = Sources()
-        self._exposition = Exposition()
+        self._exposition = Exposition(_FLAGS)
         self._repairing: dict[str, asyncio.Task[None]] = {}
         self._asked: dict[InstanceId, tuple[float, bool]] = {}
         self._continued: dict[OperationId, float] = {}
@@ -139,6 +153,7 @@ class Monitor:
         self._due: dict[str, float] = {}
         self._figures = Figures()
         self._cost: Mapping[str, float] = {}
+        self._of_fleet: Mapping[Series, float] = {}
         self._follows = ""
         self._push_fails = False
 
@@ -178,7 +193,7 @@ class Monitor:
                 _log.info("monitor_stands_by", leader=held.holder)
         except HermesError as error:
             self._sources.down(Source.REGISTRY, error.message)
-            await self._push(self._of_sources())
+            await self._push(self._while_cut_off(0.0))
 
     async def _lead(self, *, once: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -188,7 +203,7 @@ class Monitor:
                 await self._pass(once=once)
             except HermesError as error:
                 self._sources.down(Source.REGISTRY, error.message)
-                await self._push(self._own(loop.time() - began))
+                await self._push(self._while_cut_off(loop.time() - began))
             except Exception:
                 if once:
                     raise
@@ -226,9 +241,8 @@ class Monitor:
         self.tally.passes += 1
         self.last = Pass(len(fleet.instances), facts.knows_heartbeats, verdict, self._sources.all())
         took_s = asyncio.get_running_loop().time() - began
-        await self._push(
-            {**self._own(took_s), **self._of_instances(fleet), **self._figures.series, **await self._costs()}
-        )
+        self._of_fleet = {**self._of_instances(fleet), **self._figures.series, **await self._costs()}
+        await self._push({**self._own(took_s), series("hermesops_monitor_leader"): 1.0, **self._of_fleet})
 
     async def _list_machines(self) -> None:
         """Have all machines listed, where that is due."""
@@ -399,6 +413,10 @@ class Monitor:
         else:
             self._push_fails = False
 
+    def _while_cut_off(self, took_s: float) -> dict[Series, float]:
+        """What is told without the registry: the fleet as it was last known, and that nobody leads."""
+        return {**self._own(took_s), **self._of_fleet}
+
     def _of_sources(self) -> dict[Series, float]:
         return {
             series("hermesops_monitor_source_up", source=source.value): float(answers)
@@ -412,7 +430,6 @@ class Monitor:
         }
         stops = {series("hermesops_monitor_stopped_acting", reason=reason): 1.0 for reason in self._stops}
         return {
-            series("hermesops_monitor_leader"): 1.0,
             series("hermesops_monitor_pass_seconds"): took_s,
             series("hermesops_monitor_heartbeats_total"): float(self.tally.heartbeats),
             **self._of_sources(),

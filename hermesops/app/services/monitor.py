@@ -80,6 +80,10 @@ class MonitorRecords:
                     for one in outdated(self.registry)
                     if one.instance_id in expected
                 },
+                **{
+                    series("hermesops_break_glass_open", instance_id=one.instance_id): 1.0
+                    for one in self.registry.break_glass.list_open()
+                },
                 **self._rollouts(),
                 **self._provisions(fleet.now),
             },

@@ -132,6 +132,10 @@ def test_a_registry_that_is_away_ends_the_lead_and_comes_back(log: list[Any]) ->
     assert 5_000 < at < 5_250
     assert len(events(log, "source_does_not_answer")) == 1
     assert len(events(log, "monitor_leads")) == 2
+    cut_off = [text for text in fleet.pushed if 'source_up{source="registry"} 0' in text]
+    assert len(cut_off) > 200, "a monitor without its registry is taken for dead"
+    assert all('hermesops_instance_expected{instance_id="i0001",cell="cell0"} 1' in text for text in cut_off)
+    assert "hermesops_monitor_leader 0" in cut_off[0].splitlines()
 
 
 def test_of_two_monitors_one_acts_and_the_other_follows(log: list[Any]) -> None:
@@ -157,6 +161,6 @@ def test_what_has_ended_is_told_as_nought() -> None:
     values = Counter(line for text in fleet.pushed for line in text.splitlines() if line.startswith(busy))
     assert values[f"{busy} 1"] >= 3
     assert 20 <= values[f"{busy} 0"] <= 30
-    assert fleet.pushed[-1].splitlines()[0] == "hermesops_monitor_leader 1"
+    assert "hermesops_monitor_leader 1" in fleet.pushed[-1].splitlines()
     assert 'hermesops_monitor_actions_total{action="reboot",outcome="done"} 1' in fleet.pushed[-1]
     assert 'hermesops_cell_expected{cell="cell0"} 3' in fleet.pushed[-1]

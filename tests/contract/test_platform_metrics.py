@@ -1,0 +1,126 @@
+"""What the monitor asks of Prometheus, and pushes: a real Prometheus, and one that answers badly."""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from hermesops.app.adapters import platform_metrics
+from hermesops.app.adapters.platform_metrics import PlatformMetrics
+from hermesops.errors import UnavailableError
+from hermesops.monitor.heartbeats import METRIC, QUERY, parse
+from tests.support.real import prometheus
+from tests.support.suite.prerequisites import require
+
+Answer = Callable[[bytes], bytes]
+
+
+def whole(body: bytes, status: str = "200 OK") -> bytes:
+    return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+@asynccontextmanager
+async def answering(answer: Answer) -> AsyncIterator[tuple[PlatformMetrics, list[bytes]]]:
+    """A server that answers each request so, and the bodies that it was sent."""
+    bodies = list[bytes]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = re.search(rb"content-length: (\d+)", head.lower())
+                body = await reader.readexactly(int(length[1])) if length else b""
+                bodies.append(body)
+                writer.write(answer(body))
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    metrics = PlatformMetrics(url, f"{url}/ingest/import")
+    try:
+        yield metrics, bodies
+    finally:
+        await metrics.aclose()
+        server.close()
+
+
+async def test_a_real_prometheus_tells_heartbeats_of_all_instances_in_one_answer(tmp_path: Path) -> None:
+    programs = prometheus.programs()
+    require(programs, "Debian's prometheus (apt-get download prometheus)")
+    assert programs
+    now = time.time()
+    past = [
+        prometheus.Series(METRIC, "gauge", {"instance_id": one, "machine": machine}, [(now - 40, written)])
+        for one, machine, written in (
+            ("ada", "m1", now - 45),
+            ("ada", "m2", now - 70),
+            ("bob", "m3", float("nan")),
+            ("cleo", "m4", now + 9_999),
+        )
+    ]
+    with prometheus.running(tmp_path, programs, past) as url:
+        metrics = PlatformMetrics(url)
+        beats = parse(await metrics.query(QUERY), now_s=time.time())
+        await metrics.push("nobody takes it 1\n")
+        await metrics.aclose()
+    assert set(beats) == {"ada", "bob", "cleo"}
+    for one, beat in beats.items():
+        assert beat.sampled == pytest.approx(now - 40, abs=0.01)
+        assert (beat.written is None) == (one != "ada")
+    written = [beat.written for one, beat in beats.items() if one == "ada"]
+    assert written == [pytest.approx(now - 45, abs=0.01)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        whole(b"no JSON"),
+        whole(b"[]"),
+        whole(b'{"status": "error"}'),
+        whole(b'{"status": "success", "data": {"resultType": "matrix", "result": []}}'),
+        whole(b'{"status": "success", "data": {"resultType": "vector", "result": 7}}'),
+        whole(b"[" * 200_000),
+        whole(b"oh no", "500 Internal Server Error"),
+        whole(b"", "302 Found"),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbroken",
+        b"garbage\r\n\r\n",
+    ],
+)
+async def test_what_is_no_answer_of_prometheus_is_told_as_none(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform_metrics, "_ANSWER_S", 1.0)
+    async with answering(lambda _: answer) as (metrics, _):
+        with pytest.raises(UnavailableError, match=r"Prometheus|127\.0\.0\.1"):
+            await metrics.query("up")
+
+
+async def test_an_answer_that_is_too_large_or_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform_metrics, "_ANSWER_S", 0.5)
+    monkeypatch.setattr(platform_metrics, "_LARGEST", 1_000)
+    async with answering(lambda _: whole(b"x" * 5_000)) as (metrics, _):
+        with pytest.raises(UnavailableError, match="more than 1000 bytes"):
+            await metrics.query("up")
+    async with answering(lambda _: b"HTTP/1.1 200 OK\r\n") as (metrics, _):
+        with pytest.raises(UnavailableError, match="does not answer"):
+            await metrics.query("up")
+    with pytest.raises(UnavailableError, match="does not answer"):
+        await PlatformMetrics("http://127.0.0.1:1").query("up")
+
+
+async def test_metrics_are_pushed_in_pieces_of_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform_metrics, "_PIECE", 100)
+    lines = [f'series{{number="{number}"}} {number}\n' for number in range(50)]
+    async with answering(lambda _: whole(b"", "204 No Content")) as (metrics, bodies):
+        await metrics.push("".join(lines))
+    assert b"".join(bodies).decode() == "".join(lines)
+    assert len(bodies) > 5
+    assert all(body.endswith(b"\n") for body in bodies)
+    async with answering(lambda _: whole(b"too many", "429 Too Many Requests")) as (metrics, _):
+        with pytest.raises(UnavailableError, match="answers 429: too many"):
+            await metrics.push("up 1\n")
