@@ -13,6 +13,7 @@ from hermesops.waiting import cancel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.world.go_tools import GoTools
@@ -119,6 +120,21 @@ async def _build_beside(env: Environment, report: Reporter) -> None:
         await tools.build(_VERSITYGW)
     except (HermesError, OSError) as failure:
         report(f"the object store's program was not built in the background: {failure}")
+
+
+async def loki_of(env: Environment, report: Reporter) -> Path:
+    """The program Loki, built from source unless this computer has it.
+
+    Raises:
+        UnavailableError: It could not be built.
+        RefusedError: A source is not what it should be.
+    """
+    from hermesops.localcloud.world.go_tools import LOKI
+
+    tools = _tools(env, report, module="tools/loki")
+    if not tools.place(LOKI).exists():
+        report("Loki, which keeps the logs, is built from source first: a quarter of an hour of a core, once")
+    return await tools.build(LOKI)
 
 
 def _tools(env: Environment, report: Reporter, *, module: str = "tools", is_polite: bool = False) -> "GoTools":
