@@ -13,7 +13,6 @@ from hermesops.waiting import cancel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.world.go_tools import GoTools

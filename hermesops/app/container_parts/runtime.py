@@ -326,24 +326,21 @@ class Runtime:
         from hermesops.app.services.local_monitoring import LocalMonitoring, refuse_simulated
         from hermesops.localcloud.world.files import WorldFiles
         from hermesops.model.certificate import OURS
-        from hermesops.monitoring_endpoint import MonitoringEndpoint
 
         app, settings = self.app, self.app.env.settings
         refuse_simulated(is_simulated=app.adapters.is_simulated)
         world = WorldFiles(app.env.world)
-        url = url_in_local_world(world)
-        authority = app.authority.load()
         return LocalMonitoring(
             environment=app.env.name,
             world=world,
-            url=url,
+            find_url=partial(url_in_local_world, world),
             identity_url=app.endpoint.platform_url,
             client=self.client,
             channel_to=self.instance_client.channel,
             converger=self.converger,
-            authority=authority,
-            authorities="".join(app.registry.certificates.list_authorities()),
-            endpoint=MonitoringEndpoint(url, partial(app.authority.client_context, OURS)),
+            load_authority=app.authority.load,
+            list_authorities=lambda: app.registry.certificates.list_authorities(),  # opened by then
+            context=partial(app.authority.client_context, OURS),
             loki=partial(loki_of, app.env, app.report),
             program=app.env.cache / "ingest" / "hermes-ingest",
             variables=self._base_variables,

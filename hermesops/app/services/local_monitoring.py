@@ -2,9 +2,10 @@
 
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -20,7 +21,6 @@ from hermesops.localcloud.world.files import WorldFiles, write_private
 from hermesops.localcloud.world.monitoring_forward import PORT_ON_MACHINE
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId, platform_machine_name
-from hermesops.monitoring_endpoint import MonitoringEndpoint
 from hermesops.pki.authority import Authority
 from hermesops.waiting import Pending, until
 
@@ -59,7 +59,8 @@ class LocalMonitoring:
     Killed anywhere, the same once more finishes: the machine is found by its name, and roles may be applied again.
 
     Args:
-        url: Where machines and this computer reach it.
+        find_url: Says where machines and this computer reach it.
+        context: TLS of this process with the host.
         loki: The program Loki, made where there is none; raises where it cannot be made.
         program: Where hermes-ingest is written.
         identity_url: Of the service that says what was revoked.
@@ -68,14 +69,14 @@ class LocalMonitoring:
 
     environment: str
     world: WorldFiles
-    url: str
+    find_url: Callable[[], str]
     identity_url: str
     client: justavps.Client
     channel_to: Callable[[MachineId], Channel]
     converger: Converger
-    authority: Authority
-    authorities: str
-    endpoint: MonitoringEndpoint
+    load_authority: Callable[[], Authority]
+    list_authorities: Callable[[], Sequence[str]]
+    context: Callable[[], ssl.SSLContext]
     loki: Callable[[], Awaitable[Path]]
     program: Path
     variables: Mapping[str, object]
@@ -90,7 +91,7 @@ class LocalMonitoring:
             RefusedError: The vendor or a role refused.
             UnavailableError: Something did not answer in time; the same command goes on from there.
         """
-        begun = time.monotonic()
+        begun, url = time.monotonic(), self.find_url()
         loki = await self._loki()
         name = platform_machine_name(self.environment)
         order = justavps.MachineOrder(name=name, server_type=self.server_type, region=self.region)
@@ -98,12 +99,12 @@ class LocalMonitoring:
         machine_id = await rented(self.client, self.channel_to, order, report=self.report)
         self.report(f"applying playbook {PLAYBOOK}")
         host = Host(name, machine_id, groups=(GROUP,))
-        variables = {**self.variables, **await self._variables(machine_id, loki)}
+        variables = {**self.variables, **await self._variables(machine_id, url, loki)}
         done = await self.converger.run(PLAYBOOK, [host], variables=variables, report=self.report)
         done.require_ok()
         write_private(self.world.monitoring, machine_id.encode())
-        await until(self._answers, what=f"monitoring at {self.url}", timeout_s=_ANSWERS_S, every_s=0.5)
-        return LocalMonitoringUp(name, self.url, done.changed, bool(loki), round(time.monotonic() - begun, 1))
+        await until(partial(self._answers, url), what=f"monitoring at {url}", timeout_s=_ANSWERS_S, every_s=0.5)
+        return LocalMonitoringUp(name, url, done.changed, bool(loki), round(time.monotonic() - begun, 1))
 
     async def _loki(self) -> Path | None:
         try:
@@ -112,42 +113,37 @@ class LocalMonitoring:
             self.report(f"the platform will keep no logs, for want of Loki: {error.message}")
             return None
 
-    async def _variables(self, machine_id: MachineId, loki: Path | None) -> dict[str, object]:
+    async def _variables(self, machine_id: MachineId, url: str, loki: Path | None) -> dict[str, object]:
         self.program.parent.mkdir(parents=True, exist_ok=True)
         build.write(self.program)
         found = {
             "environment": self.environment,
-            "url": self.url,
+            "url": url,
             "port": PORT_ON_MACHINE,
             "identity_url": self.identity_url,
-            "authorities": self.authorities,
+            "authorities": "".join(self.list_authorities()),
             "ingest": self.program,
             "loki": loki or "",
-            **(await self._certificates(machine_id)),
+            **(await self._certificates(machine_id, httpx.URL(url).host)),
         }
         named = {f"hermes_platform_monitoring_{name}": value for name, value in found.items()}
         return {**named, "hermes_base_open_ports": [PORT_ON_MACHINE]}
 
-    async def _certificates(self, machine_id: MachineId) -> dict[str, str]:
+    async def _certificates(self, machine_id: MachineId, host: str) -> dict[str, str]:
         """Fresh certificates for the host; empty ones while it has good ones, which the role then leaves alone."""
         names = ("certificate", "key", "client_certificate", "client_key")
-        if await self._has_good(machine_id):
+        authority = self.load_authority()
+        shown = await self.channel_to(machine_id).run(f"cat {_OURS}", timeout_s=_SHOWN_S)
+        if shown.exit_code == 0 and is_good(shown.text, host, authority, datetime.now(UTC)):
             return dict.fromkeys(names, "")
-        host = httpx.URL(self.url).host
-        own = self.authority.serve([host], life=_CERTIFICATE_LIFE)
-        client = self.authority.introduce(CallerName(self.environment, PLATFORM), life=_CERTIFICATE_LIFE)
+        own = authority.serve([host], life=_CERTIFICATE_LIFE)
+        client = authority.introduce(CallerName(self.environment, PLATFORM), life=_CERTIFICATE_LIFE)
         return dict(zip(names, (own.pem, own.key, client.pem, client.key), strict=True))
 
-    async def _has_good(self, machine_id: MachineId) -> bool:
-        shown = await self.channel_to(machine_id).run(f"cat {_OURS}", timeout_s=_SHOWN_S)
-        if shown.exit_code:
-            return False
-        return is_good(shown.text, httpx.URL(self.url).host, self.authority, datetime.now(UTC))
-
-    async def _answers(self) -> bool | Pending[bool]:
+    async def _answers(self, url: str) -> bool | Pending[bool]:
         try:
-            async with httpx.AsyncClient(verify=self.endpoint.context(), trust_env=False, timeout=5) as client:
-                answer = await client.get(f"{self.url}/prometheus/-/ready")
+            async with httpx.AsyncClient(verify=self.context(), trust_env=False, timeout=5) as client:
+                answer = await client.get(f"{url}/prometheus/-/ready")
         except (httpx.TransportError, ssl.SSLError) as error:
             return Pending(f"{type(error).__name__}: {error}")
         return True if answer.status_code == httpx.codes.OK else Pending(f"it answers {answer.status_code}")

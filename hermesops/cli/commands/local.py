@@ -62,7 +62,7 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
         _show(status)
         return
     found = context.run_connected(context.compose(), lambda session: session.local_monitoring.up())
-    words = advice(f"monitoring at {found.url};", ("alert", "list"), "and", ("fleet", "top"), "ask it")
+    words = advice(f"monitoring at {found.url};", ("alert", "list"), "shows its alerts")
     done = f"machine {found.machine}: {found.changed} changes, {found.seconds:g} s"
     logs = "" if found.logs else "without logs: Loki could not be built"
     result("local-monitoring", asdict(found), [line for line in (done, logs, words) if line])

@@ -2,7 +2,11 @@
 
 from tests.support.releases.role_files import rendered
 
-GIVEN = {"hermes_base_broker_addresses": ["10.0.0.1"], "hermes_base_daemon_port": 7070}
+GIVEN = {
+    "hermes_base_broker_addresses": ["10.0.0.1"],
+    "hermes_base_daemon_port": 7070,
+    "__hermes_base_agent": {"stdout": "990"},
+}
 
 
 def test_a_machine_of_a_user_has_no_open_port() -> None:

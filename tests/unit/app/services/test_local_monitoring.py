@@ -68,18 +68,18 @@ class Host:
         channel: Any = part(run=self.run_shell)
         client: Any = part(create_machine=self.create_machine, get_machine=self.get_machine)
         converger: Any = part(run=self.converge)
-        endpoint: Any = part(context=lambda: True)
+        context: Any = lambda: True  # noqa: E731 - httpx takes it for a context
         return LocalMonitoring(
             environment="local",
             world=self.world,
-            url=URL,
+            find_url=lambda: URL,
             identity_url="https://10.213.0.1:18082",
             client=client,
             channel_to=lambda _: channel,
             converger=converger,
-            authority=self.authority,
-            authorities=self.authority.certificate,
-            endpoint=endpoint,
+            load_authority=lambda: self.authority,
+            list_authorities=lambda: [self.authority.certificate],
+            context=context,
             loki=self.loki,
             program=self.folder / "cache" / "hermes-ingest",
             variables={"hermes_base_daemon_port": 7070},
