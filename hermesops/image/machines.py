@@ -65,6 +65,23 @@ async def borrowed(
         await _let_go(vendor, {machine.id: order.name}, report)
 
 
+async def rented(
+    vendor: justavps.Client, channel_to: ChannelTo, order: justavps.MachineOrder, *, report: Reporter
+) -> MachineId:
+    """A machine of that name whose toolbox answers, ordered unless there is one; it stays.
+
+    Raises:
+        UnavailableError: It did not come up.
+        RefusedError: The vendor reports an error for it.
+        UnknownOutcomeError: The order's answer was lost; the same call finds the machine by its name.
+    """
+    machine = await vendor.create_machine(order)
+    if machine.status is justavps.MachineStatus.STOPPED:
+        await vendor.start_machine(machine.id)
+    await _usable(vendor, channel_to, MachineId(machine.id), order.name, report)
+    return MachineId(machine.id)
+
+
 async def sweep(vendor: justavps.Client, environment: str, keep: Container[str], report: Reporter) -> None:
     """Delete machines that killed builds of this environment left. The caller holds the lease on building there.
 

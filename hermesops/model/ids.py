@@ -70,6 +70,11 @@ def is_machine_name(name: str, environment: str) -> bool:
     return match is not None and match["environment"] == environment.replace("-", "")
 
 
+def platform_machine_name(environment: str) -> MachineName:
+    """The name of the machine that the platform's monitoring is on; never an instance's."""
+    return MachineName(f"hermes-{environment.replace('-', '')}-platform")
+
+
 def cell_in_name(name: str) -> CellName | None:
     """The cell in a machine's name; ``None`` when the name is not of our scheme."""
     match = _MACHINE_NAME.fullmatch(name)

@@ -61,7 +61,7 @@ class PlatformService:
     """Answers machines of one environment.
 
     Args:
-        ingest_url: Where machines send metrics and logs, ``https://host:port``; empty for nowhere.
+        ingest_url: Where machines send metrics and logs, ``https://host:port``; empty for nowhere. Asked each time.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class PlatformService:
         data_keys: DataKeys,
         *,
         environment: str,
-        ingest_url: str = "",
+        ingest_url: Callable[[], str] = str,
     ) -> None:
         self._registry = registry
         self._certificates = certificates
@@ -149,7 +149,7 @@ class PlatformService:
             self._registry.break_glass.report(caller.machine_id, report)
         order = self._registry.break_glass.current(caller.machine_id, caller.instance_id)
         signed = Signed(order.text, order.signature) if order else None
-        return Answer(HTTPStatus.OK, Orders(self._ingest_url, signed).to_json())
+        return Answer(HTTPStatus.OK, Orders(self._ingest_url(), signed).to_json())
 
     def _release(self, caller: Certificate, volume_id: str) -> Answer:
         key = self._data_keys.release(volume_id, caller.machine_id, caller.instance_id)

@@ -414,7 +414,9 @@ async def test_what_was_revoked_and_has_expired_is_not_told_any_more(served: Ser
 
 
 async def orders_of(served: Served, who: Credential, report: bytes = b"", *, ingest: str = "") -> Orders:
-    service = PlatformService(served.registry, served.certificates, Keys(), environment="local", ingest_url=ingest)
+    service = PlatformService(
+        served.registry, served.certificates, Keys(), environment="local", ingest_url=lambda: ingest
+    )
     answer = service.answer(x509_der(who), "POST" if report else "GET", ORDERS, report)
     assert answer.status == HTTPStatus.OK, answer.body
     return Orders.from_json(answer.body)

@@ -121,6 +121,21 @@ async def _build_beside(env: Environment, report: Reporter) -> None:
         report(f"the object store's program was not built in the background: {failure}")
 
 
+async def loki_of(env: Environment, report: Reporter) -> Path:
+    """The program Loki, built from source unless this computer has it.
+
+    Raises:
+        UnavailableError: It could not be built.
+        RefusedError: A source is not what it should be.
+    """
+    from hermesops.localcloud.world.go_tools import LOKI
+
+    tools = _tools(env, report, module="tools/loki")
+    if not tools.place(LOKI).exists():
+        report("Loki, which keeps the logs, is built from source first: a quarter of an hour of a core, once")
+    return await tools.build(LOKI)
+
+
 def _tools(env: Environment, report: Reporter, *, module: str = "tools", is_polite: bool = False) -> "GoTools":
     from hermesops.assets import folder
     from hermesops.localcloud.world.go_tools import GoTools

@@ -1,7 +1,12 @@
 """Where an environment's monitoring is."""
 
+from typing import TYPE_CHECKING
+
 from hermesops.errors import Hint, UnavailableError
 from hermesops.settings import Environment
+
+if TYPE_CHECKING:
+    from hermesops.localcloud.world.files import WorldFiles
 
 
 def monitoring_url_of(env: Environment) -> str:
@@ -24,11 +29,21 @@ def ingest_url_of(env: Environment) -> str:
 
 
 def _of_local_world(env: Environment) -> str:
-    from hermesops.localcloud.world.files import WorldFiles, read_object
+    from hermesops.localcloud.world.files import WorldFiles
 
     files = WorldFiles(env.world)
-    if not env.is_local or not files.monitoring.exists():
-        return ""
+    return url_in_local_world(files) if env.is_local and files.monitoring.exists() else ""
+
+
+def url_in_local_world(files: "WorldFiles") -> str:
+    """Where a local world's monitoring is found, once it has one.
+
+    Raises:
+        UnavailableError: The world is not up.
+        BrokenInvariantError: The world's file is damaged.
+    """
+    from hermesops.localcloud.world.files import read_object
+
     facts = read_object(files.world)
     if facts is None:
         raise UnavailableError("the local world is not up, and its monitoring with it", hint=Hint(("local", "up")))

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.certificates import CertificateRenewal
     from hermesops.app.services.fleet import Drift
     from hermesops.app.services.jobs import Jobs
+    from hermesops.app.services.local_monitoring import LocalMonitoring
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
@@ -313,6 +314,49 @@ class Runtime:
 
         return Converger(assets.folder("ansible"), Access(self.app.endpoint.api_url, self.app.api_key_file))
 
+    @cached_property
+    def local_monitoring(self) -> "LocalMonitoring":
+        """Brings the platform's monitoring of the local world up.
+
+        Raises:
+            RefusedError: The world's machines are simulated, or rented.
+        """
+        from hermesops.app.container_parts.local_world import loki_of
+        from hermesops.app.container_parts.monitoring import url_in_local_world
+        from hermesops.app.services.local_monitoring import LocalMonitoring, refuse_simulated
+        from hermesops.localcloud.world.files import WorldFiles
+        from hermesops.model.certificate import OURS
+
+        app, settings = self.app, self.app.env.settings
+        refuse_simulated(is_simulated=app.adapters.is_simulated)
+        world = WorldFiles(app.env.world)
+        return LocalMonitoring(
+            environment=app.env.name,
+            world=world,
+            find_url=partial(url_in_local_world, world),
+            identity_url=app.endpoint.platform_url,
+            client=self.client,
+            channel_to=self.instance_client.channel,
+            converger=self.converger,
+            load_authority=app.authority.load,
+            list_authorities=lambda: app.registry.certificates.list_authorities(),  # opened by then
+            context=partial(app.authority.client_context, OURS),
+            loki=partial(loki_of, app.env, app.report),
+            program=app.env.cache / "ingest" / "hermes-ingest",
+            variables=self._base_variables,
+            server_type=settings.server_types[Plan.LIGHT],
+            region=settings.region,
+            report=app.report,
+        )
+
+    @property
+    def _base_variables(self) -> Mapping[str, object]:
+        """What role ``hermes_base`` has to be told."""
+        return {
+            "hermes_base_broker_addresses": list(self.app.endpoint.broker_addresses),
+            "hermes_base_daemon_port": self.app.endpoint.daemon_port,
+        }
+
     def recipe(self, image: str) -> "Recipe":
         """What an image is made of, here and now."""
         from hermesops.app.container_parts.local_world import loki_program
@@ -326,10 +370,7 @@ class Runtime:
         program = app.env.cache / "node" / "hermes-node"
         program.parent.mkdir(parents=True, exist_ok=True)
         node.write(program)
-        variables = {
-            "hermes_base_broker_addresses": list(app.endpoint.broker_addresses),
-            "hermes_base_daemon_port": app.endpoint.daemon_port,
-        }
+        variables = self._base_variables
         asked = settings.monitoring
         monitoring = machine_monitoring(asked.profile, asked.loki, loki_program(app.env))
         inputs = definition.inputs_of(

@@ -5,9 +5,11 @@ import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from hermesops.app.container_parts.monitoring import ingest_url_of
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.fan_out import Limits, problems
 from hermesops.instances.remote.power_control import PowerControl
@@ -93,14 +95,13 @@ class CertificateAuthority:
             raise UsageError(NO_URL, hint="HERMESOPS_PLATFORM_URL=https://HOST:PORT")
         own = await self.service_certificate([urlsplit(certificates.url).hostname or ""])
         service = PlatformService(
-            self.registry, certificates, DataKeys(self.registry), environment=self.env.name, ingest_url=self._ingest_url
+            self.registry,
+            certificates,
+            DataKeys(self.registry),
+            environment=self.env.name,
+            ingest_url=partial(ingest_url_of, self.env),
         )
         await MutualTlsServer(service.answer, own.context).serve(listener)
-
-    @property
-    def _ingest_url(self) -> str:
-        monitoring = self.env.settings.monitoring
-        return monitoring.ingest_url or monitoring.url
 
     def trust(self, file: Path) -> None:
         """Make a key for another authority, which machines trust beside the present one.

@@ -30,8 +30,17 @@ Driver = Annotated[
 ]
 
 
+Monitoring = Annotated[
+    bool,
+    typer.Option(
+        "--monitoring",
+        help="Also run the platform's monitoring, on one more machine of it: Prometheus, Alertmanager and Loki.",
+    ),
+]
+
+
 @app.command()
-def up(driver: Driver = None) -> None:
+def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
     """Start the local world, or find it running; its machines run again."""
     environment = context.environment()
     command = [sys.executable, "-m", "hermesops", "--env", environment.name, "local", "serve"]
@@ -39,11 +48,24 @@ def up(driver: Driver = None) -> None:
         command += ["--driver", driver]
     from hermesops.app.container_parts.local_world import server_environment
 
+    if monitoring:
+        from hermesops.app.services.local_monitoring import refuse_simulated
+        from hermesops.localcloud.world.files import is_simulated
+
+        wanted = driver or environment.settings.local.driver
+        refuse_simulated(is_simulated=is_simulated(environment.world, wanted))
     given = server_environment(environment)
     status = context.run(_world(driver or "").up(command, environment=given, report=say))
     if left_over := context.compose().world_purge.left_over([machine["id"] for machine in status.machines]):
         say(advice(left_over))
-    _show(status)
+    if not monitoring:
+        _show(status)
+        return
+    found = context.run_connected(context.compose(), lambda session: session.local_monitoring.up())
+    words = advice(f"monitoring at {found.url};", ("alert", "list"), "shows its alerts")
+    done = f"machine {found.machine}: {found.changed} changes, {found.seconds:g} s"
+    logs = "" if found.logs else "without logs: Loki could not be built"
+    result("local-monitoring", asdict(found), [line for line in (done, logs, words) if line])
 
 
 @app.command()
@@ -168,6 +190,7 @@ def _show(status: "WorldStatus") -> None:
         f"limits  {limits}",
         f"backups {backups}",
         f"images  {len(status.images)}",
+        *([f"metrics {status.monitoring_url}"] if status.monitoring_url else []),
         "",
     ]
     result("local-status", {}, lines)

@@ -22,7 +22,10 @@ OBJECT_STORE_PORT = 18081
 """TCP port of the object store, as machines reach it."""
 
 PLATFORM_PORT = 18082
-"""TCP port of the platform's service, as machines reach it; their links let nothing through but these three."""
+"""TCP port of the platform's service, as machines reach it."""
+
+MONITORING_PORT = 18083
+"""TCP port of the platform's monitoring, as machines reach it; their links let nothing through but these four."""
 
 
 class MachinePower(StrEnum):

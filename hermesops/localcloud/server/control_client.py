@@ -24,6 +24,7 @@ class WorldStatus:
         figures: What that is counted from.
         unlimited: Limits of a server type that this computer cannot enforce.
         object_store: ``endpoint``, ``iam_endpoint``, ``region`` and ``key_file`` of it; ``None`` until it is needed.
+        monitoring_url: Of the platform's monitoring; empty while there is none.
     """
 
     is_up: bool
@@ -42,6 +43,7 @@ class WorldStatus:
     figures: str = ""
     unlimited: tuple[str, ...] = ()
     object_store: Mapping[str, object] | None = None
+    monitoring_url: str = ""
 
 
 class ControlClient:

@@ -22,7 +22,14 @@ from hermesops.localcloud.api.disk_copies import BackupsApi, ImagesApi
 from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, ProxyTokens
 from hermesops.localcloud.api.machines import Machines
 from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem
-from hermesops.localcloud.drivers.interface import DAEMON_PORT, MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, Driver
+from hermesops.localcloud.drivers.interface import (
+    DAEMON_PORT,
+    MODEL_PORT,
+    MONITORING_PORT,
+    OBJECT_STORE_PORT,
+    PLATFORM_PORT,
+    Driver,
+)
 from hermesops.localcloud.faults.middleware import FaultMiddleware, SilenceLimit
 from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.fleet.disk_copies import Backups, Images
@@ -35,7 +42,7 @@ from hermesops.localcloud.server.listener import Listener, listen_again, port_of
 from hermesops.localcloud.server.process import hold
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.webhooks import Webhooks
-from hermesops.localcloud.world import platform_socket
+from hermesops.localcloud.world import monitoring_forward, platform_socket
 from hermesops.localcloud.world.files import WorldFiles, key_of, write_object
 from hermesops.localcloud.world.object_store import ObjectStore
 
@@ -116,6 +123,9 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         stack.push_async_callback(objects.close)
         objects.open()
         facts = _facts(files, where, driver)
+        if platform and model_port:
+            forwarded = monitoring_forward.opened(driver, store, files.monitoring, MONITORING_PORT)
+            facts["monitoring_url"] = await stack.enter_async_context(forwarded)
         if platform:
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)

@@ -22,7 +22,7 @@ class WorldFiles:
         base: Names the base of the world's machines and images, once it has been up.
         lock: Held by the server; contains its process id.
         object_store: Folder of the object store's data and log.
-        monitoring: Its presence says that the world has the platform's monitoring, on a machine of its own.
+        monitoring: Holds the id of the machine that the platform's monitoring is on; absent while there is none.
         object_store_key: The object store's root credential, in the format of AWS's programs.
     """
 

@@ -229,7 +229,10 @@ class World:
         if facts is None:
             return None
         status = await ControlClient(str(facts["api_url"]), self._files.api_key).status()
-        return status and replace(status, base=self._choice.base, driver=self._choice.name)
+        if status is None:
+            return None
+        monitoring = status.monitoring_url if self._files.monitoring.exists() else ""
+        return replace(status, base=self._choice.base, driver=self._choice.name, monitoring_url=monitoring)
 
     async def _stop_machines(self, driver: Driver, report: Callable[[str], None]) -> None:
         with contextlib.closing(Store(self._files.database)) as store:

@@ -18,7 +18,6 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-import jinja2
 
 from hermesops import assets, waiting
 from hermesops.ingest import build
@@ -29,7 +28,7 @@ from hermesops.pki.authority import Authority
 from hermesops.pki.client import client_context
 from tests.support.fakes.credentials import LIFE, authority_in
 from tests.support.real.debian_programs import unpacked
-from tests.support.releases.role_files import defaults_of
+from tests.support.releases.role_files import defaults_of, rendered
 
 ROLE = "hermes_platform_monitoring"
 PACKAGES = ("nginx", "prometheus", "prometheus-alertmanager", "libsnappy1v5")
@@ -198,7 +197,7 @@ def _lay(folder: Path, given: Mapping[str, Any]) -> None:
         (folder / "settings/tls" / name).write_text(given[f"{ROLE}_{variable}"])
     (folder / "data/revocations/revoked.map").touch()
     for name in ("nginx.conf", "prometheus.yml", "alertmanager.yml", "loki.yml"):
-        (folder / "settings" / name).write_text(rendered(f"{name}.j2", given))
+        (folder / "settings" / name).write_text(rendered(ROLE, f"{name}.j2", given))
     for rules in (assets.folder("roles") / ROLE / "files/rules").glob("*.yml"):
         (folder / "settings/rules" / rules.name).write_bytes(rules.read_bytes())
     build.write(folder / "programs/hermes-ingest")
@@ -206,22 +205,9 @@ def _lay(folder: Path, given: Mapping[str, Any]) -> None:
         (folder / "programs/loki").symlink_to(loki)
 
 
-def rendered(template: str, given: Mapping[str, Any]) -> str:
-    """One of the role's templates."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(assets.folder("roles") / ROLE / "templates"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,  # as Ansible does
-        keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - configuration, not web pages
-    )
-    environment.filters["to_json"] = environment.filters["tojson"]
-    return environment.get_template(template).render(given)
-
-
 def _command(name: str, given: Mapping[str, Any], root: Path) -> list[str]:
     """What the unit runs."""
-    unit = rendered(f"hermes-platform-{name}.service.j2", given).replace("\\\n", " ")
+    unit = rendered(ROLE, f"hermes-platform-{name}.service.j2", given).replace("\\\n", " ")
     found = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
     assert found, unit
     words = shlex.split(found[1])

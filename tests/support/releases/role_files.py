@@ -1,5 +1,8 @@
 """The files that a role puts on a machine, as they are with its own defaults, without Ansible and without a machine."""
 
+import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import jinja2
@@ -15,8 +18,8 @@ def defaults_of(role: str) -> dict[str, Any]:
     return {name: value for path in paths for name, value in yaml.safe_load(path.read_text()).items()}
 
 
-def rendered(role: str, template: str) -> str:
-    """One of its templates; a variable that needs more than the role's own defaults is an error."""
+def rendered(role: str, template: str, given: Mapping[str, Any] | None = None) -> str:
+    """One of its templates; a variable that is neither given nor a default of the role's own is an error."""
     folder = assets.folder("roles") / role / "templates"
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
@@ -25,7 +28,10 @@ def rendered(role: str, template: str) -> str:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - unit files, not web pages
     )
-    return environment.get_template(template).render(defaults_of(role))
+    # Of Ansible's own filters and tests those that templates rendered here use.
+    environment.filters["to_json"] = json.dumps
+    environment.tests["search"] = lambda text, pattern: re.search(pattern, text) is not None
+    return environment.get_template(template).render({**defaults_of(role), **(given or {})})
 
 
 def verbatim(role: str, name: str) -> str:

@@ -1,0 +1,149 @@
+"""The platform's monitoring of a local world: what the roles are told, once and again, and when it counts as there."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hermesops.app.services.local_monitoring import LocalMonitoring, is_good, refuse_simulated
+from hermesops.channel import Completed
+from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
+from hermesops.justavps import MachineStatus
+from hermesops.localcloud.world.files import WorldFiles
+from hermesops.model.ids import is_machine_name, platform_machine_name
+from tests.support.fakes.credentials import authority_in
+from tests.support.fakes.parts import part
+
+HOST = "10.213.0.1"
+URL = f"https://{HOST}:18083"
+PREFIX = "hermes_platform_monitoring_"
+
+
+class Host:
+    """A world with a vendor, a machine that keeps the files it is told of, and monitoring that answers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = authority_in(folder)
+        self.world = WorldFiles(folder / "world")
+        self.ordered: list[str] = []
+        self.told: list[dict[str, Any]] = []
+        self.said: list[str] = []
+        self.certificate = ""
+        self.loki_fails = False
+        self.fails = False
+
+    async def create_machine(self, order: Any) -> Any:  # noqa: ANN401 - stands for a machine
+        self.ordered.append(order.name)
+        return part(id="m-1", status=MachineStatus.READY)
+
+    async def get_machine(self, _: str) -> Any:  # noqa: ANN401 - as above
+        return part(status=MachineStatus.READY)
+
+    async def run_shell(self, command: str, **_: object) -> Completed:
+        if command == "true":
+            return Completed(0, b"", b"")
+        return Completed(0 if self.certificate else 1, self.certificate.encode(), b"")
+
+    async def converge(self, playbook: str, hosts: Any, *, variables: Mapping[str, Any], **_: object) -> Any:  # noqa: ANN401 - as above
+        assert (playbook, hosts[0].groups) == ("platform", ("platforms",))
+        self.told.append({name.removeprefix(PREFIX): value for name, value in variables.items()})
+        self.certificate = variables[PREFIX + "certificate"] or self.certificate
+
+        def require_ok() -> None:
+            if self.fails:
+                raise PartlyDoneError("a task failed")
+
+        return part(require_ok=require_ok, changed=len(self.told))
+
+    async def loki(self) -> Path:
+        if self.loki_fails:
+            raise UnavailableError("Go cannot be fetched")
+        return self.folder / "loki"
+
+    def monitoring(self) -> LocalMonitoring:
+        channel: Any = part(run=self.run_shell)
+        client: Any = part(create_machine=self.create_machine, get_machine=self.get_machine)
+        converger: Any = part(run=self.converge)
+        context: Any = lambda: True  # noqa: E731 - httpx takes it for a context
+        return LocalMonitoring(
+            environment="local",
+            world=self.world,
+            find_url=lambda: URL,
+            identity_url="https://10.213.0.1:18082",
+            client=client,
+            channel_to=lambda _: channel,
+            converger=converger,
+            load_authority=lambda: self.authority,
+            list_authorities=lambda: [self.authority.certificate],
+            context=context,
+            loki=self.loki,
+            program=self.folder / "cache" / "hermes-ingest",
+            variables={"hermes_base_daemon_port": 7070},
+            server_type="starter",
+            region="hel1",
+            report=self.said.append,
+        )
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    async def get(_: httpx.AsyncClient, url: str) -> httpx.Response:
+        assert url == f"{URL}/prometheus/-/ready"
+        return httpx.Response(200)
+
+    monkeypatch.setattr(httpx.AsyncClient, "get", get)
+    return Host(tmp_path)
+
+
+async def test_the_host_gets_certificates_once_and_keeps_them(host: Host) -> None:
+    first = await host.monitoring().up()
+    assert (first.machine, first.url, first.logs) == ("hermes-local-platform", URL, True)
+    assert host.world.monitoring.read_text() == "m-1"
+    await host.monitoring().up()
+    once, again = host.told
+    pairs = ("certificate", "key", "client_certificate", "client_key")
+    assert all(once[name] and not again[name] for name in pairs)
+    assert once["ingest"].read_bytes().startswith(b"#!/usr/bin/python3 -I\n")
+    assert (once["hermes_base_open_ports"], once["hermes_base_daemon_port"]) == ([8443], 7070)
+    assert host.ordered == [first.machine] * 2
+
+
+async def test_what_failed_is_not_there_for_anybody(host: Host) -> None:
+    host.fails = True
+    with pytest.raises(PartlyDoneError, match="a task failed"):
+        await host.monitoring().up()
+    assert not host.world.monitoring.exists()
+
+
+async def test_without_loki_it_keeps_no_logs_and_says_so(host: Host) -> None:
+    host.loki_fails = True
+    assert not (await host.monitoring().up()).logs
+    assert host.told[0]["loki"] == ""
+    assert any("Go cannot be fetched" in line for line in host.said)
+
+
+def test_a_certificate_is_good_for_its_address_and_authority_until_a_month_before_its_end(
+    tmp_path: Path, host: Host
+) -> None:
+    authority = host.authority
+    made, now = authority.serve([HOST], life=timedelta(days=90)).pem, datetime.now(UTC)
+    assert is_good(made, HOST, authority, now)
+    assert not is_good(made, HOST, authority, now + timedelta(days=61))
+    assert not is_good(made, "10.213.0.2", authority, now)
+    assert not is_good(made, HOST, authority_in(tmp_path, environment="other"), now)
+    assert not is_good("", HOST, authority, now)
+
+
+def test_a_simulated_world_is_refused() -> None:
+    refuse_simulated(is_simulated=False)
+    with pytest.raises(RefusedError, match="simulated"):
+        refuse_simulated(is_simulated=True)
+
+
+def test_the_hosts_name_is_never_an_instances() -> None:
+    assert not is_machine_name(platform_machine_name("local"), "local")
+    assert str(platform_machine_name("local")) == "hermes-local-platform"
