@@ -119,7 +119,7 @@ async def test_lines_of_one_machine_and_of_no_other(host: PlatformHost) -> None:
     assert await texts(grep=r"ada\.[12] ") == [f"ERROR ada.{number} \x1b[2J" for number in (1, 2)]
     assert await texts(grep="memory|MEMORY") == ["out of memory"]
     assert await texts(grep='"} or x') == []
-    with pytest.raises(WrongQuestionError):
+    with pytest.raises(WrongQuestionError, match="regexp"):
         await texts(grep="(")
 
 
