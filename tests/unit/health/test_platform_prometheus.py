@@ -44,7 +44,7 @@ async def test_that_it_does_not_answer_is_an_error_and_what_it_lacks_is_none() -
         server = PlatformPrometheus(monitoring.client)
         await server.require_vital(Vital.MEMORY)
         assert monitoring.asked == []
-        with pytest.raises(UnavailableError):
+        with pytest.raises(UnavailableError, match="status 404"):
             await server.vitals([ADA], since=NOW - timedelta(hours=1), until=NOW)
 
 

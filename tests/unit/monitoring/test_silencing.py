@@ -34,7 +34,7 @@ def test_conditions_become_matchers_of_labels() -> None:
 
 @pytest.mark.parametrize("where", ["alertname=X", "instance_id=i", "colour=red", "cell", "cell=", "severity=loud"])
 def test_a_wrong_label_is_refused(where: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="--where"):
         selector_of(where)
 
 

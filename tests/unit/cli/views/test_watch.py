@@ -83,7 +83,7 @@ def test_what_fails_at_once_is_an_error() -> None:
     def lines() -> Sequence[str]:
         raise UnavailableError("no answer")
 
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="no answer"):
         views.watch(lines, 7)
 
 
