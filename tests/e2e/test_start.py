@@ -14,6 +14,7 @@ NOT_NEEDED = {
     "grpc",
     "httpx",
     "jinja2",
+    "paramiko",
     "psycopg",
     "pulumi",
     "rich",

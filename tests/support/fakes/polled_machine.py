@@ -152,8 +152,8 @@ class PolledMachine:
         return became
 
 
-def polled_machine(folder: Path) -> PolledMachine:
-    """A machine that has a certificate and knows its signers."""
+def polled_machine(folder: Path, names: MachineNames = NAMES) -> PolledMachine:
+    """A machine that has a certificate of these names and knows its signers."""
     layout, platform, systemd = Layout(folder / "machine"), Platform(), Systemd()
     for name in ("etc/hermes-node", "etc/hermes-monitoring", "run/hermes-node", "run/systemd/system"):
         (layout.root / name).mkdir(parents=True)
@@ -162,7 +162,7 @@ def polled_machine(folder: Path) -> PolledMachine:
     layout.signers.write_text(signer.first_signers().text)
     layout.machine_key.write_bytes(key := machine.keys.make())
     asked, born = machine.keys.request(key).decode(), datetime.fromtimestamp(BORN, UTC)
-    held = credential_of(authority_in(folder), asked, NAMES, now=born)
+    held = credential_of(authority_in(folder), asked, names, now=born)
     layout.machine_certificate.write_bytes(held.to_pem())
     layout.authority.write_text(held.authority)
     return PolledMachine(machine, platform, systemd, ssh, signer)

@@ -43,6 +43,7 @@ COMMANDS: Sequence[str] = (
     "instance exec ada --reason canary -- env",
     "instance shell ada --reason canary",
     "instance export ada --reason canary",
+    "instance break-glass ada --close --reason canary",
     "instance restart ada",
     "instance reboot ada --reason t",
     "release build --managed {managed} --note one",

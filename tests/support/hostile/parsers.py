@@ -59,6 +59,7 @@ from hermesops.model.state import State
 from hermesops.node.errors import NodeError
 from hermesops.node.instance.agent import installation
 from hermesops.node.instance.settings import Settings
+from hermesops.node.orders.documents import BreakGlassOrder, Orders, Report, SshHost, SshReport
 from hermesops.node.protocol import Credential, Identity, Payload, Secrets, identity_from_json
 from hermesops.node.release.documents.handout import Handout, Signed
 from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
@@ -511,6 +512,26 @@ def _credential_file(data: bytes) -> object:
 def _authority() -> Any:  # noqa: ANN401 - Authority
     with tempfile.TemporaryDirectory() as folder:
         return authority_in(Path(folder))
+
+
+_KEY = f"ssh-ed25519 {PUBLIC}"
+_ORDER = BreakGlassOrder("0" * 32, "local", "i-1", "m-1", _KEY, "192.0.2.7/32", 1_800_000_000, 1_800_003_600)
+_SAID = SshReport("0" * 32, "open", "", "10.0.0.7")
+
+
+@_parser(_ORDER.to_json, NODES)
+def _order_to_open_sshd(data: bytes) -> object:
+    return BreakGlassOrder.from_json(data)
+
+
+@_parser(Orders("https://10.0.0.1:8443", Signed(_ORDER.to_json().decode(), "signature")).to_json, NODES)
+def _orders_of_the_platform(data: bytes) -> object:
+    return Orders.from_json(data)
+
+
+@_parser(Report(SshHost(_KEY, "10.0.0.7"), _SAID).to_json, NODES)
+def _report_of_a_machine(data: bytes) -> object:
+    return Report.from_json(data)
 
 
 @_parser(lambda: _proved()[0])
