@@ -43,12 +43,16 @@ class Panel:
         kind: One of ``PANELS``.
         unit: Grafana's name of it, as ``bytes`` or ``percentunit``.
         place: Column, row, width and height on a grid of 24 columns.
+        is_stacked: Whether its lines stand on top of each other.
+        thresholds: Values from which on it has another colour, and that colour.
     """
 
     title: str
     kind: str
     unit: str
     place: tuple[int, int, int, int]
+    is_stacked: bool
+    thresholds: tuple[tuple[float, str], ...]
     queries: tuple[Query, ...]
 
 
@@ -136,12 +140,15 @@ def _of_query(dashboard: Dashboard, query: Query, records: Collection[str]) -> I
 
 
 def _panel(said: Mapping[str, Any], lines: Iterator[int]) -> Panel:
-    grid = said["gridPos"]
+    grid, defaults = said["gridPos"], said.get("fieldConfig", {}).get("defaults", {})
+    steps = defaults.get("thresholds", {}).get("steps", ())
     return Panel(
         title=str(said["title"]),
         kind=str(said["type"]),
-        unit=str(said.get("fieldConfig", {}).get("defaults", {}).get("unit", "short")),
+        unit=str(defaults.get("unit", "short")),
         place=(int(grid["x"]), int(grid["y"]), int(grid["w"]), int(grid["h"])),
+        is_stacked="stacking" in defaults.get("custom", {}),
+        thresholds=tuple((float(one["value"]), str(one["color"])) for one in steps if one["value"] is not None),
         queries=tuple(
             Query(str(one["expr"]), str(one.get("legendFormat", "")), next(lines)) for one in said.get("targets", ())
         ),

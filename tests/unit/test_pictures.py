@@ -26,8 +26,15 @@ def test_a_picture_that_the_readme_shows_loads_nothing(picture: str) -> None:
     assert "http" not in told.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_the_readme_shows_the_fleet_a_rollout_and_the_packages() -> None:
-    assert {Path(picture).stem for picture in SHOWN} == {"fleet-status", "halted-rollout", "architecture"}
+def test_the_readme_shows_the_fleet_a_rollout_a_dashboard_and_the_packages() -> None:
+    shown = {"fleet-status", "halted-rollout", "dashboard-fleet", "architecture"}
+    assert {Path(picture).stem for picture in SHOWN} == shown
+
+
+def test_there_is_a_picture_of_every_dashboard() -> None:
+    folder = ROOT / "roles/hermes_platform_monitoring/files/dashboards"
+    drawn_dashboards = {path.stem.removeprefix("dashboard-") for path in PICTURES.glob("dashboard-*.svg")}
+    assert drawn_dashboards == {path.stem for path in folder.glob("*.json")}
 
 
 def test_a_terminal_is_drawn_with_its_colours_and_without_its_codes() -> None:

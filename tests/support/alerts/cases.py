@@ -156,6 +156,13 @@ def _cells(lost: str, seconds: int, **numbers: int) -> Series:
 
 _HEARTBEAT = of("hermes_metrics_timestamp_seconds")
 
+
+def _flapping(seconds: int, *, heard_s: int, silent_s: int) -> str:
+    """Heartbeats of a machine that is heard and silent by turns."""
+    period = heard_s + silent_s
+    return " ".join(str(at) if at % period < heard_s else "_" for at in range(0, seconds, EVERY_S))
+
+
 HEARTBEATS: dict[str, tuple[Case, ...]] = {
     "HeartbeatMissed": (
         Case(
@@ -171,6 +178,12 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             "an instance that was never heard is silent once it had the time",
             monitor(300) | {'hermesops_instance_expected{instance_id="ada", cell="cell-1"}': steady(1, 300)},
             {85: (), 95: (ADA,)},
+        ),
+        Case(
+            Kind.FIRES,
+            "a machine that comes and goes every five minutes is one alert, not one each time",
+            monitor(3600) | instance("ada", 3600) | {_HEARTBEAT: _flapping(3600, heard_s=120, silent_s=180)},
+            {200: (), **dict.fromkeys(range(215, 3600, 100), (ADA,))},
         ),
         Case(
             Kind.BELOW,
@@ -702,38 +715,38 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
     "AgentReachabilityBurnFast": (
         Case(
             Kind.FIRES,
-            "two of twenty come and go too fast for an alert of their own",
-            world(1800, *_MANY)
-            | {of("hermes_agent_up", name): _restarting(15, 45, 1800) for name in ("user-1", "user-2")},
-            {120: (), 600: ({},), 1700: ({},)},
+            "three of twenty come and go too fast for an alert of their own",
+            world(1200, *_MANY) | {of("hermes_agent_up", name): _restarting(15, 45, 1200) for name in _MANY[:3]},
+            {120: (), 600: ({},), 1100: ({},)},
         ),
         Case(
             Kind.BELOW,
             "one of twenty does: 5 % at most, where 7.2 % are needed",
-            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1800)},
-            {600: (), 1700: ()},
+            world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1200)},
+            {600: (), 1100: ()},
         ),
         Case(
             Kind.BELOW,
             "what an alert of its own explains makes no second one",
-            world(1800, *_MANY) | {of("hermes_agent_up", name): steady(0, 1800) for name in _MANY[:4]},
-            {600: (), 1700: ()},
+            world(1200, *_MANY) | {of("hermes_agent_up", name): steady(0, 1200) for name in _MANY[:4]},
+            {600: (), 1100: ()},
         ),
         Case(
             Kind.BUSY,
             "operations hold them",
-            world(1800, *_MANY)
-            | {of("hermes_agent_up", name): _restarting(15, 45, 1800) for name in ("user-1", "user-2")}
-            | busy("user-1", 1800)
-            | busy("user-2", 1800),
-            {600: (), 1700: ()},
+            world(1200, *_MANY)
+            | {of("hermes_agent_up", name): _restarting(15, 45, 1200) for name in _MANY[:3]}
+            | busy("user-0", 1200)
+            | busy("user-1", 1200)
+            | busy("user-2", 1200),
+            {600: (), 1100: ()},
         ),
         Case(
             Kind.HOSTILE,
             "a NaN of one does not hide the others",
-            world(1800, *_MANY)
-            | {of("hermes_agent_up", name): _restarting(15, 45, 1800) for name in ("user-1", "user-2")}
-            | {of("hermes_agent_up", "user-3"): steady("NaN", 1800)},
+            world(1200, *_MANY)
+            | {of("hermes_agent_up", name): _restarting(15, 45, 1200) for name in _MANY[:3]}
+            | {of("hermes_agent_up", "user-3"): steady("NaN", 1200)},
             {600: ({},)},
         ),
     ),
@@ -741,78 +754,78 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.FIRES,
             "one of twenty comes and goes: 3.75 % of the time of all",
-            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1800)},
-            {600: (), 1200: ({},), 1700: ({},)},
+            world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1200)},
+            {600: (), 1100: ({},), 1200: ({},)},
         ),
         Case(
             Kind.BELOW,
             "2.5 %",
-            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(30, 30, 1800)},
-            {1200: (), 1700: ()},
+            world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(30, 30, 1200)},
+            {1000: (), 1200: ()},
         ),
         Case(
             Kind.BUSY,
             "an operation holds it",
-            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1800)} | busy("user-1", 1800),
-            {1200: (), 1700: ()},
+            world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1200)} | busy("user-1", 1200),
+            {1000: (), 1200: ()},
         ),
     ),
     "TurnsFailingBurnFast": (
         Case(
             Kind.FIRES,
             "three of twenty users get no answer",
-            _with_turns(1800, 3),
-            {120: (), 600: ({},), 1700: ({},)},
+            _with_turns(1200, 3),
+            {120: (), 600: ({},), 1100: ({},)},
         ),
-        Case(Kind.BELOW, "two of twenty do not", _with_turns(1800, 2), {600: (), 1700: ()}),
+        Case(Kind.BELOW, "two of twenty do not", _with_turns(1200, 2), {600: (), 1100: ()}),
         Case(
             Kind.BELOW,
             "the only turns of a quiet night fail",
-            world(1800, *_MANY) | _turns(then((0, 300), (1, 300), (3, 1200)), steady(0, 1800)),
-            {600: (), 700: (), 1700: ()},
+            world(1200, *_MANY) | _turns(then((0, 300), (1, 300), (3, 600)), steady(0, 1200)),
+            {600: (), 700: (), 1100: ()},
         ),
         Case(
             Kind.BELOW,
             "the model's own alerts explain it",
-            _with_turns(1800, 3)
-            | {of("hermes_model_errors_total", name, status="5xx"): growing(1, 1800) for name in _MANY[:3]},
-            {600: (), 1700: ()},
+            _with_turns(1200, 3)
+            | {of("hermes_model_errors_total", name, status="5xx"): growing(1, 1200) for name in _MANY[:3]},
+            {600: (), 1100: ()},
         ),
         Case(
             Kind.BUSY,
             "operations hold them",
-            _with_turns(1800, 3) | busy("user-0", 1800) | busy("user-1", 1800) | busy("user-2", 1800),
-            {600: (), 1700: ()},
+            _with_turns(1200, 3) | busy("user-0", 1200) | busy("user-1", 1200) | busy("user-2", 1200),
+            {600: (), 1100: ()},
         ),
         Case(
             Kind.HOSTILE,
             "counters that are NaN, infinite or begin again do not hide the others",
-            _with_turns(1800, 5)
-            | _turns(steady("NaN", 1800), growing(1, 1800), "user-9")
-            | _turns(growing(1, 1800), then((1e9, 600), (0, 600), (1e9, 600)), "user-10")
-            | _turns(steady(0, 1800), then((0, 300), ("+Inf", 1500)), "user-11"),
-            {600: ({},), 1700: ({},)},
+            _with_turns(1200, 5)
+            | _turns(steady("NaN", 1200), growing(1, 1200), "user-9")
+            | _turns(growing(1, 1200), then((1e9, 450), (0, 450), (1e9, 300)), "user-10")
+            | _turns(steady(0, 1200), then((0, 300), ("+Inf", 900)), "user-11"),
+            {600: ({},), 1100: ({},)},
         ),
         Case(
             Kind.HOSTILE,
             "no machine outweighs the others, whatever it counts",
-            _with_turns(1800, 1) | _turns(growing(1e9, 1800), steady(0, 1800), "user-0"),
-            {600: (), 1700: ()},
+            _with_turns(1200, 1) | _turns(growing(1e9, 1200), steady(0, 1200), "user-0"),
+            {600: (), 1100: ()},
         ),
     ),
     "TurnsFailingBurnSlow": (
         Case(
             Kind.FIRES,
             "two of twenty users get no answer",
-            _with_turns(2400, 2),
-            {600: (), 1300: ({},), 2300: ({},)},
+            _with_turns(1500, 2),
+            {600: (), 1300: ({},), 1400: ({},)},
         ),
-        Case(Kind.BELOW, "one of twenty does not", _with_turns(2400, 1), {1300: (), 2300: ()}),
+        Case(Kind.BELOW, "one of twenty does not", _with_turns(1500, 1), {1300: (), 1400: ()}),
         Case(
             Kind.BUSY,
             "operations hold them",
-            _with_turns(2400, 2) | busy("user-0", 2400) | busy("user-1", 2400),
-            {1300: (), 2300: ()},
+            _with_turns(1500, 2) | busy("user-0", 1500) | busy("user-1", 1500),
+            {1300: (), 1400: ()},
         ),
     ),
     "ProvisionSlow": (

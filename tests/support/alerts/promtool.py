@@ -3,6 +3,7 @@
 Source: prometheus.io/docs/prometheus/2.42/configuration/unit_testing_rules. Time begins at 0, as do machines' clocks.
 """
 
+import json
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -97,6 +98,27 @@ def annotations(promtool: Path, folder: Path, alert: str, case: Case) -> list[st
         [promtool, "test", "rules", "annotations.yml"], cwd=folder, capture_output=True, text=True, check=False
     )
     return re.findall(r"Annotations:(\{.*\})", done.stdout + done.stderr)
+
+
+def without_answer(
+    promtool: Path, folder: Path, series: Mapping[str, str], queries: Sequence[str], *, at_s: int, every_s: int
+) -> list[str]:
+    """Those of some queries that find nothing, once our rules have run over some series."""
+    test = {
+        "evaluated_s": every_s,
+        "interval": f"{every_s}s",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [{"expr": query, "eval_time": f"{at_s}s", "exp_samples": []} for query in queries],
+    }
+    (folder / "queries.yml").write_text(yaml.safe_dump(_document([test]), sort_keys=False, width=10_000))
+    done = subprocess.run(
+        [promtool, "test", "rules", "queries.yml"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    printed = done.stdout + done.stderr
+    # What finds something is not empty, as it is said to be: promtool names it.
+    answered = {json.loads(one) for one in re.findall(r'expr: ("(?:\\.|[^"\\])*"), time', printed)}
+    assert answered, printed
+    return [query for query in queries if query not in answered]
 
 
 def _document(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from hermesops import assets
+from hermesops.alerts import dashboards
+from hermesops.alerts.dashboards import Dashboard
+from tests.support.alerts import fleet_past
+from tests.support.documents import dashboard_picture
 from tests.support.documents.architecture_picture import ROOT, architecture
+from tests.support.real import prometheus
 from tests.support.real.command import Command, local_world
 from tests.support.releases.simulated import built
 
@@ -78,9 +84,31 @@ async def halted_rollout(world: Command) -> str:
     )
 
 
+def dashboard_pictures(url: str) -> dict[str, str]:
+    """Each of Grafana's dashboards from the answers of a Prometheus with the past of a made-up fleet, by its name."""
+    span = dashboard_picture.Span(fleet_past.BEGIN, fleet_past.END)
+    found = dict[str, str]()
+    for path in sorted((assets.folder("roles") / "hermes_platform_monitoring/files/dashboards").glob("*.json")):
+        read = dashboards.read(path.read_text(), path.name)
+        assert isinstance(read, Dashboard), read
+        answers = dashboard_picture.ask(url, read, span, {"instance": fleet_past.SHOWN})
+        found[path.stem] = dashboard_picture.drawn(read, answers, span, "six hours of a made-up fleet of 18")
+    return found
+
+
+def _draw_dashboards(folder: Path) -> None:
+    programs = prometheus.programs()
+    assert programs, "Prometheus is needed: apt-get install prometheus"
+    with prometheus.running(folder, programs, fleet_past.past()) as url:
+        for name, picture in dashboard_pictures(url).items():
+            (PICTURES / f"dashboard-{name}.svg").write_text(picture)
+
+
 async def _main(agents: int) -> None:
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "architecture.svg").write_text(architecture())
+    with tempfile.TemporaryDirectory(prefix="hermesops-pictures") as folder:
+        _draw_dashboards(Path(folder))
     with tempfile.TemporaryDirectory(prefix="hermesops-pictures") as home:
         async with local_world(Path(home), driver="sim") as world:
             users = Path(home) / "users.csv"
