@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from hermesops.errors import UsageError
 from hermesops.model.ids import UserId, is_alias, user_id_from_alias, user_id_of
 
+DRILLS = "drill-"
+"""The beginning of aliases that are drills' own: what a drill breaks is never a user's."""
+
 _SHOWN = 80
 """Most characters of a wrong text that an error repeats."""
 
@@ -24,6 +27,11 @@ class User:
     def title(self) -> str:
         """The alias, else the id."""
         return self.alias or self.id
+
+
+def is_of_drill(user: User) -> bool:
+    """Whether a user is none, but stands for a drill."""
+    return user.alias.startswith(DRILLS)
 
 
 def parse_user(text: str) -> User:

@@ -9,7 +9,8 @@ it does to the fleet; further lines say when it is needed and what its output ha
     undo: an older backup is restored the same way
     -->
 
-``VALUES`` stand for what the run is about, ``…`` for any text within a line.
+``VALUES`` stand for what the run is about, ``…`` for any text within a line. A line ``Alerts: OfOne, OfAnother.`` below
+the title names the alerts that lead to a runbook.
 """
 
 import re
@@ -28,24 +29,35 @@ VALUES = {
     "USER": "the user of --instance",
     "INSTANCE": "the id of that instance",
     "PLAN": "its plan",
+    "CELL": "its cell",
+    "OPERATION": "its oldest unfinished operation",
     "ROLLOUT": "the newest unfinished rollout, else the newest",
 }
 """Words in capitals that a run fills in."""
 
 READING = frozenset(
     {
-        *("alert list", "fleet top"),
-        *("audit log", "backup list", "cell list", "cell show", "doctor", "fleet cost", "fleet changes", "fleet drift"),
-        *("fleet outdated", "fleet status", "freeze list", "identity list", "identity show", "instance list"),
-        *("instance logs", "instance show", "instance timeline", "instance verify", "job list", "operation list"),
-        *("operation show", "pool list", "registry check", "registry copies", "relay list", "release list"),
-        *("release show", "rollout explain", "rollout history", "rollout list", "rollout status", "secrets list"),
+        *("alert list", "audit log", "audit verify", "backup list", "cell list", "cell show", "doctor", "fleet cost"),
+        *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "freeze list", "identity list"),
+        *("identity show", "instance list", "instance logs", "instance show", "instance timeline", "instance verify"),
+        *("job list", "operation list", "operation show", "pool list", "registry check", "registry copies"),
+        *("relay list", "release list", "release show", "rollout explain", "rollout history", "rollout list"),
+        *("rollout status", "secrets check", "secrets list"),
         *("snapshot list", "stack list", "stack preview", "token list"),
     }
 )
 """Commands that a step may run without asking; a tag cannot make another one harmless."""
 
+READING_ON_MACHINES = frozenset(
+    {
+        *("hermes-node certificate show", "hermes-node status", "hermes-node volume show"),
+        *("systemctl --failed --no-pager", "timedatectl show", "systemctl status --no-pager hermes-gateway.service"),
+    }
+)
+"""Commands of ``instance exec`` that a step may run without asking, word for word."""
+
 _HEADINGS = frozenset({"Meaning", "Diagnosis", "Mitigation", "Verify"})
+_ALERTS = re.compile(r"Alerts:((?:\s+[A-Z][A-Za-z]+,)*\s+[A-Z][A-Za-z]+)\.", re.MULTILINE)
 _TAG = re.compile(r"\s*<!--\s*step\b(.*)")
 _NAMED = re.compile(r"\s*([a-z][a-z0-9-]*)\s*:\s*([a-z]+)\s*")
 _GUARD = re.compile(r"([a-z][a-z0-9-]*) shows (\S.*)")
@@ -85,6 +97,7 @@ class Step:
         expected: Texts that its output has to show.
         absent: Texts that it must not show.
         undo: How the change is undone; empty for one that reads.
+        exit_codes: Those besides 0 with which its command may end, as one that reads a broken machine may.
     """
 
     name: str
@@ -95,6 +108,7 @@ class Step:
     expected: tuple[str, ...]
     absent: tuple[str, ...]
     undo: Hint
+    exit_codes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +117,7 @@ class Runbook:
 
     Attributes:
         name: Of its file, without ``.md``.
+        alerts: Names of those that lead to it; empty for a procedure.
         text: As people read it, without tags.
         steps: In the order of the document; empty where nothing is tagged.
     """
@@ -111,6 +126,7 @@ class Runbook:
     title: str
     text: str
     steps: tuple[Step, ...]
+    alerts: tuple[str, ...] = ()
 
     @property
     def values(self) -> frozenset[str]:
@@ -155,16 +171,24 @@ def names(folder: Path) -> list[str]:
 
 
 def load(folder: Path, name: str) -> Runbook:
-    """Read a runbook.
+    """Read a runbook, by its name or by that of an alert that leads to it.
 
     Raises:
         UsageError: There is none of that name, or a tag in it is wrong: with file and line.
     """
     known = names(folder)
     if name not in known:
-        raise unknown_name("runbook", name, known)
-    file = folder / f"{name}.md"
-    return parse(name, file.read_text(encoding="utf-8"), str(file))
+        by_alert = {alert: one for one in known for alert in alerts_of(_text_of(folder, one))}
+        if name not in by_alert:
+            raise unknown_name("runbook", name, [*known, *by_alert])
+        name = by_alert[name]
+    return parse(name, _text_of(folder, name), str(folder / f"{name}.md"))
+
+
+def alerts_of(text: str) -> tuple[str, ...]:
+    """The alerts that a runbook's text names as those that lead to it."""
+    found = _ALERTS.search(text)
+    return tuple(name.strip() for name in found[1].split(",")) if found else ()
 
 
 def parse(name: str, text: str, file: str) -> Runbook:
@@ -192,7 +216,7 @@ def parse(name: str, text: str, file: str) -> Runbook:
             kept.append(lines[number])
             number += 1
     title = next((line[2:].strip() for line in lines if line.startswith("# ")), name)
-    return Runbook(name, title, "\n".join(kept), tuple(steps))
+    return Runbook(name, title, "\n".join(kept), tuple(steps), alerts_of(text))
 
 
 def shows(output: str, text: str) -> str:
@@ -229,8 +253,7 @@ def _step(lines: list[str], begin: int, rest: str, before: list[Step], file: str
         step = _with_field(step, number, field, before, file)
     if step.name in {one.name for one in before}:
         raise _wrong(file, begin, f"another step is named {step.name}")
-    is_reading = bool({step.command[0], " ".join(step.command[:2])} & READING)
-    if step.kind is Kind.READ and not is_reading:
+    if step.kind is Kind.READ and not _is_reading(step.command):
         raise _wrong(file, begin, f"{' '.join(step.command[:2])} is not among the commands that only read")
     if step.kind is not Kind.READ and not step.undo:
         raise _wrong(file, begin, "a step that changes says by “undo:” how to undo it")
@@ -261,6 +284,8 @@ def _with_field(step: Step, number: int, field: str, before: list[Step], file: s
             return replace(step, expected=(*step.expected, text))
         case "absent":
             return replace(step, absent=(*step.absent, text))
+        case "exit" if text.isdecimal() and text.isascii():
+            return replace(step, exit_codes=(*step.exit_codes, int(text)))
         case "undo":
             undo = Hint(_words(text, number, file)) if text.startswith("hermesops ") else Hint(text)
             return replace(step, undo=undo)
@@ -272,7 +297,16 @@ def _with_field(step: Step, number: int, field: str, before: list[Step], file: s
                 raise _wrong(file, number, f"no step before this one reads and is named {found[1]}")
             return replace(step, guards=(*step.guards, Guard(found[1], found[2], is_shown=key == "if")))
         case _:
-            raise _wrong(file, number, f"“{key}” is none of expect, absent, if, unless, undo")
+            raise _wrong(file, number, f"“{key}” is none of expect, absent, exit NUMBER, if, unless, undo")
+
+
+def _is_reading(command: tuple[str, ...]) -> bool:
+    """Whether a command changes nothing."""
+    match command:
+        case ("instance", "exec", user, script, *reason):
+            is_why = not reason or (len(reason) == len(("--reason", "why")) and reason[0] == "--reason")
+            return script in READING_ON_MACHINES and is_why and not user.startswith("-")
+    return bool({command[0], " ".join(command[:2])} & READING)
 
 
 def _command(lines: list[str], begin: int, file: str) -> tuple[str, ...]:
@@ -313,6 +347,10 @@ def _end_of_block(lines: list[str], begin: int, file: str) -> int:
 
 def _is_fence(line: str) -> bool:
     return line.lstrip().startswith("```")
+
+
+def _text_of(folder: Path, name: str) -> str:
+    return (folder / f"{name}.md").read_text(encoding="utf-8")
 
 
 def _is_runbook(file: Path) -> bool:

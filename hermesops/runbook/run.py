@@ -155,10 +155,9 @@ class RunbookRun:
             source = next(one for one in self._runbook.steps if one.name == guard.step)
             self._report(Hint(f"{step.name}: is it needed?"))
             ended = self._command(source)
-            if ended.exit_code or ended.is_cut:
-                problem = (
-                    f"{guard.step}, on which it depends: {_failure(ended) or 'it printed too much to be compared'}"
-                )
+            failure = _failure(source, ended)
+            if failure or ended.is_cut:
+                problem = f"{guard.step}, on which it depends: {failure or 'it printed too much to be compared'}"
                 self.results.append(StepResult(step, Outcome.DIFFERS, problem, None))
                 raise self._halted(step, problem)
         return self._read[guard.step]
@@ -201,7 +200,7 @@ def holds(guard: Guard, ended: Ended) -> bool:
 
 def problem_of(step: Step, ended: Ended) -> str:
     """How what a step did differs from what the runbook expects; empty when it does not."""
-    if failure := _failure(ended):
+    if failure := _failure(step, ended):
         return failure
     for text in step.expected:
         if not shows(ended.output, text):
@@ -291,9 +290,9 @@ class _Output:
             self._show(head)
 
 
-def _failure(ended: Ended) -> str:
-    """How a command failed, with its own error; empty when it did not."""
-    if not ended.exit_code:
+def _failure(step: Step, ended: Ended) -> str:
+    """How a command failed, with its own error; empty when it ended as its step may."""
+    if ended.exit_code in {0, *step.exit_codes}:
         return ""
     said = [line.removeprefix("error: ") for line in ended.output.splitlines() if line.startswith("error: ")]
     why = f": {one_line(said[-1])}" if said else ""

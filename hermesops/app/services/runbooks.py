@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hermesops.runbook.document import Runbook
     from hermesops.settings import Environment
 
-_OF_INSTANCE = frozenset({"USER", "INSTANCE", "PLAN"})
+_OF_INSTANCE = frozenset({"USER", "INSTANCE", "PLAN", "CELL", "OPERATION"})
 
 
 def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | None") -> dict[str, str]:
@@ -28,10 +28,22 @@ def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | No
     if needed & _OF_INSTANCE and instance is None:
         hint = Hint(("runbook", "run", runbook.name, "--instance", "USER"))
         raise UsageError(f"{runbook.name} is about one instance: whose?", hint=hint)
-    found = {"USER": instance.title, "INSTANCE": instance.id, "PLAN": instance.plan.value} if instance else {}
+    found = _values_of_instance(registry, instance) if instance else {}
     if "ROLLOUT" in needed:
         found["ROLLOUT"] = registry.rollouts.find("").id
     return {name: str(value) for name, value in found.items()}
+
+
+def _values_of_instance(registry: "Registry", instance: "Instance") -> dict[str, str]:
+    unfinished = registry.operations.list(unfinished=True, instance_id=instance.id)
+    return {
+        "USER": instance.title,
+        "INSTANCE": instance.id,
+        "PLAN": instance.plan.value,
+        "CELL": instance.cell,
+        # A step that names one is guarded by the list of operations.
+        "OPERATION": unfinished[0].id if unfinished else "none",
+    }
 
 
 def variables_of(env: "Environment") -> dict[str, str]:

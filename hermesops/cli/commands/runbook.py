@@ -1,7 +1,6 @@
 """``hermesops runbook``: lists, shows and runs ``runbooks/*.md``."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,13 +12,12 @@ from hermesops.cli.console import (
     advice,
     complain,
     confirm,
-    is_json,
     require_typed_environment,
     result,
     say,
     table,
-    write,
 )
+from hermesops.cli.options.runbook import execute, folder
 from hermesops.errors import HermesError, Hint
 
 if TYPE_CHECKING:
@@ -28,34 +26,30 @@ if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.model.instance import Instance
     from hermesops.runbook.document import Runbook, Step
-    from hermesops.runbook.run import Ended, RunbookRun
+    from hermesops.runbook.run import RunbookRun
 
 app = Noun(no_args_is_help=True)
-
-
-def _folder() -> Path:
-    from hermesops import assets
-
-    return assets.folder("runbooks")
 
 
 def _begins(incomplete: str) -> list[str]:
     from hermesops.runbook.document import names
 
-    return [name for name in names(_folder()) if name.startswith(incomplete)]
+    return [name for name in names(folder()) if name.startswith(incomplete)]
 
 
-Name = Annotated[str, typer.Argument(help="Of runbook list.", autocompletion=_begins)]
+Name = Annotated[str, typer.Argument(help="Of runbook list, or of an alert.", autocompletion=_begins)]
 
 
 @app.command("list")
 def list_() -> None:
-    """List runbooks; one without steps is to be followed by hand."""
+    """List runbooks, with the alerts that lead to each; one without steps is to be followed by hand."""
     from hermesops.runbook.document import load, names
 
-    found = (load(_folder(), name) for name in names(_folder()))
-    rows = [{"runbook": one.name, "steps": len(one.steps), "title": one.title} for one in found]
-    table("runbook-list", "runbooks", ("runbook", "steps", "title"), rows, "no runbooks")
+    found = (load(folder(), name) for name in names(folder()))
+    rows = [
+        {"runbook": one.name, "alerts": list(one.alerts), "steps": len(one.steps), "title": one.title} for one in found
+    ]
+    table("runbook-list", "runbooks", ("runbook", "steps", "alerts", "title"), rows, "no runbooks")
 
 
 @app.command()
@@ -63,8 +57,13 @@ def show(name: Name) -> None:
     """Show a runbook: what it is about, how to tell, what to do and what not."""
     from hermesops.runbook.document import load
 
-    runbook = load(_folder(), name)
-    shown = {"runbook": runbook.name, "title": runbook.title, "text": runbook.text}
+    runbook = load(folder(), name)
+    shown = {
+        "runbook": runbook.name,
+        "alerts": list(runbook.alerts),
+        "title": runbook.title,
+        "text": runbook.text,
+    }
     result("runbook", {**shown, "steps": [_shape(one) for one in runbook.steps]}, runbook.text.splitlines())
 
 
@@ -88,20 +87,21 @@ def run(
     from hermesops.runbook.document import load
     from hermesops.runbook.run import RunbookRun
 
-    runbook = load(_folder(), name)
+    runbook = load(folder(), name)
     first = runbook.begin_at(begin)
     composed = context.compose()
     instance = composed.registry.instances.find(user) if user else None
-    runbook = runbook.filled(runbooks.values_of(composed.registry, runbook, instance))
+    if runbook.values:  # the registry may be what is broken
+        runbook = runbook.filled(runbooks.values_of(composed.registry, runbook, instance))
     if dry_run:
         steps = runbook.steps[first:]
-        shown = {"runbook": name, "user": user or None, "steps": [_shape(one) for one in steps]}
+        shown = {"runbook": runbook.name, "user": user or None, "steps": [_shape(one) for one in steps]}
         result("runbook-steps", shown, [line for one in steps for line in _lines(one)])
         return 0
     made = RunbookRun(
         runbook,
         user,
-        execute=lambda words: _execute(composed, words),
+        execute=lambda words: execute(composed, words),
         ask=lambda step: _ask(step, yes=yes, picked=begin),
         report=lambda hint: say(advice(hint)),
     )
@@ -146,18 +146,6 @@ def _note(composed: "Container", made: "RunbookRun", runbook: "Runbook", instanc
         runbooks.note(composed.registry, runbook, instance, made.transcript())
     except HermesError as error:
         say(f"the audit has no transcript of this run: {error.message}")
-
-
-def _execute(composed: "Container", words: tuple[str, ...]) -> "Ended":
-    from hermesops.app.services import runbooks
-    from hermesops.runbook.run import run_command
-
-    def unseen(_: str) -> None:
-        """Drop output where a program reads the result."""
-
-    variables = runbooks.variables_of(composed.env)
-    show = unseen if is_json() else write
-    return context.run(run_command(words, environment=composed.env.name, variables=variables, show=show))
 
 
 def _ask(step: "Step", *, yes: bool, picked: str) -> bool | None:

@@ -17,7 +17,7 @@ from hermesops.model.image import Image
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.user import User, parse_user
+from hermesops.model.user import DRILLS, User, is_of_drill, parse_user
 from hermesops.operations.kinds import ProvisionIntent
 from hermesops.registry import Registry
 
@@ -100,20 +100,25 @@ class ProvisionAdmission:
     pool: Pool
     policy: Policy
 
-    async def admit(self, user_text: str, plan: Plan, *, region: str = "") -> tuple[Instance, Operation]:
+    async def admit(
+        self, user_text: str, plan: Plan, *, region: str = "", is_drill: bool = False
+    ) -> tuple[Instance, Operation]:
         """Write the rows of a requested agent, or find those of an earlier request.
 
         Args:
             region: Where its machine is rented; empty: where the settings say. An earlier request keeps its own.
+            is_drill: Whether a drill asks, whose aliases nobody else gets.
 
         Raises:
-            UsageError: ``user_text`` can be neither.
+            UsageError: ``user_text`` can be neither, or is a drill's.
             RefusedError: The user has an agent of the other plan, there is no image to boot from, JustAVPS does not
                 sell the plan's machine there, or it would pass the budget.
             UnavailableError: JustAVPS does not answer.
         """
         known = self.preflight.known(user_text, plan)
         if known is None:
+            if not is_drill and is_of_drill(parse_user(user_text)):
+                raise UsageError(f"aliases that begin with {DRILLS} are those of drills", hint="choose another one")
             where = region or self.policy.region_of(plan)
             new_user = partial(self.registry.users.resolve, user_text, create=True)
             image = latest_image(self.registry, self.policy.image)

@@ -143,6 +143,8 @@ COMMANDS: Sequence[str] = (
     "runbook list",
     "runbook show machine-gone",
     "runbook run instance-suspended --instance ada --yes",
+    "drill list",
+    "drill gateway-stopped --yes",
     "audit log",
     "audit verify",
     "release revoke {release} --reason canary --yes",

@@ -88,7 +88,7 @@ def test_a_value_is_one_word(user: str) -> None:
         ("step restore", "step drift", 15, "another step is named drift"),
         ("fleet drift", "instance restart USER", 5, "instance restart is not among the commands that only read"),
         ("undo: hermesops instance suspend USER --reason WHY\n", "\n", 15, "how to undo it"),
-        ("expect: machine", "expects: machine", 6, "“expects” is none of expect, absent, if, unless, undo"),
+        ("expect: machine", "expects: machine", 6, "“expects” is none of expect, absent, exit NUMBER, if"),
         ("expect: machine-restorable USER", "expect:", 6, "is no “key: text”"),
         ("if: drift shows", "if: drift has", 16, "“if:” is followed by “STEP shows TEXT”"),
         ("if: drift shows", "if: restore shows", 16, "no step before this one reads and is named restore"),

@@ -1,0 +1,311 @@
+"""The faults that runbooks are for: how each is brought about, what shows it, and which runbook ends it.
+
+Every runbook has at least one, and `tests/e2e/test_runbook_faults.py` brings each about and runs its runbook. Those of
+one machine can be brought about on a machine of the warm pool as well, by ``hermesops drill NAME``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from hermesops.errors import fill
+from hermesops.model.unknown_name import unknown_name
+
+
+@dataclass(frozen=True)
+class OnMachine:
+    """A command for ``/bin/sh`` of the machine, as root."""
+
+    script: str
+
+
+@dataclass(frozen=True)
+class AtVendor:
+    """What somebody does to the machine at JustAVPS, behind our back."""
+
+    verb: Literal["stop", "delete"]
+
+
+@dataclass(frozen=True)
+class ByCommand:
+    """A command of hermesops, in words after ``hermesops``; those in capitals as in steps of runbooks."""
+
+    words: tuple[str, ...]
+
+
+Action = OnMachine | AtVendor | ByCommand
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What shows that a fault is there: a command that reads, and a text in a line of what it prints.
+
+    Attributes:
+        is_absent: Whether the fault shows by that no line has it.
+    """
+
+    words: tuple[str, ...]
+    text: str
+    is_absent: bool = False
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One way to break something.
+
+    Attributes:
+        name: What it is drilled by.
+        runbook: The one that ends it.
+        alerts: Those that it makes fire, of the ones that lead to its runbook; empty for a procedure.
+        meaning: In a few words.
+        inject: Actions on one machine, in order; empty where it takes more than one machine, which only tests break.
+        sign: ``None`` where it has no ``inject``.
+        undo: The action that ends it without the runbook; ``None`` where giving up the machine does.
+        prepare: Commands before it, as a backup that its runbook restores.
+        needs_real: Whether simulated machines have nothing that could break so.
+        picked: The step of the runbook to choose, where a person would; the run begins with it.
+    """
+
+    name: str
+    runbook: str
+    alerts: tuple[str, ...]
+    meaning: str
+    inject: tuple[Action, ...] = ()
+    sign: Sign | None = None
+    undo: Action | None = None
+    prepare: tuple[ByCommand, ...] = ()
+    needs_real: bool = False
+    picked: str = ""
+
+    @property
+    def is_drilled(self) -> bool:
+        """Whether it can be brought about on one machine of the warm pool."""
+        return bool(self.inject)
+
+    def filled(self, values: Mapping[str, str]) -> "Fault":
+        """The same about one instance."""
+        put = partial(fill, values=values)
+
+        def filled(action: Action) -> Action:
+            return ByCommand(tuple(map(put, action.words))) if isinstance(action, ByCommand) else action
+
+        sign = self.sign and replace(self.sign, words=tuple(map(put, self.sign.words)), text=put(self.sign.text))
+        prepare = tuple(ByCommand(tuple(map(put, one.words))) for one in self.prepare)
+        return replace(self, inject=tuple(map(filled, self.inject)), sign=sign, prepare=prepare)
+
+
+_GATEWAY = "hermes-gateway.service"
+_FIGURES = "/run/hermes-metrics/hermes.prom"
+
+
+def _on_machine(script: str) -> tuple[str, ...]:
+    """The command that runs a script on the machine."""
+    return ("instance", "exec", "USER", script, "--reason", "drill")
+
+
+def _over(part: str, whole: str, share: float) -> Sign:
+    """One figure of the machine is over a share of another, as the alert's expression compares them."""
+    script = (
+        f'awk \'$1 == "{part}" {{ a = $2 }} $1 == "{whole}" {{ b = $2 }} '
+        f'END {{ if (b && a > {share} * b) print "it is over its share" }}\' {_FIGURES}'
+    )
+    return Sign(_on_machine(script), "it is over its share")
+
+
+_FILLER = "/var/lib/hermes/.hermes-node/drill"
+_FILL = (
+    "set -- $(stat -f -c '%a %S' /var/lib/hermes); "
+    # Never more than the data volume of the largest plan.
+    f"size=$(($1 * $2 / 100 * 95)); test $size -lt 100000000000 && fallocate -l $size {_FILLER}"
+)
+_SHOW = ("instance", "show", "USER")
+_REACHABILITY = ("AgentReachabilityBurnFast", "AgentReachabilityBurnSlow")
+
+FAULTS = (
+    # Of one machine
+    Fault(
+        "gateway-stopped",
+        "gateway-down",
+        ("GatewayDown",),
+        "somebody stops the gateway's unit",
+        inject=(OnMachine(f"systemctl stop {_GATEWAY}"),),
+        sign=Sign(_SHOW, "gateway silent"),
+        undo=OnMachine(f"systemctl start {_GATEWAY}"),
+    ),
+    Fault(
+        "machine-stopped",
+        "heartbeat-missed",
+        ("HeartbeatMissed",),
+        "the machine is switched off at JustAVPS",
+        inject=(AtVendor("stop"),),
+        sign=Sign(_SHOW, "machine status stopped"),
+    ),
+    Fault(
+        "machine-deleted",
+        "machine-gone",
+        (),
+        "the machine is deleted at JustAVPS",
+        prepare=(ByCommand(("backup", "create", "USER")),),
+        inject=(AtVendor("delete"),),
+        sign=Sign(("fleet", "drift"), "machine-restorable USER"),
+    ),
+    Fault(
+        "agent-suspended",
+        "instance-suspended",
+        (),
+        "an operator suspends the wrong agent",
+        inject=(ByCommand(("instance", "suspend", "USER", "--reason", "drill")),),
+        sign=Sign(_SHOW, "status suspended"),
+    ),
+    Fault(
+        "managed-files-lost",
+        "turns-failing-burn",
+        ("TurnsFailingBurnFast", "TurnsFailingBurnSlow"),
+        "the files with the agent's keys are deleted, and the gateway restarts without them",
+        inject=(
+            OnMachine("rm /etc/hermes/.env /etc/hermes-node/instance.json"),
+            OnMachine(f"systemctl restart {_GATEWAY}"),
+        ),
+        sign=Sign(_SHOW, "gateway refused"),
+        undo=ByCommand(("provision", "USER", "--plan", "PLAN")),
+    ),
+    Fault(
+        "certificate-revoked",
+        "machine-certificate",
+        ("CertificateExpiring",),
+        "the machine's certificate does not count any more",
+        inject=(ByCommand(("identity", "revoke", "USER", "--reason", "drill", "--yes")),),
+        sign=Sign(("identity", "list"), "USER … revoked"),
+        undo=ByCommand(("identity", "renew", "USER")),
+    ),
+    Fault(
+        "proxy-token-revoked",
+        "proxy-tokens",
+        (),
+        "the relay's token is revoked",
+        prepare=(ByCommand(("token", "renew", "USER", "--reason", "drill")),),
+        inject=(ByCommand(("token", "revoke", "USER", "--reason", "drill")),),
+        sign=Sign(("token", "list", "USER"), "USER platform relay", is_absent=True),
+        undo=ByCommand(("token", "renew", "USER", "--reason", "drill")),
+    ),
+    Fault(
+        "state-lost",
+        "restore-a-user",
+        (),
+        "a file of the agent's home is deleted",
+        prepare=(ByCommand(("backup", "create", "USER")),),
+        inject=(OnMachine("rm /var/lib/hermes/config.yaml"),),
+        sign=Sign(_on_machine("ls /var/lib/hermes"), "config.yaml", is_absent=True),
+    ),
+    # Of one real machine: simulated ones have nothing that could break so
+    Fault(
+        "unit-failed",
+        "unit-failed",
+        ("UnitFailed",),
+        "a unit of the machine fails",
+        inject=(OnMachine("systemd-run --quiet --unit hermes-drill-fails false; sleep 1"),),
+        sign=Sign(
+            _on_machine("systemctl --failed --no-pager"),
+            "hermes-drill-fails.service",
+        ),
+        undo=OnMachine("systemctl reset-failed hermes-drill-fails.service"),
+        needs_real=True,
+    ),
+    Fault(
+        "database-overwritten",
+        "database-corrupt",
+        ("DatabaseCorrupt",),
+        "pages in the midst of state.db are overwritten",
+        prepare=(
+            ByCommand(("instance", "chat", "USER", "hello", "--reason", "drill")),
+            ByCommand(("backup", "create", "USER")),
+        ),
+        inject=(
+            OnMachine(f"systemctl stop {_GATEWAY}"),
+            OnMachine("rm -f /var/lib/hermes/state.db-wal /var/lib/hermes/state.db-shm"),
+            OnMachine("dd if=/dev/urandom of=/var/lib/hermes/state.db bs=4096 count=4 conv=notrunc status=none"),
+            OnMachine("hermes-node databases; hermes-node metrics"),
+        ),
+        sign=Sign(
+            _on_machine(f"grep ^hermes_database_integrity {_FIGURES}"), 'hermes_database_integrity{database="state"} 0'
+        ),
+        needs_real=True,
+    ),
+    Fault(
+        "data-filled",
+        "disk-filling",
+        ("DiskFilling",),
+        "a file takes most of the room that the data have left",
+        inject=(OnMachine(_FILL),),
+        sign=_over('hermes_data_bytes{state=\\"used\\"}', 'hermes_data_bytes{state=\\"size\\"}', 0.9),
+        undo=OnMachine(f"rm -f {_FILLER}"),
+        needs_real=True,
+        picked="resize",
+    ),
+    Fault(
+        "data-full",
+        "data-volume",
+        (),
+        "a file takes most of the room that the data have left",
+        inject=(OnMachine(_FILL),),
+        sign=_over('hermes_data_bytes{state=\\"used\\"}', 'hermes_data_bytes{state=\\"size\\"}', 0.9),
+        undo=OnMachine(f"rm -f {_FILLER}"),
+        needs_real=True,
+        picked="resize",
+    ),
+    Fault(
+        "memory-cap-reached",
+        "memory-near-cap",
+        ("MemoryNearCap",),
+        "the gateway's cap is lowered to what it holds",
+        inject=(
+            OnMachine(
+                f"systemctl set-property --runtime {_GATEWAY} "
+                f"MemoryMax=$(($(systemctl show -p MemoryCurrent --value {_GATEWAY}) * 11 / 10))"
+            ),
+        ),
+        sign=_over("hermes_gateway_memory_bytes", "hermes_gateway_memory_max_bytes", 0.9),
+        undo=OnMachine(f"systemctl revert {_GATEWAY}"),
+        needs_real=True,
+    ),
+    # Of more than one machine, or of what hermesops itself stands on
+    Fault("gateways-stopped", "agent-reachability-burn", _REACHABILITY, "the gateways of several agents are stopped"),
+    Fault("gateways-restart", "gateway-looping", ("GatewayLooping",), "a release restarts its gateways all the time"),
+    Fault("orders-refused", "provision-slow", ("ProvisionSlow",), "JustAVPS makes no machines for a while"),
+    Fault("model-token-dead", "model-unauthorized", ("ModelUnauthorized",), "the token ends, and no other one arrives"),
+    Fault("model-token-leaked", "model-tokens", ("RouterTokenExpiring",), "a model token was seen in a ticket"),
+    Fault("backups-late", "backups-are-late", ("BackupOverdue",), "no backup was made for a day"),
+    Fault("backup-damaged", "backup-does-not-restore", (), "files of the newest backup are overwritten"),
+    Fault("release-takes-no-turns", "rollout-halted", ("RolloutHalted",), "a release takes no turns"),
+    Fault(
+        "agent-left-behind", "node-outdated", ("NodeOutdated",), "an agent comes after a rollout, with an older release"
+    ),
+    Fault("release-harmful", "revoke-a-release", (), "a release that agents run turns out to do harm"),
+    Fault("release-store-older", "release-key", (), "the store of releases is restored to an older state"),
+    Fault("cell-deleted", "cell-lost", ("CellLost",), "all machines of a cell are deleted at JustAVPS"),
+    Fault("vendor-silent", "vendor-down", (), "JustAVPS's API answers nothing but errors"),
+    Fault("vendor-and-reports-away", "fleet-gap", ("FleetGap",), "no machine reports, while agents answer"),
+    Fault("worker-killed", "controller-lost", (), "a process dies at its work and leaves it half done"),
+    Fault("registry-overwritten", "registry-damaged", (), "the registry's file is overwritten"),
+    Fault("registry-lost", "registry-rebuilt", (), "the registry is gone with all its copies"),
+    Fault("rotation-unfinished", "registry-key", (), "a rotation of the registry's key is cut short"),
+    Fault("key-leaked", "rotate-keys", (), "the registry's key was seen by somebody"),
+    Fault("pulumi-state-cut", "pulumi-state-damaged", (), "a cell's Pulumi state is cut short"),
+)
+"""All of them."""
+
+
+def fault(name: str) -> Fault:
+    """A fault of that name, or the first one of the runbook or the alert of that name that can be drilled.
+
+    Raises:
+        UsageError: There is none.
+    """
+    for one in FAULTS:
+        if one.name == name:
+            return one
+    for one in FAULTS:
+        if one.is_drilled and (one.runbook == name or name in one.alerts):
+            return one
+    raise unknown_name("drill", name, [one.name for one in FAULTS if one.is_drilled])

@@ -1,0 +1,79 @@
+"""Every runbook is run against a fault that it is for: brought about, seen, ended by the runbook's steps, verified."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from hermesops.runbook.faults import FAULTS
+from tests.support.real.command import Command, local_world
+from tests.support.runbooks.executions import ALONE, EXECUTIONS
+
+DRILLED = [one.name for one in FAULTS if one.is_drilled and not one.needs_real]
+KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_PREVIOUS_DAYS": "1"}
+
+
+@pytest.fixture(scope="module")
+async def pooled(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    pool = {"HERMESOPS_POOL_SIZE": "light=1"}
+    async with local_world(tmp_path_factory.mktemp("drills"), driver="sim", variables=pool) as command:
+        yield command
+
+
+@pytest.fixture(scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with with_ada(tmp_path_factory.mktemp("faults")) as command:
+        yield command
+
+
+@asynccontextmanager
+async def with_ada(home: Path) -> AsyncIterator[Command]:
+    async with local_world(home, driver="sim", variables=KEPT) as command:
+        await command.ok("provision", "ada", "--plan", "light")
+        await command.ok("backup", "create", "ada")
+        yield command
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("name", DRILLED)
+async def test_a_drill_ends_well_and_leaves_nothing(pooled: Command, name: str) -> None:
+    await pooled.ok("pool", "refill")
+    drilled = (await pooled.ok("drill", name, "--yes", "--json")).json
+    assert drilled["problem"] is None
+    assert len(drilled["changes"]) <= 3, "a known fault is ended by three commands"
+    rows = {row["drill"]: row for row in (await pooled.ok("drill", "list", "--json")).json["drills"]}
+    assert rows[name]["found"] == "well"
+    assert (await pooled.ok("instance", "list", "--json")).json["instances"] == []
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("name", sorted(ALONE))
+async def test_a_runbook_ends_a_fault_that_changes_its_world(tmp_path: Path, name: str) -> None:
+    async with with_ada(tmp_path) as world:
+        await EXECUTIONS[name](world)
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("name", [name for name in EXECUTIONS if name not in ALONE])
+async def test_a_runbook_ends_its_fault(world: Command, name: str) -> None:
+    await EXECUTIONS[name](world)
+    assert (await world.ok("registry", "check", "--json")).json["contradictions"] == []
+
+
+async def test_a_drill_without_a_ready_machine_is_refused(world: Command) -> None:
+    refused = await world.run("drill", "gateway-stopped", "--yes")
+    assert refused.exit_code == 3, str(refused)
+    assert "a drill breaks no user's" in refused.stderr
+    taken = await world.run("provision", "drill-gateway-stopped", "--plan", "light")
+    assert taken.exit_code == 2, str(taken)
+    assert [row["user"] for row in (await world.ok("instance", "list", "--json")).json["instances"]] == ["ada"]
+
+
+async def test_a_drill_that_was_killed_is_begun_anew(pooled: Command) -> None:
+    await pooled.ok("pool", "refill")
+    await pooled.killed_at("it shows after", "drill", "gateway-stopped", "--yes")
+    await pooled.ok("pool", "refill")
+    again = await pooled.ok("drill", "GatewayDown", "--yes")
+    assert "was left by a drill that was killed" in again.stderr
+    assert (await pooled.ok("instance", "list", "--json")).json["instances"] == []

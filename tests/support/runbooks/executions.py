@@ -1,0 +1,273 @@
+"""How tests bring about the faults that take more than one machine, and run their runbooks.
+
+Faults of one machine are brought about by ``hermesops drill``, without a line here.
+"""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hermesops.waiting import pause
+from tests.support.real.command import Command, Ran
+from tests.support.releases.simulated import built
+from tests.support.vendor.outside_changes import delete_behind_its_back
+
+Execution = Callable[[Command], Awaitable[None]]
+
+ELSEWHERE = {
+    "backups-late": "tests/e2e/test_runbook.py::test_late_backups_are_made",
+    "release-takes-no-turns": "tests/e2e/test_runbook.py::test_a_halted_rollout_is_ended_once_somebody_picks_that",
+}
+"""Tests that do so for reasons of their own as well."""
+
+ALONE = frozenset({"registry-lost", "registry-overwritten"})
+"""Faults after which a world is not what it was: each has one of its own."""
+
+EXECUTIONS: dict[str, Execution] = {}
+"""By the fault's name: brings it about in a simulated world with a running agent ``ada``, and ends it."""
+
+ROLLOUT = ("--all", "--soak", "1s", "--settle", "1s", "--vitals", "none", "--drill", "no", "--reason", "t")
+FOR_ADA = ("--instance", "ada")
+
+
+def execution(name: str) -> Callable[[Execution], Execution]:
+    """Register the execution of a fault."""
+
+    def add(function: Execution) -> Execution:
+        EXECUTIONS[name] = function
+        return function
+
+    return add
+
+
+async def mended(world: Command, *words: str) -> dict[str, str]:
+    """Run a runbook to its end; what became of each step."""
+    ran = await world.ok("runbook", "run", *words, "--yes", "--json")
+    return outcomes(ran)
+
+
+async def halted(world: Command, *words: str) -> dict[str, str]:
+    """Run a runbook that stops, as what it is about is not over yet; what became of each step."""
+    ran = await world.run("runbook", "run", *words, "--yes", "--json")
+    assert ran.exit_code == 8, str(ran)
+    return outcomes(ran)
+
+
+def outcomes(ran: Ran) -> dict[str, str]:
+    """What became of each step of a run, by its name."""
+    steps: list[dict[str, Any]] = ran.json["steps"]
+    return {one["step"]: one["outcome"] for one in steps}
+
+
+@execution("gateways-stopped")
+async def gateways_stopped(world: Command) -> None:
+    await world.ok("provision", "bob", "--plan", "light")
+    for user in ("ada", "bob"):
+        await on_machine(world, user, "systemctl stop hermes-gateway.service")
+    assert "2 down" in (await world.ok("fleet", "status", "--ask")).stdout
+    found = await halted(world, "agent-reachability-burn")
+    assert found["status-after"] == "differs"
+    for user in ("ada", "bob"):
+        await mended(world, "GatewayDown", "--instance", user)
+    await mended(world, "agent-reachability-burn", "--from", "status-after")
+    await world.ok("instance", "terminate", "bob", "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+@execution("gateways-restart")
+async def gateways_restart(world: Command) -> None:
+    loops = await built(world, "loops", "restarts:1.0:36000")
+    await world.ok("rollout", "start", loops, *ROLLOUT)
+    restarts = [await restarts_of(world, "ada"), await restarts_of(world, "ada")]
+    assert restarts[1] > restarts[0], "what GatewayLooping counts"
+    found = await mended(world, "GatewayLooping", *FOR_ADA)
+    assert found["roll-back"] == "done"
+    assert await restarts_of(world, "ada") == 0
+
+
+@execution("orders-refused")
+async def orders_refused(world: Command) -> None:
+    await world.ok("local", "fault", "set", "payment-required", "--times", "50")
+    stuck = await world.run("provision", "cyd", "--plan", "light")
+    await world.ok("local", "fault", "clear")
+    assert stuck.exit_code, str(stuck)
+    assert "status          provisioning" in (await world.ok("instance", "show", "cyd")).stdout
+    found = await mended(world, "ProvisionSlow", "--instance", "cyd")
+    assert found["again"] == "done"
+    await world.ok("instance", "terminate", "cyd", "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+@execution("model-token-dead")
+async def model_token_dead(world: Command) -> None:
+    await world.ok("local", "fault", "set", "server-error", "--path", "/machines/*/toolbox", "--times", "500")
+    revoked = await world.run("token", "revoke", "ada", "--models", "--reason", "t")
+    assert revoked.exit_code == 6, str(revoked)
+    await world.ok("local", "fault", "clear")
+    assert (await world.run("instance", "chat", "ada", "hello", "--reason", "t")).exit_code == 4
+    assert "none since it was revoked" in (await world.ok("token", "list", "ada")).stdout
+    assert (await mended(world, "ModelUnauthorized", *FOR_ADA))["hand"] == "done"
+
+
+@execution("model-token-leaked")
+async def model_token_leaked(world: Command) -> None:
+    before = await generation_of(world)
+    found = await mended(world, "RouterTokenExpiring", *FOR_ADA, "--from", "revoke")
+    assert (found["revoke"], found["turn"]) == ("done", "done")
+    assert await generation_of(world) == before + 1
+
+
+@execution("backup-damaged")
+async def backup_damaged(world: Command) -> None:
+    made = (await world.ok("backup", "create", "ada", "--json")).json
+    with sqlite3.connect(world.home / "local" / "world" / "machines.db", timeout=30) as store:
+        changed = store.execute("UPDATE files SET data = x'00' WHERE owner = ?", (made["made"]["backup"],))
+        assert changed.rowcount
+    store.close()
+    damaged = await world.run("backup", "check", "ada")
+    assert damaged.exit_code == 3, str(damaged)
+    found = await mended(world, "backup-does-not-restore", *FOR_ADA)
+    assert (found["back-up"], found["check"]) == ("done", "done")
+
+
+@execution("agent-left-behind")
+async def agent_left_behind(world: Command) -> None:
+    newer = await built(world, "newer")
+    await world.ok("rollout", "start", newer, *ROLLOUT)
+    await world.ok("provision", "dee", "--plan", "light")
+    assert "dee" in (await world.ok("fleet", "outdated")).stdout
+    running = asyncio.create_task(mended(world, "NodeOutdated", "--instance", "dee"))
+    while not running.done():  # a rollout soaks for minutes unless a person goes on
+        await world.run("rollout", "promote", "--full", "--reason", "t")
+        await asyncio.wait({running}, timeout=1)
+    assert (await running)["deploy"] == "done"
+    await world.ok("instance", "terminate", "dee", "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+@execution("release-harmful")
+async def release_harmful(world: Command) -> None:
+    harmful = await built(world, "harmful")
+    await world.ok("rollout", "start", harmful, *ROLLOUT)
+    await world.ok("release", "revoke", harmful, "--yes", "--reason", "t")
+    assert (await mended(world, "revoke-a-release"))["roll-back"] == "done"
+    shown = (await world.ok("instance", "show", "ada", "--json")).json
+    assert harmful not in json.dumps(shown)
+
+
+@execution("release-store-older")
+async def release_store_older(world: Command) -> None:
+    await built(world, "kept")
+    [signers] = (world.home / "local").rglob("signers.json")
+    held = signers.read_bytes()
+    signers.unlink()
+    found = await mended(world, "release-key")
+    assert found["restore"] == "done"
+    assert signers.read_bytes() == held
+
+
+@execution("cell-deleted")
+async def cell_deleted(world: Command) -> None:
+    await world.ok("provision", "eve", "--plan", "light")
+    for user in ("ada", "eve"):
+        await world.ok("backup", "create", user)
+    for user in ("ada", "eve"):
+        await delete_behind_its_back(world.home / "local" / "world", await machine_of(world, user))
+    found = await halted(world, "CellLost")
+    assert found["drift-after"] == "differs"
+    for user in ("ada", "eve"):
+        await mended(world, "machine-gone", "--instance", user)
+    await mended(world, "CellLost", "--from", "drift-after")
+    await world.ok("instance", "terminate", "eve", "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+@execution("vendor-silent")
+async def vendor_silent(world: Command) -> None:
+    await world.ok("local", "fault", "set", "server-error", "--times", "5000")
+    found = await halted(world, "vendor-down")
+    assert found["status-after"] == "differs"
+    await world.ok("local", "fault", "clear")
+    await mended(world, "vendor-down", "--from", "status-after")
+
+
+@execution("vendor-and-reports-away")
+async def vendor_and_reports_away(world: Command) -> None:
+    # No machine of this world reports; the ingest has tests of its own. What is tried is the answer of the table.
+    found = await mended(world, "FleetGap")
+    assert set(found.values()) == {"done"}
+
+
+@execution("worker-killed")
+async def worker_killed(world: Command) -> None:
+    await world.killed_at("backing up", "instance", "suspend", "ada", "--reason", "t")
+    assert "suspend" in (await world.ok("operation", "list")).stdout
+    found = await halted(world, "controller-lost", *FOR_ADA)
+    assert found["continue"] == "done", found
+    await world.ok("instance", "resume", "ada", "--reason", "t")
+    await mended(world, "controller-lost", *FOR_ADA, "--from", "operations-after")
+
+
+@execution("registry-overwritten")
+async def registry_overwritten(world: Command) -> None:
+    database = world.home / "local" / "registry.db"
+    for left in database.parent.glob("registry.db-*"):
+        left.unlink()
+    assert (await world.ok("registry", "copies", "--json")).json["copies"]
+    database.write_bytes(b"rubbish " * 1000)
+    found = await mended(world, "registry-damaged")
+    assert found["restore"] == "done"
+
+
+@execution("registry-lost")
+async def registry_lost(world: Command) -> None:
+    for path in [*(world.home / "local").glob("registry*"), *(world.home / "local").glob("audit*")]:
+        for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
+            if file.is_file():
+                file.unlink()
+    found = await mended(world, "registry-rebuilt")
+    assert found["rebuild"] == "done"
+
+
+@execution("rotation-unfinished")
+async def rotation_unfinished(world: Command) -> None:
+    await world.ok("secrets", "rotate", "registry.key", "--prepare", "--reason", "t")
+    found = await mended(world, "registry-key")
+    assert found["rotate"] == "done"
+
+
+@execution("key-leaked")
+async def key_leaked(world: Command) -> None:
+    assert (await mended(world, "rotate-keys"))["rotate"] == "done"
+
+
+@execution("pulumi-state-cut")
+async def pulumi_state_cut(world: Command) -> None:
+    cell = (await world.ok("instance", "show", "ada", "--json")).json["instance"]["cell"]
+    state = world.home / "local" / "pulumi" / ".pulumi" / "stacks" / "fleet" / f"{cell}.json"
+    state.write_bytes(state.read_bytes()[:100])
+    found = await mended(world, "pulumi-state-damaged", *FOR_ADA)
+    assert found["put-back"] == "done"
+
+
+async def on_machine(world: Command, user: str, script: str) -> None:
+    """Run a command on an agent's machine."""
+    await world.ok("instance", "exec", user, script, "--reason", "t")
+
+
+async def machine_of(world: Command, user: str) -> str:
+    """The id of an agent's machine."""
+    return str((await world.ok("instance", "show", user, "--json")).json["instance"]["machine_id"])
+
+
+async def generation_of(world: Command) -> int:
+    """Of ada's model token."""
+    tokens = (await world.ok("token", "list", "ada", "--json")).json["tokens"]
+    return next(int(one["generation"]) for one in tokens if one["purpose"] == "models")
+
+
+async def restarts_of(world: Command, user: str) -> int:
+    """How often systemd restarted an agent's gateway since somebody last did."""
+    shown = await world.ok(
+        "instance", "exec", user, "systemctl show -p NRestarts hermes-gateway.service", "--reason", "t"
+    )
+    await pause(1)
+    return int(shown.stdout.partition("=")[2])
