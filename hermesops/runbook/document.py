@@ -38,8 +38,9 @@ VALUES = {
 READING = frozenset(
     {
         *("alert list", "audit log", "audit verify", "backup list", "cell list", "cell show", "doctor", "fleet cost"),
-        *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "freeze list", "identity list"),
-        *("identity show", "instance list", "instance logs", "instance show", "instance timeline", "instance verify"),
+        *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top"),
+        *("freeze list", "identity list", "identity show", "instance list"),
+        *("instance logs", "instance show", "instance timeline", "instance verify"),
         *("job list", "operation list", "operation show", "pool list", "registry check", "registry copies"),
         *("relay list", "release list", "release show", "rollout explain", "rollout history", "rollout list"),
         *("rollout status", "secrets check", "secrets list"),
