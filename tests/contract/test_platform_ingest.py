@@ -17,8 +17,12 @@ import httpx
 import pytest
 
 from hermesops import waiting
+from hermesops.app.adapters.platform_metrics import PlatformMetrics
 from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
 from hermesops.ingest.revocations import update
+from hermesops.model.ids import InstanceId
+from hermesops.monitor.exposition import Exposition, series
+from hermesops.monitor.heartbeats import METRIC, QUERY, Heartbeat, parse
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.platform_host import Client, PlatformHost, programs, running
 from tests.support.suite.prerequisites import require
@@ -339,3 +343,37 @@ def test_prometheus_away_is_told_to_senders_who_then_repeat(tmp_path: Path) -> N
         other.processes["prometheus"].terminate()
         other.processes["prometheus"].wait(timeout=20)
         assert write(other, other.machine(), body(fresh())) == 503
+
+
+async def test_the_monitor_reads_heartbeats_of_machines_and_tells_of_instances(host: PlatformHost) -> None:
+    machine, monitor = host.machine(), host.service("hermesops-monitor")
+    assert machine.names
+    instance = str(machine.names.instance_id)
+    context = ssl.create_default_context(cafile=str(monitor.authorities))
+    context.load_cert_chain(monitor.certificate, monitor.key)
+    now = time.time()
+    assert write(host, machine, body(METRIC, at_s=now - 3, value=now - 8)) < 300
+    metrics = PlatformMetrics(f"{host.url}/prometheus", f"{host.url}/ingest/import", lambda: context)
+
+    async def look() -> Heartbeat | waiting.Pending[Heartbeat]:
+        beats = parse(await metrics.query(QUERY), now_s=time.time())
+        return beats.get(InstanceId(instance)) or waiting.Pending(str(beats))
+
+    try:
+        beat = await waiting.until(look, what="the heartbeat", timeout_s=30)
+        assert beat.written == pytest.approx(now - 8, abs=0.01)
+        assert beat.sampled == pytest.approx(now - 3, abs=0.01)
+        told = {
+            series("hermesops_monitor_leader"): 1.0,
+            series("hermesops_monitor_pass_seconds"): 0.0312,
+            series("hermesops_instance_backup_age_seconds", instance_id=instance): 123_456.789,
+            series("hermesops_instance_condition", instance_id=instance, condition='a "strange" one\\'): 1.0,
+        }
+        many = {series("hermesops_instance_expected", instance_id=f"i{n}", cell="c"): 1.0 for n in range(20_000)}
+        await metrics.push(Exposition(()).text({**told, **many}, now_s=0.0))
+    finally:
+        await metrics.aclose()
+    assert host.query('count(hermesops_instance_expected{source="hermesops-monitor"})')[0][1] == 20_000
+    [(labels, value)] = host.query("hermesops_instance_backup_age_seconds")
+    assert (labels["instance_id"], value) == (instance, 123_456.789)
+    assert holders(host, "hermesops_instance_condition")[0]["condition"] == 'a "strange" one\\'
