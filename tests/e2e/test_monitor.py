@@ -16,7 +16,7 @@ from hermesops.waiting import Pending, pause, until
 from tests.support.real import postgresql, prometheus
 from tests.support.real.command import Command, local_world
 from tests.support.suite.prerequisites import require
-from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
+from tests.support.vendor.outside_changes import delete_behind_its_back, stop_behind_its_back
 
 KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_PREVIOUS_DAYS": "1"}
 ONCE = ("monitor", "--once", "--json")
@@ -46,12 +46,6 @@ async def provisioned(world: Command, *users: str) -> dict[str, dict[str, Any]]:
 
 async def machine_of(world: Command, user: str) -> str:
     return str((await world.ok("instance", "show", user, "--json")).json["instance"]["machine_id"])
-
-
-async def stop_behind_its_back(world: Command, machine: str) -> None:
-    async with vendor_of(world.home / "local" / "world") as api:
-        (await api.post(f"/machines/{machine}/stop")).raise_for_status()
-        await told(api, f"/machines/{machine}", status="stopped")
 
 
 def why_of(seen: dict[str, Any], user: str) -> str:
@@ -110,7 +104,7 @@ async def test_a_machine_that_was_stopped_is_started(world: Command) -> None:
     made = await provisioned(world, "ada", "bob")
     quiet = (await world.ok(*ONCE)).json
     assert (quiet["leads"], quiet["expected"], quiet["decisions"], quiet["knows_heartbeats"]) == (True, 2, [], False)
-    await stop_behind_its_back(world, made["ada"]["machine_id"])
+    await stop_behind_its_back(world.home / "local" / "world", made["ada"]["machine_id"])
     only_told = (await world.with_variables(HERMESOPS_MONITORING_ACTIONS="none").ok(*ONCE)).json
     assert [(one["user"], one["decision"]) for one in only_told["decisions"]] == [("ada", "Alert")]
     started = (await world.ok(*ONCE)).json
@@ -179,7 +173,7 @@ async def test_of_two_monitors_one_acts_and_when_it_is_killed_the_other_continue
                 assert leading.process.pid != following.process.pid
                 checked = (await world.ok("monitor", "--check", "--json")).json
                 assert f":{leading.process.pid}:" in checked["leader"]
-                await stop_behind_its_back(world, made["ada"]["machine_id"])
+                await stop_behind_its_back(world.home / "local" / "world", made["ada"]["machine_id"])
                 begun = await leading.logged("repair_begins", action="start")
                 leading.process.kill()
                 await following.logged("monitor_leads")
@@ -192,7 +186,7 @@ async def test_of_two_monitors_one_acts_and_when_it_is_killed_the_other_continue
 
                 server.restart()
                 following.lines.clear()
-                await stop_behind_its_back(world, made["bob"]["machine_id"])
+                await stop_behind_its_back(world.home / "local" / "world", made["bob"]["machine_id"])
                 await following.logged("repair_begins", user="bob")
                 await following.logged("repair_ends", outcome="done")
                 assert following.process.returncode is None, "it did not survive a restart of the database"

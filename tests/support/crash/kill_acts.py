@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tests.support.images import another_image
 from tests.support.real.command import Command
-from tests.support.vendor.outside_changes import resize_behind_its_back
+from tests.support.vendor.outside_changes import resize_behind_its_back, stop_behind_its_back
 
 AT_ONCE = 3
 
@@ -104,6 +104,13 @@ SCHEDULE_TERMINATION = Act(
     before=PROVISIONING,
     variables={"HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_LAST_BACKUP": "required"},
 )
+
+
+async def _switched_off(world: Command, owner: Owner) -> None:
+    await stop_behind_its_back(world.home / "local" / "world", owner.machine_id)
+
+
+REBOOT = Act("reboot", ("instance", "reboot", "USER", *_ASKED), before=PROVISIONING, prepared=_switched_off)
 LIVES = (SUSPEND, GIVE_BACK, RESUME, RESUME_ANEW, RESIZE, MOVE, SCHEDULE_TERMINATION)
 
 
@@ -195,6 +202,18 @@ STACK_DESTROY = Act(
     at_once=1,  # the next life's user would move into the empty cell
 )
 ACTS = (
-    *(PROVISION, TERMINATE, SETTINGS, RESTART, *LIVES, SNAPSHOT, DRILL, POOL_FILL, ROLLOUT, ROLLOUT_OF_MACHINES),
+    *(
+        PROVISION,
+        TERMINATE,
+        SETTINGS,
+        RESTART,
+        REBOOT,
+        *LIVES,
+        SNAPSHOT,
+        DRILL,
+        POOL_FILL,
+        ROLLOUT,
+        ROLLOUT_OF_MACHINES,
+    ),
     *(STACK_UP, STACK_REPLACE, STACK_REFRESH, STACK_DESTROY),
 )

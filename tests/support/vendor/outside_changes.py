@@ -24,6 +24,13 @@ async def delete_behind_its_back(folder: Path, machine_id: str) -> None:
     assert deleted.status_code == 204, deleted.text
 
 
+async def stop_behind_its_back(folder: Path, machine_id: str) -> None:
+    """Let a machine of the world in that folder be switched off."""
+    async with vendor_of(folder) as vendor:
+        (await vendor.post(f"machines/{machine_id}/stop")).raise_for_status()
+        await told(vendor, f"machines/{machine_id}", status="stopped")
+
+
 async def told(vendor: httpx.AsyncClient, path: str, **wanted: str) -> Mapping[str, Any]:
     """What the vendor tells below that path, once it says what is wanted there; that it is ready, unless told else."""
 
