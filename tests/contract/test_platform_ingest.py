@@ -313,12 +313,12 @@ def _ended(connection: ssl.SSLSocket) -> bool:
 
 
 def push(
-    host: PlatformHost, who: Client, *lines: str, stream: str = "x", at_s: float | None = None, **headers: str
+    host: PlatformHost, who: Client, *lines: str, stream: str = "x", at_s: float | None = None, tenant: str = ""
 ) -> int:
     at = str(int((time.time() if at_s is None else at_s) * 1e9))
     body = {"streams": [{"stream": {"unit": stream}, "values": [[at, line] for line in lines]}]}
     with who.http(host.url) as client:
-        return client.post("/ingest/logs", json=body, headers=headers).status_code
+        return client.post("/ingest/logs", json=body, headers={"X-Scope-OrgID": tenant}).status_code
 
 
 def logged(host: PlatformHost, tenant: str) -> list[str]:
@@ -336,7 +336,7 @@ def logged(host: PlatformHost, tenant: str) -> list[str]:
 def test_logs_go_to_the_senders_own_tenant_whatever_it_says(host: PlatformHost) -> None:
     ada, mallory, pooled = host.machine(), host.machine(), host.machine(cell="")
     assert push(host, ada, "hers") == 204
-    assert push(host, mallory, "his", **{"X-Scope-OrgID": own(ada)["instance_id"]}) == 204
+    assert push(host, mallory, "his", tenant=own(ada)["instance_id"]) == 204
     assert push(host, pooled, "nobody's") == 204
     assert logged(host, own(ada)["instance_id"]) == ["hers"]
     assert logged(host, own(mallory)["instance_id"]) == ["his"]
