@@ -39,6 +39,7 @@ demo: .venv/installed need-machines ## From nothing to a user's own agent that a
 	run hermesops image build hermes-base
 	run hermesops provision $(USER_NAME) --plan light
 	run hermesops instance chat $(USER_NAME) 'RUN: hostname' --reason demo
+	printf '\n%s\n' 'next, to watch it: hermesops local up --monitoring'
 
 test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
 	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"

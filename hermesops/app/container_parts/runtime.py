@@ -339,7 +339,7 @@ class Runtime:
             channel_to=self.instance_client.channel,
             converger=self.converger,
             load_authority=app.authority.load,
-            list_authorities=lambda: app.registry.certificates.list_authorities(),  # opened by then
+            registry=app.registry,
             context=partial(app.authority.client_context, OURS),
             loki=partial(loki_of, app.env, app.report),
             program=app.env.cache / "ingest" / "hermes-ingest",

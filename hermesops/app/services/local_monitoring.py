@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -22,6 +22,7 @@ from hermesops.localcloud.world.monitoring_forward import PORT_ON_MACHINE
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId, platform_machine_name
 from hermesops.pki.authority import Authority
+from hermesops.registry import Registry
 from hermesops.waiting import Pending, until
 
 PLATFORM = "hermesops-platform"
@@ -75,7 +76,7 @@ class LocalMonitoring:
     channel_to: Callable[[MachineId], Channel]
     converger: Converger
     load_authority: Callable[[], Authority]
-    list_authorities: Callable[[], Sequence[str]]
+    registry: Registry
     context: Callable[[], ssl.SSLContext]
     loki: Callable[[], Awaitable[Path]]
     program: Path
@@ -121,7 +122,7 @@ class LocalMonitoring:
             "url": url,
             "port": PORT_ON_MACHINE,
             "identity_url": self.identity_url,
-            "authorities": "".join(self.list_authorities()),
+            "authorities": "".join(self.registry.certificates.list_authorities()),
             "ingest": self.program,
             "loki": loki or "",
             **(await self._certificates(machine_id, httpx.URL(url).host)),

@@ -69,6 +69,7 @@ class Host:
         client: Any = part(create_machine=self.create_machine, get_machine=self.get_machine)
         converger: Any = part(run=self.converge)
         context: Any = lambda: True  # noqa: E731 - httpx takes it for a context
+        registry: Any = part(certificates=part(list_authorities=lambda: [self.authority.certificate]))
         return LocalMonitoring(
             environment="local",
             world=self.world,
@@ -78,7 +79,7 @@ class Host:
             channel_to=lambda _: channel,
             converger=converger,
             load_authority=lambda: self.authority,
-            list_authorities=lambda: [self.authority.certificate],
+            registry=registry,
             context=context,
             loki=self.loki,
             program=self.folder / "cache" / "hermes-ingest",
