@@ -9,6 +9,7 @@ from hermesops.model.alert import (
     CELL,
     INSTANCE,
     NAME,
+    SCOPE,
     SEVERITY,
     WATCHDOG,
     Alert,
@@ -27,10 +28,7 @@ LABEL_OF: Mapping[str, str] = {
     SEVERITY: SEVERITY,
     **{
         name: name
-        for name in (
-            *("database", "machine", "messenger", "mountpoint", "name", "owner", "reason", "rollout", "source"),
-            *("status", "unit"),
-        )
+        for name in ("database", "machine", "messenger", "name", "operation", "owner", "reason", "rollout", SCOPE)
     },
 }
 """Fields of ``--where`` by the label of alerts that each is about."""
@@ -38,11 +36,8 @@ LABEL_OF: Mapping[str, str] = {
 LONGEST = timedelta(days=7)
 LONGEST_ACKNOWLEDGEMENT = timedelta(hours=24)
 
-_WIDE = frozenset({SEVERITY, "owner"})
-"""Labels that nearly every alert has; a silence about nothing else takes too many."""
-
-_OWN = frozenset({SEVERITY, "owner", "holds_rollouts"})
-"""Labels that say what an alert means, not what it is about."""
+_WIDE = frozenset({SEVERITY, "owner", SCOPE})
+"""Labels that every alert has, of what it means and not of what it is about; a silence needs others."""
 
 
 def selector_of(where: str) -> Selector:
@@ -96,12 +91,14 @@ def acknowledged(
         raise UsageError(f"no alert {shown(name)}{whose} is open", hint=Hint(("alert", "list", "--all")))
     if instance:
         return (Matcher(NAME, name), Matcher(INSTANCE, instance)), tuple(found)
+    # One of the fleet has the name of those of single instances, which it hides.
+    found = [one for one in found if not one.instance] or found
     if len(found) > 1:
         raise UsageError(
             f"{len(found)} alerts {name} are open: which?",
             hint=Hint(("alert", "ack", name, "--instance", "USER", "--reason", "WHY")),
         )
-    about = sorted((label, value) for label, value in found[0].labels.items() if label not in _OWN)
+    about = sorted((label, value) for label, value in found[0].labels.items() if label not in {SEVERITY, "owner"})
     return tuple(Matcher(label, value) for label, value in about), tuple(found)
 
 

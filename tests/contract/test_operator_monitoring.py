@@ -50,7 +50,7 @@ def fire(host: PlatformHost, name: str, **labels: str) -> None:
 
 
 async def test_an_alert_holds_rollouts_until_it_is_silenced_and_again_when_that_is_lifted(host: PlatformHost) -> None:
-    fire(host, "FleetGap", severity="page", holds_rollouts="true")
+    fire(host, "FleetGap", severity="page", scope="fleet")
     client = client_of(host)
     manager = Alertmanager(client)
 

@@ -75,7 +75,7 @@ async def monitored(
 
 def _about(labels: "Mapping[str, str]") -> str:
     """What tells an alert from others of its name and instance."""
-    same = {"__name__", "alertname", "alertstate", "instance_id", "cell", "machine", "owner", "holds_rollouts"}
+    same = {"__name__", "alertname", "alertstate", "instance_id", "cell", "machine", "owner", "scope"}
     return ", ".join(f"{name} {value}" for name, value in sorted(labels.items()) if name not in same)
 
 

@@ -66,7 +66,7 @@ def ack(
 @app.command()
 def silence(
     where: Annotated[
-        str, typer.Option("--where", help="Alerts with these labels: alert=GatewayDown,cell=cell1,user=…,unit=…")
+        str, typer.Option("--where", help="Alerts with these labels: alert=GatewayDown,cell=cell1,user=…,name=…")
     ] = "",
     user: InstanceOf = "",
     length: Annotated[str, typer.Option("--for", help="For how long, as 90m, 2h or 3d; 7 days at most.")] = "2h",

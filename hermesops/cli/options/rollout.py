@@ -57,7 +57,7 @@ def spec_of(
         str,
         typer.Option(
             "--despite-alerts",
-            help="Ignore open alerts, and that none can be asked for; says why.",
+            help="Ignore open pages about cells or the fleet, and that they are not known; says why.",
             metavar="REASON",
             show_default=False,
         ),

@@ -6,12 +6,13 @@ who starts it may decide otherwise, for both.
 
 from collections.abc import Iterable, Sequence
 
-from hermesops.model.alert import HOLDS_ROLLOUTS, Alert, Severity
+from hermesops.model.alert import SCOPE, Alert, Severity
 from hermesops.model.rollout import RolloutTarget
 from hermesops.model.rollout_spec import Spec
 from hermesops.node.untrusted.foreign_text import one_line
 from hermesops.rollout.ports import AlertState
 
+_WIDE = frozenset({"cell", "fleet"})
 _NAMED = 4
 """Alerts that are named; the rest are counted."""
 
@@ -30,7 +31,7 @@ def held_by_alerts(state: AlertState, targets: Sequence[RolloutTarget], spec: Sp
 
 
 def holding(alerts: Iterable[Alert], acknowledgements: Iterable[str]) -> tuple[Alert, ...]:
-    """The alerts that hold rollouts.
+    """The alerts that hold rollouts: pages about more than one instance, whose own health gates judge already.
 
     An acknowledged one does: somebody works on it, and it is not over. One that is silenced otherwise does not:
     somebody has said that it does not matter. Neither does one that another alert hides, which is open itself.
@@ -42,7 +43,7 @@ def holding(alerts: Iterable[Alert], acknowledgements: Iterable[str]) -> tuple[A
     return tuple(
         one
         for one in alerts
-        if one.labels.get(HOLDS_ROLLOUTS) == "true"
+        if one.labels.get(SCOPE) in _WIDE
         and one.severity in {Severity.PAGE, None}
         and not one.inhibited_by
         and only_seen.issuperset(one.silenced_by)

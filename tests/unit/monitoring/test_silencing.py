@@ -1,12 +1,14 @@
 """Which silences may be made."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from hermesops import assets
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.alert import Alert, Matcher, Severity
-from hermesops.monitoring.silencing import acknowledged, matchers_of, selector_of, silence_of
+from hermesops.monitoring.silencing import LABEL_OF, acknowledged, matchers_of, selector_of, silence_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -17,7 +19,20 @@ def alert(name: str, **labels: str) -> Alert:
 
 
 OPEN = (alert("GatewayDown", instance_id="i-1", cell="c"), alert("GatewayDown", instance_id="i-2", cell="c"))
-LOST = alert("CellLost", cell="c", holds_rollouts="true")
+LOST = alert("CellLost", cell="c", scope="cell")
+
+
+def test_every_label_by_which_shipped_rules_tell_alerts_apart_is_a_field() -> None:
+    rules = assets.folder("roles") / "hermes_platform_monitoring/files/rules"
+    texts = [path.read_text(encoding="utf-8") for path in rules.glob("*.yml")]
+    labels = {
+        name
+        for text in texts
+        for some in re.findall(r"by \(([^)]+)\)|labels: \{([^}]+)\}", text)
+        for name in re.findall(r"(\w+)(?=[,:]|$)", some[0] or re.sub(r": [^,]+", ":", some[1]))
+    }
+    assert {"instance_id", "cell", "severity", "scope"} <= labels
+    assert labels <= set(LABEL_OF.values())
 
 
 def test_conditions_become_matchers_of_labels() -> None:
@@ -44,6 +59,7 @@ def test_a_wrong_label_is_refused(where: str) -> None:
         ("", "a silence of everything"),
         ("severity=page", "the whole fleet"),
         ("severity=page,severity=ticket,owner=ops", "owner and severity alone"),
+        ("scope=fleet", "the whole fleet"),
         ("alert=Watchdog", "always fires"),
         ("alert=Watchdog,cell=c", "always fires"),
     ],
@@ -61,8 +77,15 @@ def test_an_acknowledgement_takes_the_alert_of_one_instance_and_no_other() -> No
 
 def test_an_acknowledgement_without_an_instance_takes_the_only_alert_of_that_name() -> None:
     matchers, taken = acknowledged((*OPEN, LOST), "CellLost", "", "")
-    assert matchers == (Matcher("alertname", "CellLost"), Matcher("cell", "c"))
+    assert matchers == (Matcher("alertname", "CellLost"), Matcher("cell", "c"), Matcher("scope", "cell"))
     assert taken == (LOST,)
+
+
+def test_an_alert_of_the_fleet_is_acknowledged_apart_from_those_of_instances_that_it_hides() -> None:
+    wide = alert("GatewayDown", scope="fleet")
+    matchers, taken = acknowledged((*OPEN, wide), "GatewayDown", "", "")
+    assert matchers == (Matcher("alertname", "GatewayDown"), Matcher("scope", "fleet"))
+    assert taken == (wide,)
 
 
 @pytest.mark.parametrize(

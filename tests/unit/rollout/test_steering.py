@@ -377,7 +377,7 @@ def test_the_events_are_in_the_order_of_time() -> None:
 
 
 def _alert(name: str, **labels: str) -> Alert:
-    return Alert(name, {"alertname": name, "holds_rollouts": "true", **labels}, BEGAN, Severity.PAGE)
+    return Alert(name, {"alertname": name, "scope": "fleet", **labels}, BEGAN, Severity.PAGE)
 
 
 def test_an_open_alert_holds_the_next_batch_until_it_is_over() -> None:

@@ -23,7 +23,7 @@ class Clock:
 
 
 def holder(*, silenced: tuple[str, ...] = ()) -> dict[str, object]:
-    return alert("FleetGap", silenced=silenced, holds_rollouts="true")
+    return alert("FleetGap", silenced=silenced, scope="fleet")
 
 
 async def test_without_monitoring_no_alert_holds_a_rollout() -> None:

@@ -17,7 +17,7 @@ TARGETS = batches_of(NEW, [replace(one, cell=CellName("cell7")) for one in fleet
 
 
 def alert(name: str = "FleetGap", severity: Severity | None = Severity.PAGE, **labels: str) -> Alert:
-    return Alert(name, {"alertname": name, "holds_rollouts": "true", **labels}, BEGAN, severity)
+    return Alert(name, {"alertname": name, "scope": "fleet", **labels}, BEGAN, severity)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_not_known_holds_it() -> None:
         (alert(), True),
         (alert(severity=None), True),
         (alert(severity=Severity.TICKET), False),
-        (alert(holds_rollouts="false"), False),
+        (alert(scope="instance"), False),
         (replace(alert(), labels={"alertname": "FleetGap"}), False),
         (replace(alert(), silenced_by=("ack",)), True),
         (replace(alert(), silenced_by=("known",)), False),
