@@ -21,9 +21,9 @@ from hermesops.alerts.problem import Problem
 from hermesops.errors import UsageError
 
 _TOOL_S = 60
-_IN_RULES = re.compile(r":\s(?:yaml: line )?(?P<line>\d+)(?::\d+)?: (?P<message>.+)")
+_AT_LINE = re.compile(r"(?:.+?: (?=\d+:\d+: )|.*yaml: line |\s*line )(?P<line>\d+)(?::\d+)?: (?P<message>.+)$")
+_OF_RULE = re.compile(r'group "(?P<group>[^"]*)", rule (?P<number>\d+), (?P<message>.+)$')
 _OF_QUERY = re.compile(r'rule \d+, "query_(?P<number>\d+)": (?P<message>.+)')
-_YAML_LINE = re.compile(r"line (\d+)")
 _PROGRAMS = ("promtool", "amtool")
 
 
@@ -97,10 +97,14 @@ class Checker:
     def _rules(self, text: str, path: Path, records: Collection[str]) -> list[Problem]:
         found = rules.problems(text, str(path), self._runbooks, records)
         if promtool := self._programs.get("promtool"):
-            found += [
-                Problem(str(path), int(line["line"]), line["message"])
-                for line in _IN_RULES.finditer(_run([promtool, "check", "rules", path]))
-            ]
+            for line in _failures(_run([promtool, "check", "rules", path])):
+                if at := _AT_LINE.match(line):
+                    found.append(Problem(str(path), int(at["line"]), at["message"]))
+                elif of := _OF_RULE.search(line):
+                    number = rules.line_of(text, of["group"], int(of["number"]))
+                    found.append(Problem(str(path), number, of["message"]))
+                else:
+                    found.append(Problem(str(path), 0, line.strip()))
         return found
 
     def _dashboard(self, text: str, path: Path, records: Collection[str]) -> list[Problem]:
@@ -132,10 +136,11 @@ class Checker:
         found = routing.problems(text, str(named))
         if found or not (amtool := self._programs.get("amtool")):
             return found
-        printed = _run([amtool, "check-config", path])
         return [
-            Problem(str(named), int(line[1]) if (line := _YAML_LINE.search(what)) else 0, what)
-            for what in re.findall(r"FAILED: (.+)", printed)
+            Problem(str(named), int(at["line"]), at["message"])
+            if (at := _AT_LINE.match(line))
+            else Problem(str(named), 0, line.strip())
+            for line in _failures(_run([amtool, "check-config", path]))
         ]
 
 
@@ -143,6 +148,17 @@ def installed() -> dict[str, Path]:
     """Those of promtool and amtool that this computer has."""
     path = child_environment.made().get("PATH", "")
     return {name: Path(found) for name in _PROGRAMS if (found := shutil.which(name, path=path))}
+
+
+def _failures(printed: str) -> list[str]:
+    """Lines that say what is wrong, of what promtool or amtool prints; its heads and sums are left out."""
+    found = list[str]()
+    for line in printed.splitlines():
+        said = line.partition("FAILED:")[2] if "FAILED:" in line else line
+        is_head = said.startswith(("Checking ", "amtool: error")) or said.endswith("unmarshal errors:")
+        if said.strip() and not is_head:
+            found.append(said)
+    return found
 
 
 def _of_queries(dashboard: dashboards.Dashboard, promtool: Path) -> list[Problem]:

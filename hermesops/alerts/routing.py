@@ -16,6 +16,7 @@ _RECEIVERS = ("web_hook_url", "slack_url", "slack_channel", "pagerduty_key", "wa
 
 WITHOUT_RECEIVERS: Mapping[str, object] = {
     f"__{_ROLE}_settings": "/etc/hermes-platform",
+    f"{_ROLE}_environment": "production",
     f"{_ROLE}_time_scale": 1.0,
     **{f"{_ROLE}_{name}": "" for name in _RECEIVERS},
 }
@@ -25,7 +26,6 @@ WITH_RECEIVERS: Mapping[str, object] = {
     **WITHOUT_RECEIVERS,
     **{f"{_ROLE}_{name}": "https://receiver.example/hook" for name in _RECEIVERS},
     f"{_ROLE}_slack_channel": "#alerts",
-    f"{_ROLE}_environment": "production",
 }
 """Where everybody is."""
 

@@ -80,6 +80,15 @@ def records(text: str) -> set[str]:
     return set() if isinstance(read, Problem) else {_text(rule, "record") for _, rule in _rules(read)} - {""}
 
 
+def line_of(text: str, group: str, number: int) -> int:
+    """The line of a group's rule, which is counted from 1; 0 where there is none."""
+    read = yaml_lines.read(text, "")
+    lines = (
+        [] if isinstance(read, Problem) else [rule.line for one, rule in _rules(read) if _text(one, "name") == group]
+    )
+    return lines[number - 1] if 0 < number <= len(lines) else 0
+
+
 def unknown_records(query: str, known: Collection[str]) -> list[str]:
     """Series of ours that a query names and no rule records: it would find nothing, and say nothing of it."""
     return sorted({name for name in _RECORD.findall(_STRING.sub("", query)) if name not in known})

@@ -27,7 +27,8 @@ def test_a_picture_that_the_readme_shows_loads_nothing(picture: str) -> None:
 
 
 def test_the_readme_shows_the_fleet_a_rollout_a_dashboard_and_the_packages() -> None:
-    shown = {"fleet-status", "halted-rollout", "dashboard-fleet", "architecture"}
+    dashboards = {f"dashboard-{name}" for name in ("fleet", "instance", "rollout", "cost")}
+    shown = {"fleet-status", "halted-rollout", "architecture", *dashboards}
     assert {Path(picture).stem for picture in SHOWN} == shown
 
 

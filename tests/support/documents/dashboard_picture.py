@@ -172,7 +172,8 @@ def _graph(panel: Panel, lines: Sequence[Line], span: Span, width: float, height
 
 
 def _stacked(lines: Sequence[Line]) -> list[tuple[Line, list[Point], Mapping[float, float]]]:
-    floor, found = dict[float, float](), []
+    floor = dict[float, float]()
+    found = list[tuple[Line, list[Point], Mapping[float, float]]]()
     for line in lines:
         points = [(at, value + floor.get(at, 0)) for at, value in line.points]
         found.append((line, points, dict(floor)))
@@ -234,7 +235,7 @@ def _rounded(value: float, unit: str) -> float:
         size = 1024.0 ** max(0, int(math.log(value, 1024)))
     elif unit == "s":
         size = next((one for one in (86400.0, 3600.0, 60.0) if value >= one), 1.0)
-    size *= 10 ** math.floor(math.log10(value / size))
+    size *= 10.0 ** math.floor(math.log10(value / size))
     return next(step * size for step in (1, 2, 4, 8, 10) if step * size >= value * 0.999)
 
 
