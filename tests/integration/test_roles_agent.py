@@ -127,8 +127,8 @@ EXPOSURE = {
     "hermes-gateway.service": 1.2,
     "hermes-identity.service": 1.0,
     "hermes-metrics.service": 1.9,
-    "hermes-monitoring-renew.service": 1.6,  # asks systemd
-    "hermes-node-exporter.service": 1.3,
+    "hermes-monitoring-renew.service": 0.9,
+    "hermes-node-exporter.service": 1.8,  # sees all file systems, and reads how well the clock is kept
     "hermes-orders.service": 3.0,
     "hermes-recovery.service": 1.4,
     "hermes-release.service": 9.0,  # works on the gateway, its port and the files of the agent
