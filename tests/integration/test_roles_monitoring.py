@@ -409,6 +409,7 @@ async def test_only_loki_that_was_asked_for_is_installed(machine: Watched, progr
 
 async def test_loki_comes_from_the_first_address_that_has_it(machine: Watched, program: Path) -> None:
     """A mirror that lacks it, one that has something else, and then Grafana's own form: a zip."""
+    await machine.told("")
     await machine.ingest.close()
     served = machine.world.folder / "mirror"
     served.mkdir()
