@@ -30,6 +30,9 @@ MESSENGERS = ("telegram", "discord", "slack", "whatsapp")
 _ANSWERING = frozenset({"ok", "degraded", "draining"})
 _PROFILES = frozenset({"full", "lean"})
 _ANSWER_S = 3.0
+_ANSWER_BYTES = 1 << 20
+"""Far more than an agent says of its health or its jobs; parsed, a hostile megabyte takes tens of them."""
+
 _TURN_COUNTS_S = 600.0
 """Seconds for which the turn of a probe is shown: afterwards it would be taken for the present."""
 
@@ -146,7 +149,7 @@ def agent(machine: Machine, _kept: Kept) -> Iterator[Sample]:
     if occupant is None:
         return
     key, port = occupant.secrets.api_server_key, _base(machine).port
-    answer = machine.system.ask(port, "/health/detailed", key=key, timeout_s=_ANSWER_S)
+    answer = machine.system.ask(port, "/health/detailed", key=key, timeout_s=_ANSWER_S, largest=_ANSWER_BYTES)
     health = status.gateway_health(machine, answer)
     for each in HEALTHS:
         yield Sample("hermes_agent_health", each == health, {"status": each})
@@ -164,7 +167,8 @@ def queue(machine: Machine, _kept: Kept) -> Iterator[Sample]:
     payload = _payload(machine)
     if payload is None:
         return
-    waits = gateway.overdue_jobs(machine.system, _base(machine).port, payload.secrets.api_server_key)
+    key, port = payload.secrets.api_server_key, _base(machine).port
+    waits = gateway.overdue_jobs(machine.system, port, key, largest=_ANSWER_BYTES)
     if waits is not None:
         yield Sample("hermes_queue_age_seconds", round(max(waits, default=0.0), 3))
 
