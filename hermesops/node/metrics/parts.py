@@ -28,7 +28,9 @@ MESSENGERS = ("telegram", "discord", "slack", "whatsapp")
 """Those that are watched."""
 
 _ANSWERING = frozenset({"ok", "degraded", "draining"})
-_PROFILES = frozenset({"full", "lean"})
+_UNIT_OF = {"full": "hermes-prometheus.service", "lean": "hermes-vmagent.service"}
+"""What each profile of role ``hermes_monitoring`` alone installs."""
+
 _ANSWER_S = 3.0
 _ANSWER_BYTES = 1 << 20
 """Far more than an agent says of its health or its jobs; parsed, a hostile megabyte takes tens of them."""
@@ -47,12 +49,12 @@ Kept = dict[str, Any]
 
 def node(machine: Machine, _kept: Kept) -> Iterator[Sample]:
     """What the machine is: its programs, its instance, its fence."""
-    profile = (machine.files.read(machine.layout.monitoring_profile) or b"").decode(errors="replace").strip()
+    profiles = [name for name, unit in _UNIT_OF.items() if machine.files.read(machine.layout.unit(unit)) is not None]
     found = dict(_DISTRIBUTION.findall(machine.files.read(machine.layout.os_release) or b""))
     words = [found[name].decode() for name in (b"ID", b"VERSION_ID") if name in found]
     labels = {
         "version": VERSION,
-        "profile": profile if profile in _PROFILES else "none",
+        "profile": profiles[0] if profiles else "none",
         "distribution": "-".join(words) or "unknown",
     }
     yield Sample("hermes_node_info", 1, labels)
