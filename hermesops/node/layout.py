@@ -176,9 +176,6 @@ class Layout:
     last_turn = _Below("run/hermes-node/last-turn.json")
     """The outcome of the last turn that ``probe`` took."""
 
-    monitoring_profile = _Below("etc/hermes-monitoring/profile")
-    """One word: the profile that role ``hermes_monitoring`` was applied with."""
-
     metrics = _Below("run/hermes-metrics/hermes.prom")
     """The metrics, as node_exporter reads them."""
 

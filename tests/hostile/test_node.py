@@ -1,6 +1,7 @@
 """Whatever the agent answers to hermes-node: the machine goes on being looked at, drained, fenced and changed."""
 
 import json
+import re
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ from hermesops.node.instance import status as observe
 from hermesops.node.instance.agent import gateway, readiness
 from hermesops.node.instance.agent.api import Answer, ask
 from hermesops.node.instance.personalise import personalise
+from hermesops.node.metrics.collector import collect
 from hermesops.node.protocol import FencingToken
 from hermesops.node.system.files import locked
 from tests.support.fakes.node_home import KEY, NodeHome, make
@@ -116,6 +118,42 @@ def test_whatever_shape_an_answer_has_the_machine_is_looked_at_drained_and_fence
         told = readiness.take_turn(machine.node.system, 1, KEY, timeout_s=1)
         assert told.detail.isprintable()
     assert fencing.fence(machine.node, lease=None) == {"fenced": True}
+
+
+_SERIES = re.compile(r'hermes_[a-z_]+(\{[a-z]+="[A-Za-z0-9_.:+-]+"(,[a-z]+="[A-Za-z0-9_.:+-]+")*\})? -?[0-9][0-9.e+-]*')
+
+
+def _figures(machine: NodeHome) -> dict[str, float]:
+    """The series that ``metrics`` writes; each line is of the form that node_exporter reads, and of ours alone."""
+    machine.layout.metrics.parent.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    assert set(collect(machine.node)["failed"]) <= {"agent", "queue"}
+    assert time.monotonic() - began < ENDS_S
+    lines = [line for line in machine.layout.metrics.read_text().splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not _SERIES.fullmatch(line)] == []
+    return {series: float(value) for series, _, value in (line.rpartition(" ") for line in lines)}
+
+
+@pytest.mark.turns(3)
+@pytest.mark.parametrize("mood", MOODS)
+def test_the_figures_are_written_however_the_agent_answers(
+    machine: NodeHome, monkeypatch: pytest.MonkeyPatch, mood: str
+) -> None:
+    def asked(_port: int, path: str, *, key: str, timeout_s: float = LIMIT_S, largest: int) -> Answer:
+        return ask(port, path, key=key, timeout_s=min(timeout_s, LIMIT_S), largest=largest)
+
+    with _agent(mood) as port:
+        monkeypatch.setattr(machine.system, "ask", asked)
+        seen = _figures(machine)
+    assert seen["hermes_gateway_up"] == 1
+    assert sum(value for series, value in seen.items() if series.startswith("hermes_agent_health")) in {0, 1}
+
+
+@pytest.mark.turns(6)
+@pytest.mark.parametrize("body", [*SHAPES.values(), ESCAPES, "", [[[]]]], ids=repr)
+def test_the_figures_are_written_whatever_shape_an_answer_has(machine: NodeHome, body: object) -> None:
+    machine.system.says = Answer(200, body)
+    assert _figures(machine)["hermes_personalised"] == 1
 
 
 def test_a_look_at_the_machine_does_not_depend_on_the_agent(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) -> None:

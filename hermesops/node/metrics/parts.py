@@ -28,8 +28,13 @@ MESSENGERS = ("telegram", "discord", "slack", "whatsapp")
 """Those that are watched."""
 
 _ANSWERING = frozenset({"ok", "degraded", "draining"})
-_PROFILES = frozenset({"full", "lean"})
+_UNIT_OF = {"full": "hermes-prometheus.service", "lean": "hermes-vmagent.service"}
+"""What each profile of role ``hermes_monitoring`` alone installs."""
+
 _ANSWER_S = 3.0
+_ANSWER_BYTES = 1 << 20
+"""Far more than an agent says of its health or its jobs; parsed, a hostile megabyte takes tens of them."""
+
 _TURN_COUNTS_S = 600.0
 """Seconds for which the turn of a probe is shown: afterwards it would be taken for the present."""
 
@@ -44,12 +49,12 @@ Kept = dict[str, Any]
 
 def node(machine: Machine, _kept: Kept) -> Iterator[Sample]:
     """What the machine is: its programs, its instance, its fence."""
-    profile = (machine.files.read(machine.layout.monitoring_profile) or b"").decode(errors="replace").strip()
+    profiles = [name for name, unit in _UNIT_OF.items() if machine.files.read(machine.layout.unit(unit)) is not None]
     found = dict(_DISTRIBUTION.findall(machine.files.read(machine.layout.os_release) or b""))
     words = [found[name].decode() for name in (b"ID", b"VERSION_ID") if name in found]
     labels = {
         "version": VERSION,
-        "profile": profile if profile in _PROFILES else "none",
+        "profile": profiles[0] if profiles else "none",
         "distribution": "-".join(words) or "unknown",
     }
     yield Sample("hermes_node_info", 1, labels)
@@ -146,7 +151,7 @@ def agent(machine: Machine, _kept: Kept) -> Iterator[Sample]:
     if occupant is None:
         return
     key, port = occupant.secrets.api_server_key, _base(machine).port
-    answer = machine.system.ask(port, "/health/detailed", key=key, timeout_s=_ANSWER_S)
+    answer = machine.system.ask(port, "/health/detailed", key=key, timeout_s=_ANSWER_S, largest=_ANSWER_BYTES)
     health = status.gateway_health(machine, answer)
     for each in HEALTHS:
         yield Sample("hermes_agent_health", each == health, {"status": each})
@@ -164,7 +169,8 @@ def queue(machine: Machine, _kept: Kept) -> Iterator[Sample]:
     payload = _payload(machine)
     if payload is None:
         return
-    waits = gateway.overdue_jobs(machine.system, _base(machine).port, payload.secrets.api_server_key)
+    key, port = payload.secrets.api_server_key, _base(machine).port
+    waits = gateway.overdue_jobs(machine.system, port, key, largest=_ANSWER_BYTES)
     if waits is not None:
         yield Sample("hermes_queue_age_seconds", round(max(waits, default=0.0), 3))
 

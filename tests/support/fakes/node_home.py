@@ -78,8 +78,10 @@ class FakeSystem:
         body: Mapping[str, Any] | None = None,
         method: str = "",
         timeout_s: float = 5.0,
+        largest: int | None = None,
     ) -> Answer:
         assert timeout_s > 0
+        assert largest is None or largest > 0
         if self.says is not None:
             return self.says
         assert not method

@@ -76,8 +76,9 @@ class GatewaySystem(FakeSystem):
         body: Mapping[str, Any] | None = None,
         method: str = "",
         timeout_s: float = 5.0,
+        largest: int | None = None,
     ) -> Answer:
-        del port, method, timeout_s
+        del port, method, timeout_s, largest
         if not self.running or self.runs in self.sick:
             return Answer(0, "refused")
         if path == "/health":

@@ -159,7 +159,9 @@ class Guest:
         body: Mapping[str, Any] | None = None,
         method: str = "",
         timeout_s: float = 5.0,
+        largest: int | None = None,
     ) -> Answer:
+        del largest  # a simulated answer is small
         if not self.gateway.listens(port):
             return Answer(0, "[Errno 111] Connection refused")
         if elsewhere := agent_port(self.disk, "node"):

@@ -60,15 +60,16 @@ def ask(
     body: Mapping[str, Any] | None = None,
     method: str = "",
     timeout_s: float = 5.0,
+    largest: int | None = None,
 ) -> Answer:
     """Ask once; raises nothing.
 
     A body is sent as JSON, as a POST unless a method is named. ``timeout_s`` is for the whole exchange: an agent may
-    send a byte now and then for ever.
+    send a byte now and then for ever. ``largest`` limits the bytes of an answer, further than for the longest one.
     """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s, source_address=(SOURCE, 0))
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    content = None
+    content, limit = None, _LARGEST if largest is None else largest
     if body is not None:
         content, headers["Content-Type"] = json.dumps(body), "application/json"
     try:
@@ -76,7 +77,7 @@ def ask(
         with hung_up_after(connection.sock, timeout_s) as is_over:
             connection.request(method or ("GET" if body is None else "POST"), path, body=content, headers=headers)
             response = connection.getresponse()
-            data = _read(response)
+            data = _read(response, limit)
         if is_over.is_set():  # an answer without a length ends where its connection does
             raise TimeoutError(f"no whole answer within {timeout_s:g} s")
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -84,17 +85,17 @@ def ask(
     finally:
         connection.close()
     try:
-        return Answer(response.status, strict_json.parse(data, largest=_LARGEST))
+        return Answer(response.status, strict_json.parse(data, largest=limit))
     except strict_json.MalformedJSONError:
         return Answer(response.status, data[:4096].decode(errors="replace"))
 
 
-def _read(response: http.client.HTTPResponse) -> bytes:
+def _read(response: http.client.HTTPResponse, largest: int) -> bytes:
     read = bytearray()
-    while len(read) <= _LARGEST and (piece := response.read1(_PIECE)):
+    while len(read) <= largest and (piece := response.read1(_PIECE)):
         read += piece
-    if len(read) > _LARGEST:
-        raise ValueError(f"an answer of more than {_LARGEST} bytes")
+    if len(read) > largest:
+        raise ValueError(f"an answer of more than {largest} bytes")
     return bytes(read)
 
 

@@ -96,9 +96,12 @@ def is_ok(answer: Answer) -> bool:
     return answer.status == HTTPStatus.OK and says_ok(answer.body)
 
 
-def overdue_jobs(system: System, port: int, key: str) -> list[float] | None:
-    """For how many seconds each due cron job has been due; ``None`` when the agent does not answer with its jobs."""
-    jobs = system.ask(port, "/api/jobs", key=key).objects("jobs")
+def overdue_jobs(system: System, port: int, key: str, *, largest: int | None = None) -> list[float] | None:
+    """For how many seconds each due cron job has been due; ``None`` when the agent does not answer with its jobs.
+
+    ``largest`` is the limit of the answer in bytes, as of ``api.ask``.
+    """
+    jobs = system.ask(port, "/api/jobs", key=key, largest=largest).objects("jobs")
     if jobs is None:
         return None
     now = system.now()

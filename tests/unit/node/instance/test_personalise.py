@@ -76,8 +76,10 @@ class FakeSystem:
         body: Mapping[str, Any] | None = None,
         method: str = "",
         timeout_s: float = 5.0,
+        largest: int | None = None,
     ) -> Answer:
         assert timeout_s > 0
+        assert largest is None
         assert not method
         if path == "/health":
             return Answer(200 if self.running else 0, {})

@@ -88,8 +88,10 @@ class Agent:
         body: Mapping[str, Any] | None = None,
         method: str = "",
         timeout_s: float = 5.0,
+        largest: int | None = None,
     ) -> Answer:
         assert timeout_s > 0
+        assert largest is None
         if path == self.killed_at:
             raise KilledError
         if path == "/health":

@@ -111,9 +111,9 @@ def test_fence_change_of_release_and_break_glass(machine: NodeHome) -> None:
 def test_programs(machine: NodeHome) -> None:
     for path, text in (
         (machine.layout.os_release, 'NAME="x"\nID=debian\nVERSION_ID="12"\nHOME_URL="https://x"\n'),
-        (machine.layout.monitoring_profile, "lean\n"),
+        (machine.layout.unit("hermes-vmagent.service"), "[Service]\n"),
     ):
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     info = next(series for series in metrics(machine) if series.startswith("hermes_node_info"))
     assert 'distribution="debian-12",profile="lean",version="' in info

@@ -30,8 +30,9 @@ class Api(FakeSystem):
         body: Mapping[str, Any] | None = None,
         method: str = "",
         timeout_s: float = 5.0,
+        largest: int | None = None,
     ) -> Answer:
-        assert (key, timeout_s) == ("k", 5.0)
+        assert (key, timeout_s, largest) == ("k", 5.0, None)
         self.asked.append((method or ("GET" if body is None else "POST"), path))
         match self.asked[-1]:
             case "POST", "/v1/runs":
