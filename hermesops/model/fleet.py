@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, OperationId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
@@ -34,6 +35,7 @@ class RecordedInstance:
     Attributes:
         user: Alias, else id.
         machine_status: Of its machine in the vendor's last listing, or ``GONE``; empty when that does not have it.
+        reported_gateway: What hermes-node said of its gateway with the last heartbeat; ``None`` where it said nothing.
     """
 
     id: InstanceId
@@ -42,6 +44,7 @@ class RecordedInstance:
     status: InstanceStatus
     machine_status: str = ""
     last_heartbeat: datetime | None = None
+    reported_gateway: GatewayHealth | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class ExpectedInstance:
 
     Attributes:
         user: Alias, else id.
-        machine_status: As in ``RecordedInstance``.
+        machine_status: As in ``RecordedInstance``, like ``reported_gateway``.
         gone_at: When the vendor was first seen not to list its machine; ``None`` where it does.
         busy: Why nobody else may touch it now; empty where nothing is under way.
     """
@@ -147,6 +150,7 @@ class ExpectedInstance:
     last_heartbeat: datetime | None = None
     gone_at: datetime | None = None
     busy: str = ""
+    reported_gateway: GatewayHealth | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,11 @@ class GatewayHealth(StrEnum):
     SILENT = "silent"
 
 
+def gateway_health(text: str | None) -> GatewayHealth | None:
+    """What was recorded of a gateway; ``None`` for nothing, and for a word of a later hermesops."""
+    return GatewayHealth(text) if text in set(GatewayHealth) else None
+
+
 @dataclass(frozen=True)
 class NodeState:
     """What hermes-node says of its machine.

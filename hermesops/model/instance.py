@@ -6,6 +6,7 @@ from datetime import datetime, time
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
+from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.plan import Plan
 
@@ -62,6 +63,7 @@ class Instance:
     epoch: int
     created_at: datetime
     last_heartbeat: datetime | None = None
+    reported_gateway: GatewayHealth | None = None
     grace_until: datetime | None = None
 
     @property

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 
 METRIC = "hermes_metrics_timestamp_seconds"
 """When hermes-node wrote its metrics, by its machine's clock: the heartbeat."""
 
-_WRITTEN, _SAMPLED = "written", "sampled"
+_WRITTEN, _SAMPLED, _GATEWAY = "written", "sampled", "gateway"
 
 
 def _labelled(expression: str, what: str) -> str:
@@ -21,9 +22,11 @@ def _labelled(expression: str, what: str) -> str:
 
 QUERY = (
     f"{_labelled(f'max by (instance_id) ({METRIC})', _WRITTEN)} or "
-    f"{_labelled(f'max by (instance_id) (timestamp({METRIC}))', _SAMPLED)}"
+    f"{_labelled(f'max by (instance_id) (timestamp({METRIC}))', _SAMPLED)} or "
+    f"{_labelled('max by (instance_id, status) (hermes_agent_health) == 1', _GATEWAY)}"
 )
-"""The heartbeats of all instances, and when each was sampled: a collector may go on when hermes-node does not."""
+"""The heartbeats of all instances, when each was sampled (a collector may go on when hermes-node does not), and how
+hermes-node found its gateway."""
 
 _CLOCK_S = 5.0
 """Seconds by which a heartbeat may be in the future; one further ahead is none."""
@@ -36,10 +39,12 @@ class Heartbeat:
     Attributes:
         written: When hermes-node wrote its metrics.
         sampled: When they were last read on the machine.
+        gateway: What hermes-node said of its gateway then; of several answers the worst.
     """
 
     written: float | None = None
     sampled: float | None = None
+    gateway: GatewayHealth | None = None
 
     @property
     def last(self) -> float | None:
@@ -52,15 +57,23 @@ def parse(samples: Iterable[Any], *, now_s: float) -> dict[InstanceId, Heartbeat
     """The heartbeats in a vector of Prometheus's, by instance; what is none is left out."""
     written: dict[InstanceId, float] = {}
     sampled: dict[InstanceId, float] = {}
+    gateways: dict[InstanceId, GatewayHealth] = {}
     for sample in samples:
         try:
             labels, value = sample["metric"], float(sample["value"][1])
             instance_id, what = labels["instance_id"], labels["what"]
+            status = GatewayHealth(labels["status"]) if what == _GATEWAY else None
         except (TypeError, ValueError, LookupError, OverflowError):
+            continue
+        if status and isinstance(instance_id, str):
+            key = InstanceId(instance_id)
+            gateways[key] = max(gateways.get(key, status), status, key=list(GatewayHealth).index)
             continue
         if not isinstance(instance_id, str) or not 0 < value <= now_s + _CLOCK_S:  # false for NaN
             continue
         found = written if what == _WRITTEN else sampled
         key = InstanceId(instance_id)
         found[key] = max(min(value, now_s), found.get(key, 0.0))
-    return {one: Heartbeat(written.get(one), sampled.get(one)) for one in written.keys() | sampled.keys()}
+    return {
+        one: Heartbeat(written.get(one), sampled.get(one), gateways.get(one)) for one in written.keys() | sampled.keys()
+    }

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from hermesops.model.fleet import ExpectedFleet
-from hermesops.model.health import Answers
+from hermesops.model.health import Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.monitor.decide import Repairing
 from hermesops.monitor.exposition import Series
@@ -31,6 +31,9 @@ class Records(Protocol):
 
     def expected(self) -> ExpectedFleet:
         """Every instance that should run."""
+
+    def record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
+        """Record what machines said of their gateways."""
 
     def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
         """Record heartbeats where they are newer; how many were."""

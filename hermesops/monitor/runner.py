@@ -17,7 +17,7 @@ from hermesops import waiting
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.model.fleet import ExpectedFleet, ExpectedInstance
-from hermesops.model.health import HEARTBEAT_S, SILENT_S, Answer, Answers
+from hermesops.model.health import HEARTBEAT_S, SILENT_S, Answer, Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import LeaseHeldError
 from hermesops.monitor.decide import (
@@ -267,6 +267,7 @@ class Monitor:
             self._sources.down(Source.PROMETHEUS, error.message)
             return None
         self._sources.up(Source.PROMETHEUS)
+        await in_db_thread(self._records.record_reported, _changed(fleet.instances, beats))
         newer = _newer(fleet.instances, beats)
         self.tally.heartbeats += await in_db_thread(self._records.record_heartbeats, newer)
         return beats
@@ -480,6 +481,14 @@ def _newer(
         if beat.written - recorded >= HEARTBEAT_S:
             newer[one.id] = datetime.fromtimestamp(beat.written, UTC)
     return newer
+
+
+def _changed(
+    instances: tuple[ExpectedInstance, ...], beats: Mapping[InstanceId, Heartbeat]
+) -> dict[InstanceId, GatewayHealth | None]:
+    """What machines say of their gateways, where that is not what is recorded."""
+    said = {one.id: (beats[one.id].gateway, one.reported_gateway) for one in instances if one.id in beats}
+    return {one: now for one, (now, recorded) in said.items() if now is not recorded}
 
 
 def _possible(at: datetime | None, now_s: float) -> float | None:

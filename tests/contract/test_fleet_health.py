@@ -3,8 +3,6 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import sqlalchemy as sa
-
 from hermesops.app.services.fleet_health import fleet_health, observed_health, selected
 from hermesops.health.samples import HealthSample
 from hermesops.instances.observation import MachineState, Observation
@@ -14,7 +12,6 @@ from hermesops.model.health import Condition, GatewayHealth, NodeState
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.registry import Registry
-from hermesops.registry.schema import tables
 from tests.support.real.registries import TurnedClock, placed
 
 
@@ -34,11 +31,8 @@ def answered(registry: Registry, instance: Instance, gateway: GatewayHealth = Ga
 
 
 def beat(registry: Registry, instance: Instance) -> None:
-    """Record a heartbeat of now, as the platform will."""
-    column = tables.hermes_instances.c.id
-    with registry._database.writing() as connection:
-        changing = sa.update(tables.hermes_instances).where(column == instance.id)
-        connection.execute(changing.values(last_heartbeat=registry.now()))
+    """Record a heartbeat of now, as the monitor does."""
+    registry.fleet.record_heartbeats({instance.id: registry.now()})
 
 
 def conditions(registry: Registry) -> dict[InstanceId, str]:
@@ -65,6 +59,24 @@ def test_instances_that_should_run_are_judged_by_what_is_recorded(registry: Regi
     assert conditions(registry) == {ada.id: "unknown", bob.id: "down", cleo.id: "silent"}
     clock.turn(600)
     assert conditions(registry)[bob.id] == "unknown", "what was listed ten minutes ago was taken for now"
+
+
+def test_what_a_machine_says_of_its_gateway_counts_as_long_as_its_heartbeat(
+    registry: Registry, clock: TurnedClock
+) -> None:
+    ada = running(registry, "ada")
+    registry.fleet.record_reported({ada.id: GatewayHealth.OK})
+    assert conditions(registry) == {ada.id: "unknown"}, "no heartbeat came with it"
+    beat(registry, ada)
+    assert conditions(registry) == {ada.id: "healthy"}
+    registry.fleet.record_reported({ada.id: GatewayHealth.SILENT})
+    assert conditions(registry) == {ada.id: "down"}
+    assert registry.fleet.expected(reason="-").instances[0].reported_gateway is GatewayHealth.SILENT
+    registry.fleet.record_reported({ada.id: None})
+    assert conditions(registry) == {ada.id: "unknown"}
+    registry.fleet.record_reported({ada.id: GatewayHealth.OK})
+    clock.turn(91)
+    assert conditions(registry) == {ada.id: "silent"}
 
 
 def test_an_instance_that_is_asked_is_judged_by_its_answer_and_by_what_is_recorded(

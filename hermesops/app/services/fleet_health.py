@@ -24,6 +24,7 @@ from hermesops.model.selector import Selector
 
 if TYPE_CHECKING:
     from hermesops.instances.observation import Observation
+    from hermesops.model.instance import Instance
     from hermesops.registry import Registry
 
 
@@ -64,7 +65,7 @@ def fleet_health(registry: "Registry") -> FleetHealth:
         one.id: judge_once(
             HealthFacts(
                 None if listed_s is None else MachineFact(one.machine_status, listed_s),
-                agent_facts(samples.get(one.id, ()), now),
+                (*_reported(one, now), *agent_facts(samples.get(one.id, ()), now)),
                 _heartbeat_s(one.last_heartbeat, now),
             )
         )
@@ -87,7 +88,7 @@ def observed_health(registry: "Registry", seen: "Observation") -> Judgement | No
     return judge(
         HealthFacts(
             MachineFact(seen.machine.status.value if seen.machine else GONE, 0.0),
-            (*asked, *agent_facts(recorded, now)),
+            (*asked, *_reported(instance, now), *agent_facts(recorded, now)),
             _heartbeat_s(instance.last_heartbeat, now),
             node_problem=_node_problem(seen),
             is_unanswered=is_up and seen.node is None,
@@ -146,6 +147,13 @@ def _oldest(now: datetime) -> datetime:
 
 def _heartbeat_s(at: datetime | None, now: datetime) -> float | None:
     return None if at is None else age_of(at, now)
+
+
+def _reported(one: "RecordedInstance | Instance", now: datetime) -> tuple[AgentFact, ...]:
+    """What its machine said of its gateway with the last heartbeat."""
+    if one.last_heartbeat is None or one.reported_gateway is None:
+        return ()
+    return (AgentFact(one.reported_gateway, age_of(one.last_heartbeat, now)),)
 
 
 def _node_problem(seen: "Observation") -> str:

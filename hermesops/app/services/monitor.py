@@ -17,7 +17,7 @@ from hermesops.instances.requests.changes import InstanceRequests
 from hermesops.justavps import Client
 from hermesops.model.backup import newest_to_restore
 from hermesops.model.fleet import ExpectedFleet
-from hermesops.model.health import Answers
+from hermesops.model.health import Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, OperationKind, OperationStatus
 from hermesops.model.rollout import RolloutState
@@ -63,6 +63,10 @@ class MonitorRecords:
     def expected(self) -> ExpectedFleet:
         """Every instance that should run."""
         return self.registry.fleet.expected(reason=REASON)
+
+    def record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
+        """Record what machines said of their gateways."""
+        self.registry.fleet.record_reported(reported)
 
     def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
         """Record heartbeats where they are newer; how many were."""

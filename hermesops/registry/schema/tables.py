@@ -100,6 +100,8 @@ instance_details = sa.Table(
     sa.Column("grace_until", UtcTimestamp, nullable=True),
     sa.Column("model_token_expires_at", UtcTimestamp, nullable=True),
     sa.Column("model_token_handed_at", UtcTimestamp, nullable=True),
+    # Text and not an enumeration of the database: it comes from machines, and words may be added.
+    sa.Column("reported_gateway", sa.String(16), nullable=True),
 )
 
 unassigned_machines = sa.Table(

@@ -11,7 +11,7 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.fleet import ExpectedFleet, ExpectedInstance, Repair, RepairKind
-from hermesops.model.health import Answer, Answers
+from hermesops.model.health import Answer, Answers, GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, OperationId
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 from hermesops.monitor import runner
@@ -167,6 +167,10 @@ class WatchedFleet:
         day = BEGAN + timedelta(seconds=now - 86_400)
         repairs = tuple(one for one in self.repairs if one.began_at >= day)
         return ExpectedFleet(BEGAN + timedelta(seconds=now), at(self.listed_at), instances, repairs)
+
+    def record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
+        self._reach("registry")
+        assert not reported, "these machines say nothing of their gateways"
 
     def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
         self._reach("registry")

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.monitor.heartbeats import Heartbeat, parse
 
@@ -57,3 +58,14 @@ def test_no_answer_makes_a_heartbeat_of_the_future(samples: list[Any]) -> None:
     for beat in parse(samples, now_s=NOW).values():
         assert beat.last is not None
         assert 0 < beat.last <= NOW
+
+
+def test_what_hermes_node_says_of_its_gateway_comes_with_its_heartbeat() -> None:
+    said = [
+        {"metric": {"instance_id": "ada", "what": "gateway", "status": status}, "value": [NOW, "1"]}
+        for status in ("ok", "silent", "splendid")
+    ]
+    assert parse([sample(f"{NOW - 20}"), *said[:1]], now_s=NOW)[InstanceId("ada")].gateway is GatewayHealth.OK
+    assert parse([*said, sample(f"{NOW - 20}")], now_s=NOW)[InstanceId("ada")].gateway is GatewayHealth.SILENT, "the worst counts"
+    assert parse([sample(f"{NOW - 20}"), *said[2:]], now_s=NOW)[InstanceId("ada")].gateway is None, "a word that nobody knows"
+    assert parse(said, now_s=NOW) == {}, "no heartbeat, no word"

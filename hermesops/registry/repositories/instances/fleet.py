@@ -17,6 +17,7 @@ from hermesops.model.fleet import (
     Repair,
     RepairKind,
 )
+from hermesops.model.health import GatewayHealth, gateway_health
 from hermesops.model.ids import CellName, InstanceId, MachineName, OperationId, instance_subject
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
@@ -83,6 +84,7 @@ class FleetRepository(Repository):
                 columns.status,
                 machine_observations.c.status,
                 columns.last_heartbeat,
+                instance_details.c.reported_gateway,
             )
             .select_from(hermes_instances.join(instance_details).join(users))
             .outerjoin(machine_observations, machine_observations.c.machine_id == columns.vm_id)
@@ -94,8 +96,10 @@ class FleetRepository(Repository):
             living = connection.execute(query).all()
             extra = connection.execute(sa.select(unassigned.cell, unassigned.role, unassigned.status)).all()
         instances: dict[str, list[RecordedInstance]] = {}
-        for cell, id_, alias, user_id, plan, status, seen, beat in living:
-            recorded = RecordedInstance(InstanceId(id_), alias or user_id, plan, status, seen or "", beat)
+        for cell, id_, alias, user_id, plan, status, seen, beat, gateway in living:
+            recorded = RecordedInstance(
+                InstanceId(id_), alias or user_id, plan, status, seen or "", beat, gateway_health(gateway)
+            )
             instances.setdefault(cell, []).append(recorded)
         kinds: dict[str, Counter[tuple[MachineRole, UnassignedStatus]]] = {}
         for cell, role, status in extra:
@@ -122,6 +126,7 @@ class FleetRepository(Repository):
                 details.machine_name,
                 seen.status,
                 columns.last_heartbeat,
+                details.reported_gateway,
             )
             .select_from(hermes_instances.join(instance_details).join(users))
             .outerjoin(machine_observations, seen.machine_id == columns.vm_id)
@@ -145,8 +150,9 @@ class FleetRepository(Repository):
                 heartbeat,
                 gone_at.get(name),
                 busy.get(id_, ""),
+                gateway_health(gateway),
             )
-            for id_, alias, user_id, cell, name, status, heartbeat in rows
+            for id_, alias, user_id, cell, name, status, heartbeat, gateway in rows
         )
         ours = {row.id for row, _ in repairs if str(row.intent.get("reason", "")).startswith(reason)}
         left = tuple(one for one, subject in unfinished.items() if one in ours and subject not in held)
@@ -185,6 +191,16 @@ class FleetRepository(Repository):
             row.instance_id: f"operation {row.id} ({row.kind}) has not ended" for row in unfinished if row.instance_id
         }
         return reasons, {OperationId(row.id): row.subject for row in unfinished}, held
+
+    def record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
+        """Record what machines said of their gateways; ``None`` for nothing. The audit does not list it."""
+        if not reported:
+            return
+        which = sa.bindparam("which", type_=instance_details.c.instance_id.type)
+        said = instance_details.update().where(instance_details.c.instance_id == which)
+        rows = [{"which": one, "gateway": health} for one, health in reported.items()]
+        with self._database.writing() as connection:
+            connection.execute(said.values(reported_gateway=sa.bindparam("gateway")), rows)
 
     def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
         """Record the last heartbeat of many instances, where it is newer than the recorded one; how many were.

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
+from hermesops.model.health import gateway_health
 from hermesops.model.ids import (
     CellName,
     InstanceId,
@@ -249,6 +250,7 @@ def instance_of(row: sa.Row[Any]) -> Instance:
         epoch=row.epoch,
         created_at=row.created_at,
         last_heartbeat=row.last_heartbeat,
+        reported_gateway=gateway_health(row.reported_gateway),
         grace_until=row.grace_until,
     )
 

@@ -1,0 +1,12 @@
+"""What hermes-node said of an instance's gateway with its last heartbeat."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    """Add a column that older code leaves empty."""
+    op.add_column("instance_details", sa.Column("reported_gateway", sa.String(16), nullable=True))
