@@ -19,7 +19,7 @@ from hermesops.waiting import Pending, until
 from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.real.command import Command, Ran
 
-pytestmark = [pytest.mark.machines]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(4, at=2)]
 
 ASKED = ("--reason", "test")
 STATE = (
@@ -96,6 +96,12 @@ async def cut_off(ada: Broken) -> AsyncIterator[None]:
     await ada.command.ok("local", "fault", "set", "proxy-unauthorised", "--for", "600")
     yield
     await ada.command.ok("local", "fault", "clear")
+
+
+@pytest.mark.usefixtures("cut_off")
+async def test_the_runbook_gets_onto_a_machine_that_is_cut_off(ada: Broken) -> None:
+    ran = await ada.command.run("runbook", "run", "break-glass", "--instance", ada.user, "--yes")
+    assert ran.exit_code == 0, str(ran)
 
 
 @pytest.mark.usefixtures("cut_off")
