@@ -284,6 +284,7 @@ FAULTS = (
     Fault("release-harmful", "revoke-a-release", (), "a release that agents run turns out to do harm"),
     Fault("release-store-older", "release-key", (), "the store of releases is restored to an older state"),
     Fault("cell-deleted", "cell-lost", ("CellLost",), "all machines of a cell are deleted at JustAVPS"),
+    Fault("toolbox-cut", "break-glass", (), "neither the toolbox nor the proxy of a machine answers"),
     Fault("vendor-silent", "vendor-down", (), "JustAVPS's API answers nothing but errors"),
     Fault("vendor-and-reports-away", "fleet-gap", ("FleetGap",), "no machine reports, while agents answer"),
     Fault("worker-killed", "controller-lost", (), "a process dies at its work and leaves it half done"),
