@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from hermesops.localcloud.faults.kinds import FaultKind
+from hermesops.localcloud.faults.rules import FaultOrder
+from hermesops.localcloud.server.control_client import ControlClient
 from hermesops.monitor.heartbeats import METRIC
 from hermesops.waiting import Pending, pause, until
 from tests.support.real import postgresql, prometheus
@@ -130,6 +133,31 @@ async def test_heartbeats_are_recorded_and_a_machine_that_answers_is_left_alone(
     assert "though it answers by toolbox and proxy" in bob["why"]
     shown = (await world.ok("instance", "show", "ada", "--json")).json["instance"]
     assert shown["last_heartbeat"] is not None
+
+
+@pytest.mark.turns(3, at=2)
+async def test_a_machine_that_hangs_is_rebooted(world: Command, tmp_path: Path) -> None:
+    made = await provisioned(world, "ada", "bob", "dora")
+    await world.ok("instance", "exec", "dora", "--reason", "t", "--", "systemctl", "stop", "hermes-gateway.service")
+    status = (await world.ok("local", "status", "--json")).json
+    hanging = FaultOrder(
+        FaultKind.SERVER_ERROR, made["dora"]["machine_id"], path="/machines/*/toolbox", status=503, for_s=40
+    )
+    ages = {one["instance_id"]: 200.0 if user == "dora" else 2.0 for user, one in made.items()}
+    with fleet_prometheus(tmp_path / "prometheus", ages) as url:
+        await ControlClient(status["api_url"], Path(status["api_key_file"])).set_fault(vars(hanging))
+        seen = (await world.with_variables(HERMESOPS_PROMETHEUS_URL=url).ok(*ONCE)).json
+    assert "and it answers neither by toolbox nor by proxy" in why_of(seen, "dora")
+    assert [(one["user"], one["decision"]) for one in seen["decisions"]] == [("dora", "Reboot")]
+    assert seen["repairs"] == [{"action": "reboot", "outcome": "done", "count": 1}]
+    shown = (await world.ok("instance", "show", "dora", "--json")).json["instance"]
+    assert "answered" in shown["reasons"][0]
+    [operation] = [
+        one
+        for one in (await world.ok("operation", "list", "--all", "--json")).json["operations"]
+        if one["kind"] == "reboot" and made["dora"]["instance_id"] in one["subject"]
+    ]
+    assert operation["step"].startswith("rebooting machine"), operation
 
 
 @pytest.mark.turns(4, at=1)
