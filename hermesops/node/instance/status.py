@@ -42,6 +42,7 @@ BAD = frozenset({b"ERROR", b"CRITICAL"})
 """Levels of an error in that log."""
 
 _CGROUPS = "sys/fs/cgroup"
+_MOST_PROCESSES = 1024
 _ABLE = frozenset({"ok", "degraded"})
 """Gateways that take turns."""
 
@@ -269,7 +270,7 @@ def _timestamp(text: bytes) -> float:
 def gateway_memory(machine: Machine, unit: gateway.Unit) -> int | None:
     """Bytes of the gateway and its children, without caches where the kernel counts them apart.
 
-    Where it counts no memory by unit, of the main process alone. Source: proc(5), ``/proc/PID/status``.
+    Where it counts no memory by unit, that of the unit's processes is added up. Source: proc(5), ``/proc/PID/status``.
     """
     root, group = machine.layout.root, unit.properties.get("ControlGroup", "").strip("/")
     if group and ".." not in group:
@@ -279,8 +280,22 @@ def gateway_memory(machine: Machine, unit: gateway.Unit) -> int | None:
     current = unit.properties.get("MemoryCurrent", "")
     if current not in _UNSET:
         return int(current)
-    kilobytes = _figure(machine.files.read(root / "proc" / unit.properties.get("MainPID", "0") / "status"), b"RssAnon:")
-    return None if kilobytes is None else kilobytes * 1024
+    processes = _processes(machine, group) or [unit.properties.get("MainPID", "0")]
+    sizes = [_figure(machine.files.read(root / "proc" / each / "status"), b"RssAnon:") for each in processes]
+    kilobytes = [size for size in sizes if size is not None]  # of one that ended meanwhile there is none
+    return sum(kilobytes) * 1024 if kilobytes else None
+
+
+def _processes(machine: Machine, group: str) -> list[str]:
+    """The numbers of a unit's processes, as far as a unit may have them; none where its group is not found.
+
+    Source: cgroups(7): in version 1 systemd has a hierarchy of its own, in a hybrid there may be both.
+    """
+    for hierarchy in ("", "systemd", "unified") if group and ".." not in group else ():
+        listed = machine.files.read(machine.layout.root / _CGROUPS / hierarchy / group / "cgroup.procs")
+        if listed:
+            return [line for line in listed.decode(errors="replace").split() if line.isdecimal()][:_MOST_PROCESSES]
+    return []
 
 
 def _figure(text: bytes | None, name: bytes) -> int | None:

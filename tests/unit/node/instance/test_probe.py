@@ -97,3 +97,17 @@ def test_memory_is_that_of_the_process_where_no_unit_is_counted(
     process.mkdir(parents=True)
     (process / "status").write_text("Name:\tpython\nRssAnon:\t  117952 kB\n")
     assert probed(machine)["memory_bytes"] == 117952 * 1024
+
+
+def test_where_no_unit_is_counted_the_memory_of_its_processes_is_added_up(
+    machine: NodeHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = "ActiveState=active\nControlGroup=/system.slice/g\nMemoryCurrent=[not set]\nMainPID=77\n"
+    monkeypatch.setattr(machine.system, "systemctl", lambda *_, **__: shown)
+    for number, kilobytes in ((77, 1000), (78, 24)):
+        (machine.layout.root / f"proc/{number}").mkdir(parents=True)
+        (machine.layout.root / f"proc/{number}/status").write_text(f"Name:\tpython\nRssAnon:\t {kilobytes} kB\n")
+    group = machine.layout.root / "sys/fs/cgroup/systemd/system.slice/g"
+    group.mkdir(parents=True)
+    (group / "cgroup.procs").write_text("77\n78\n79\n../../etc/passwd\n")
+    assert probed(machine)["memory_bytes"] == 1024 * 1024, "one has ended meanwhile"
