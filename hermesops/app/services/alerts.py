@@ -67,7 +67,7 @@ class Alerts:
             if (one.severity in chosen or (one.severity is None and not severities))
             and (instance is None or one.instance == instance.id)
         ]
-        users = self._users(found)
+        users = self.users() if any(one.instance for one in found) else {}
         return tuple(OpenAlert(one, user := users.get(one.instance, ""), self._next(one, user)) for one in found)
 
     async def acknowledge(self, name: str, instance: "Instance | None", *, length: timedelta, reason: str) -> Silence:
@@ -166,9 +166,8 @@ class Alerts:
             if name not in known:
                 raise unknown_name("alert", name, known)
 
-    def _users(self, alerts: Collection[Alert]) -> Mapping[str, str]:
-        if not any(one.instance for one in alerts):
-            return {}
+    def users(self) -> Mapping[str, str]:
+        """Users by the ids of their instances, terminated ones too."""
         return {one.id: one.title for one in self.registry.instances.list(terminated=True)}
 
     def _next(self, alert: Alert, user: str) -> Hint:

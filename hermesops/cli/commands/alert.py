@@ -86,8 +86,10 @@ def silence(
         )
     composed = context.compose()
     if listed:
-        found = context.run(composed.alerts().silences())
-        rows = [(view.silence if is_json() else view.silence_row)(one) for one in found]
+        alerts = composed.alerts()
+        found = context.run(alerts.silences())
+        users = alerts.users()
+        rows = [view.silence(one) if is_json() else view.silence_row(one, users) for one in found]
         table("alert-silences", "silences", view.SILENCES, rows, "nothing is silenced")
         return
     if lift:
@@ -96,8 +98,9 @@ def silence(
         return
     instance = composed.registry.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
-    made = context.run(composed.alerts().silence(where, instance, length=span, reason=reason))
-    what = "silenced: " + ", ".join(map(str, made.matchers))
+    alerts = composed.alerts()
+    made = context.run(alerts.silence(where, instance, length=span, reason=reason))
+    what = f"silenced: {view.matched(made, alerts.users())}"
     line = view.silence_line(made, what, Hint(("alert", "silence", "--lift", made.id)))
     result("alert-silence", {"silence": view.silence(made)}, [advice(line)])
 

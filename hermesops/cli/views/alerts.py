@@ -1,10 +1,12 @@
 """What ``hermesops alert`` prints: shapes for programs, lines for people."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
+from hermesops.model.alert import INSTANCE
 from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
@@ -76,9 +78,17 @@ def silence(one: "Silence") -> dict[str, object]:
     }
 
 
-def silence_row(one: "Silence") -> dict[str, object]:
-    """The same for a table."""
-    return {**silence(one), "what": one_line(", ".join(map(str, one.matchers)))}
+def silence_row(one: "Silence", users: Mapping[str, str]) -> dict[str, object]:
+    """The same for a table, with users in the place of instances' ids."""
+    return {**silence(one), "what": one_line(matched(one, users))}
+
+
+def matched(one: "Silence", users: Mapping[str, str]) -> str:
+    """What a silence takes, in words."""
+    return ", ".join(
+        f"user={users[each.value]}" if each.label == INSTANCE and each.is_equal and each.value in users else str(each)
+        for each in one.matchers
+    )
 
 
 def silence_line(one: "Silence", what: str, undo: Hint) -> Hint:

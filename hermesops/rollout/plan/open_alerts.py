@@ -12,6 +12,9 @@ from hermesops.model.rollout_spec import Spec
 from hermesops.node.untrusted.foreign_text import one_line
 from hermesops.rollout.ports import AlertState
 
+HELD, UNKNOWN = "held by open alerts: ", "not known whether an alert is open: "
+"""How the reasons begin for which a rollout waits."""
+
 _WIDE = frozenset({"cell", "fleet"})
 _NAMED = 4
 """Alerts that are named; the rest are counted."""
@@ -22,12 +25,12 @@ def held_by_alerts(state: AlertState, targets: Sequence[RolloutTarget], spec: Sp
     if spec.despite_alerts or spec.emergency:
         return ""
     if state.unknown:
-        return f"not known whether an alert is open: {state.unknown}"
+        return f"{UNKNOWN}{state.unknown}"
     found = sorted({_named(one) for one in state.open if _concerns(one, targets)})
     if not found:
         return ""
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return f"held by open alerts: {', '.join(found[:_NAMED])}{more}"
+    return f"{HELD}{', '.join(found[:_NAMED])}{more}"
 
 
 def holding(alerts: Iterable[Alert], acknowledgements: Iterable[str]) -> tuple[Alert, ...]:

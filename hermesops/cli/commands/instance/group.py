@@ -258,7 +258,8 @@ def logs(
     shown = {"user": user, "source": found.source.value, "note": found.note or None, "lines": list(found.lines)}
     result("logs", shown, found.lines)
     if found.note or is_search:
-        say(f"from the {found.source}" + (f": {found.note}" if found.note else ""))
+        where = "the machine" if found.source is LogSource.MACHINE else "the platform's monitoring"
+        say(f"from {where}" + (f": {found.note}" if found.note else ""))
 
 
 def _follow(composed: "Container", instance: "Instance", question: "LogQuestion") -> None:

@@ -77,9 +77,18 @@ def _head(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
         parts.append(f"about {span(rollout_progress.left_s)} left")
     elif row.state.has_runner:
         parts.append("time left unknown")
-    waits = [f"waits: {rollout_progress.waits_for}"] if rollout_progress.waits_for else []
+    waits = [_wait_line(row.id, rollout_progress.waits_for)] if rollout_progress.waits_for else []
     words = f"rollout {row.id} of {row.release}: {row.state.replace('_', ' ')} ({row.reason})"
     return [words, *waits, "; ".join(parts)]
+
+
+def _wait_line(rollout_id: str, why: str) -> str:
+    from hermesops.rollout.plan.open_alerts import HELD, UNKNOWN
+
+    if not why.startswith((HELD, UNKNOWN)):
+        return f"waits: {why}"
+    abort, start = ("rollout", "abort", rollout_id), ("rollout", "start", "RELEASE", "--despite-alerts", "WHY")
+    return advice(f"waits: {why};", ("alert", "list"), "says what is next;", abort, "and", start, "go on all the same")
 
 
 def _count(rollout_progress: "RolloutProgress", state: "TargetState") -> int:

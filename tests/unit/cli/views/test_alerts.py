@@ -70,7 +70,9 @@ def test_a_silence_with_its_matchers() -> None:
         "who": "ada@here",
         "comment": "acknowledged: at it",
     }
-    assert view.silence_row(made)["what"] == "cell=~a|b, unit!=x, a=b"
+    assert view.silence_row(made, {})["what"] == "cell=~a|b, unit!=x, a=b"
+    own = replace(made, matchers=(Matcher("instance_id", "i-1"), Matcher("instance_id", "i-2")))
+    assert view.matched(own, {"i-1": "ada"}) == "user=ada, instance_id=i-2"
     line = view.silence_line(made, "silenced", Hint(("alert", "silence", "--lift", "s-1")))
     assert str(line) == "silenced until 2026-01-02 05:04 UTC: hermesops alert silence --lift s-1 ends that"
 

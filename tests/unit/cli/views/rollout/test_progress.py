@@ -134,7 +134,12 @@ def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
 def test_what_it_waits_for_is_told_while_it_waits() -> None:
     waits = Recorded(LATER, WaitBegun("held by open alerts: FleetGap"), id=BEGUN.id + 1)
     records = replace(RECORDS, latest=(BEGUN, waits))
-    assert progress.picture(records, progress_of(records, LATER))[1] == "waits: held by open alerts: FleetGap"
+    assert progress.picture(records, progress_of(records, LATER))[1] == (
+        "waits: held by open alerts: FleetGap; hermesops alert list says what is next; hermesops rollout abort r1 and "
+        "hermesops rollout start RELEASE --despite-alerts WHY go on all the same"
+    )
+    settles = replace(records, latest=(BEGUN, replace(waits, event=WaitBegun("it settles"))))
+    assert progress.picture(settles, progress_of(settles, LATER))[1] == "waits: it settles"
     over = replace(records, latest=(replace(BEGUN, id=waits.id + 1), waits))
     halted = replace(records, rollout=replace(ROLLOUT, state=RolloutState.HALTED))
     assert [progress_of(one, LATER).waits_for for one in (over, halted)] == ["", ""]
