@@ -20,6 +20,9 @@ _LABELS, _SAMPLES = 1 << 3 | _BYTES, 2 << 3 | _BYTES
 _NAME, _TEXT = 1 << 3 | _BYTES, 2 << 3 | _BYTES
 _VALUE, _TIME = 1 << 3 | _FIXED64, 2 << 3 | _VARINT
 _MOST_SHIFT = 63
+_SAMPLE_BYTES = 32
+_MOST_FIELDS, _PER_SERIES = 150_000, 5
+"""Of a request; a series counts as some more, since it costs as much. vmagent sends 10,000 series at most."""
 _LITERAL_OF_4_BYTES = b"\xfc"
 _ONE_BYTE = 0x80
 
@@ -77,24 +80,36 @@ def series_in(request: bytes) -> Iterator[RawSeries]:
     """The series of a write request in their order; metadata, exemplars and histograms are left out.
 
     Raises:
-        MalformedError: It is none.
+        MalformedError: It is none, or has so many fields that reading it would keep others waiting.
     """
+    left = _MOST_FIELDS
     for tag, start, end in _fields(request, 0, len(request)):
+        left -= _PER_SERIES
         if tag == _SERIES:
-            yield _series(request, start, end)
+            one, fields = _series(request, start, end, left)
+            left -= fields
+            yield one
+        if left < 0:
+            raise MalformedError("too many series in one request")
 
 
-def _series(data: bytes, at: int, end: int) -> RawSeries:
+def _series(data: bytes, at: int, end: int, most: int) -> tuple[RawSeries, int]:
+    """A series, and how many fields it has."""
     labels: list[bytes] = []
     samples: list[tuple[int, bytes]] = []
-    begin = at
+    begin, fields = at, 0
     for tag, start, after in _fields(data, at, end):
+        fields += 1
+        if fields > most:
+            break  # the caller says so
         if tag == _LABELS:
             labels.append(data[begin:after])
         elif tag == _SAMPLES:
+            if after - start > _SAMPLE_BYTES:
+                raise MalformedError("a sample is too long")
             samples.append((_time_of(data, start, after), data[begin:after]))
         begin = after
-    return RawSeries(b"".join(labels), samples)
+    return RawSeries(b"".join(labels), samples), fields
 
 
 def _time_of(data: bytes, at: int, end: int) -> int:

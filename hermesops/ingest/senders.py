@@ -26,6 +26,9 @@ _OURS = "hermesops"
 _NAME_LABEL = b"__name__"
 _METRIC = re.compile(rb"[a-zA-Z_][a-zA-Z0-9_]*")
 _LABEL_NAME = re.compile(rb"[a-zA-Z][a-zA-Z0-9_]*|_[a-zA-Z0-9][a-zA-Z0-9_]*")
+_HOSTS_JOB = b"platform"
+"""Label ``job`` of what Prometheus itself reads from this host's services."""
+
 _RESERVED = re.compile(rb"ALERTS.*|hermes_platform_.*")
 _OF_HERMESOPS = re.compile(rb"hermesops_.*")
 _OF_MACHINES = re.compile(rb"(hermes|node)_.*")
@@ -192,6 +195,8 @@ class Sender:
         given = labels_in(raw)
         labels = dict(given)
         if len(labels) < len(given) or len(labels) > self._limits.labels or not all(map(_is_label, given)):
+            return _BAD_LABELS
+        if labels.get(b"job") == _HOSTS_JOB:
             return _BAD_LABELS
         metric = labels.get(_NAME_LABEL, b"")
         if not _METRIC.fullmatch(metric) or not self.identity.may_name(metric):

@@ -20,10 +20,10 @@ from hermesops.ingest.remote_write import Decompress, MalformedError, RawSeries,
 from hermesops.ingest.senders import Identity, Senders
 
 _BODY_BYTES = 1 << 20
-_BECOMES_BYTES = 8 << 20
+_BECOMES_BYTES = 4 << 20
 _PROMETHEUS_S = 10.0
 _CLIENT_S = 10.0
-_AT_ONCE = 32
+_AT_ONCE = 16
 _ERROR_CHARS = 300
 _HEADERS = {
     "Content-Encoding": "snappy",

@@ -19,7 +19,7 @@ import pytest
 
 from hermesops import waiting
 from hermesops.app.adapters.platform_metrics import PlatformMetrics
-from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
+from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series, varint
 from hermesops.ingest.revocations import update
 from hermesops.model.ids import InstanceId
 from hermesops.monitor.exposition import Exposition, series
@@ -124,17 +124,17 @@ def test_a_request_that_is_repeated_changes_nothing_and_an_old_one_neither(host:
     assert write(host, ada, body(metric)) == 204
 
 
-def test_who_was_revoked_is_refused_at_once_and_others_go_on(host: PlatformHost) -> None:
+def test_who_was_revoked_is_refused_and_others_go_on(host: PlatformHost) -> None:
     metric, ada, mallory = fresh(), host.machine(), host.machine()
     assert write(host, mallory, body(metric)) == 204
     folder = host.folder
     assert update(folder / "data/revocations/revoked.map", [mallory.serial], folder / "run/nginx.pid")
     try:
-        for _ in range(100):
-            if write(host, mallory, body(metric)) == 403:
-                break
-            waiting.pause_blocking(0.05)
-        assert write(host, mallory, body(metric)) == 403
+        refused = 0
+        for _ in range(10):  # nginx's process of before may take a connection more; below the rate that it is held to
+            refused = refused + 1 if write(host, mallory, body(metric)) == 403 else 0
+            waiting.pause_blocking(0.1)
+        assert refused > 5
         assert write(host, ada, body(metric)) == 204
     finally:
         update(folder / "data/revocations/revoked.map", [], folder / "run/nginx.pid")
@@ -253,7 +253,7 @@ def steadily(host: PlatformHost, who: Client, metric: str, seconds: float) -> Se
             answer = client.post("/ingest/write", content=compress(body(metric)))
             assert answer.status_code == 204, answer.text
             took.append(time.monotonic() - begun)
-            waiting.pause_blocking(0.6)  # below its own limit
+            waiting.pause_blocking(0.5)  # its burst lasts that long
     return took
 
 
@@ -266,11 +266,42 @@ def test_a_flood_of_metrics_is_held_to_its_sender(host: PlatformHost, record_pro
         took = steadily(host, ada, metric, FLOOD_S)
     record_property("slowest_write_s", round(max(took), 3))
     assert max(took) < 2.0, took
-    assert flood.answers.count(204) <= 32 + 2 * (time.monotonic() - begun), "its burst, and then its rate"
+    assert flood.answers.count(204) <= 16 + (time.monotonic() - begun), "its burst, and then its rate"
     assert set(flood.answers) <= {204, 429}
     [(_, stored)] = host.query(f'count({{machine="{own(mallory)["machine"]}"}})')
     assert stored <= 5000
     assert len(host.query(metric)) == 1
+
+
+@pytest.mark.parametrize("request_", [b"\x0a\x00" * 2_000_000, b"\x0a\x06\x0a\x04\x0a\x00\x12\x00" * 14_000])
+def test_requests_that_are_costly_to_read_are_held_to_their_sender(host: PlatformHost, request_: bytes) -> None:
+    ada, mallory, metric = host.machine(), host.machine(), fresh()
+    flood = Flood()
+    with ExitStack() as stack:
+        client = stack.enter_context(mallory.http(host.url))
+        small = squeezed(request_)
+        with flood.of(lambda: client.post("/ingest/write", content=small).status_code, 3):
+            took = steadily(host, ada, metric, FLOOD_S / 2)
+    assert max(took) < 2.0, took
+    assert set(flood.answers) <= {204, 400, 413, 429}
+
+
+def squeezed(repeated: bytes) -> bytes:
+    """Bytes that repeat, as snappy writes them: small, and large once they are read."""
+    copies, at = [], 64
+    while at < len(repeated):
+        length = min(64, len(repeated) - at)
+        copies.append(bytes(((length - 1) << 2 | 2, 56, 0)))
+        at += length
+    head = varint(len(repeated))
+    return head + bytes(((56 - 1) << 2,)) + repeated[:56] + bytes(((8 - 1) << 2 | 2, 56, 0)) + b"".join(copies)
+
+
+def test_a_request_in_chunks_arrives(host: PlatformHost) -> None:
+    metric, ada = fresh(), host.machine()
+    with ada.http(host.url) as client:
+        assert client.post("/ingest/write", content=iter([compress(body(metric))])).status_code == 204
+    assert holders(host, metric) == [own(ada)]
 
 
 def test_a_storm_of_requests_is_held_to_its_sender(host: PlatformHost) -> None:
@@ -369,7 +400,7 @@ def test_a_flood_of_logs_is_held_to_its_sender(host: PlatformHost) -> None:
             begun = time.monotonic()
             assert push(host, ada, "hers") == 204
             took.append(time.monotonic() - begun)
-            waiting.pause_blocking(0.6)
+            waiting.pause_blocking(0.5)
     assert max(took) < 2.0, took
     assert 429 in flood.answers
     assert flood.answers.count(204) < 20, "two megabytes in a burst, a quarter of one a second"

@@ -1,78 +1,106 @@
 """The platform's monitoring of a local world, on real machines: killed, up, up again, and written to."""
 
-import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 
 from hermesops.app import Container
+from hermesops.channel import Channel, ToolboxChannel
+from hermesops.image.machines import rented
+from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
+from hermesops.justavps import MachineOrder
+from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.node.system import openssl
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
 
-ASKED = ("--reason", "test")
+CELL, INSTANCE = CellName("cell1"), InstanceId("8f14e45f-ceea-467f-a0e6-b1f0a9b9c001")
 MONITORED = ("local", "up", "--monitoring")
-WRITE = (
-    "curl -s -o /dev/null -w '%{{http_code}}' --max-time 10 -X POST --data x --cacert /etc/hermes-node/authority.crt "
-    "--cert /etc/hermes-node/machine.crt --key /etc/hermes-node/machine.key {url}/ingest/write"
+POST = (
+    "curl -s -o /dev/null -w '%{{http_code}}' --max-time 10 --data-binary @/root/body "
+    "--cacert /root/authorities --cert /root/certificate --key /root/key {url}/ingest/write"
 )
 
 
-@pytest.fixture(scope="module")
-async def command(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
-    async with local_world(tmp_path_factory.mktemp("monitoring")) as command:
-        yield command
+@dataclass
+class Fleet:
+    """A world, and a machine in it that has a certificate."""
+
+    command: Command
+    container: Container
+    channel: Channel
+    machine_id: MachineId
+
+    async def on_machine(self, line: str) -> str:
+        return (await self.channel.run(line, timeout_s=30)).text.strip()
+
+    async def certify(self) -> None:
+        """Give the machine what hermes-node would have."""
+        key = openssl.make()
+        made = self.container.certificates.issue(
+            openssl.request(key).decode(), self.machine_id, cell=CELL, instance_id=INSTANCE
+        )
+        files = {"certificate": made.certificate, "key": key.decode(), "authorities": made.authority}
+        for name, text in files.items():
+            await self.channel.put(f"/root/{name}", text.encode(), mode=0o600)
+
+    async def write(self, url: str, metric: str) -> str:
+        """Have the machine write a metric, as another; the status that it gets."""
+        at = int(time.time() * 1000)
+        labels = encode_labels([(b"__name__", metric.encode()), (b"instance_id", b"another")])
+        await self.channel.put("/root/body", compress(encode_series(labels, [encode_sample(1, at)])), mode=0o600)
+        return await self.on_machine(POST.format(url=url))
+
+    def query(self, promql: str) -> list[dict[str, str]]:
+        endpoint = self.container.monitoring()
+        assert endpoint
+        with httpx.Client(verify=endpoint.context(), trust_env=False) as client:
+            answer = client.get(f"{endpoint.url}/prometheus/api/v1/query", params={"query": promql})
+        return [one["metric"] for one in answer.json()["data"]["result"]]
 
 
-async def _on_ada(command: Command, line: str) -> str:
-    return (await command.run("instance", "exec", "ada", line, *ASKED)).stdout.strip()
+@pytest.fixture
+async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
+    async with local_world(tmp_path_factory.mktemp("monitoring"), image=False) as command:
+        container = Container(Environment.load("local", command.environ), lambda _: None)
+        order = MachineOrder(name="hermes-local-build-0123456789ab", server_type="starter", region="hel1")
+        async with container.vendor() as client:
+            channel_to = partial(ToolboxChannel, client)
+            machine_id = await rented(client, channel_to, order, report=lambda _: None)
+            yield Fleet(command, container, channel_to(machine_id), machine_id)
 
 
-def _query(command: Command, promql: str) -> list[dict[str, str]]:
-    import httpx  # noqa: PLC0415 - beside its only use
-
-    endpoint = Container(Environment.load("local", command.environ), lambda _: None).monitoring()
-    assert endpoint
-    with httpx.Client(verify=endpoint.context(), trust_env=False) as client:
-        answer = client.get(f"{endpoint.url}/prometheus/api/v1/query", params={"query": promql})
-    return [one["metric"] for one in answer.json()["data"]["result"]]
-
-
-async def test_machines_are_watched_under_their_own_names_until_they_are_revoked(command: Command) -> None:
+async def test_machines_are_watched_under_their_own_names_until_they_are_revoked(fleet: Fleet) -> None:
+    command = fleet.command
     assert await command.killed_at("machine hermes-local-platform", *MONITORED) == -9
-    assert await command.killed_at("Install the units", *MONITORED) == -9
+    assert await command.killed_at("Configure nginx", *MONITORED) == -9
     up = (await command.ok(*MONITORED, "--json")).json
     assert (up["machine"], up["logs"]) == ("hermes-local-platform", True)
     assert (await command.ok(*MONITORED, "--json")).json["changed"] == 0
-    assert [one["name"] for one in await command.machines()] == ["hermes-local-platform"]
-    status = (await command.ok("local", "status", "--json")).json
-    assert status["monitoring_url"] == up["url"]
-    assert "nothing differs" in (await command.ok("fleet", "drift")).stdout
-
-    await command.ok("provision", "ada", "--plan", "light")
-    [row] = (await command.ok("instance", "list", "--json")).json["instances"]
-
-    async def heard() -> list[dict[str, str]] | Pending[list[dict[str, str]]]:
-        found = await asyncio.to_thread(_query, command, "hermes_node_info")
-        return found or Pending("nothing was written yet")
-
-    [labels] = await until(heard, what="the machine to write", timeout_s=180, every_s=2)
-    wanted = {"instance_id": row["instance_id"], "cell": row["cell"], "machine": row["machine_id"]}
-    assert {name: labels.get(name) for name in wanted} == wanted
-
-    write = WRITE.format(url=up["url"])
-    assert await _on_ada(command, write) == "400", "its certificate is good, and x is no write"
     [platform] = [one for one in await command.machines() if one["name"] == up["machine"]]
+    assert (await command.ok("local", "status", "--json")).json["monitoring_url"] == up["url"]
+    assert up["machine"] not in (await command.run("fleet", "drift")).stdout
+
+    await fleet.certify()
+    assert await fleet.write(up["url"], "hermes_test") == "204"
+    wanted = {"instance_id": INSTANCE, "cell": CELL, "machine": fleet.machine_id}
+    assert fleet.query("hermes_test") == [{"__name__": "hermes_test", **wanted}]
     direct = f"timeout 3 bash -c '</dev/tcp/{platform['ip']}/8443' && echo open"
-    assert await _on_ada(command, direct) == "", "no machine reaches another but through the world's server"
-    await command.ok("identity", "revoke", "ada", "--yes", *ASKED)
+    assert await fleet.on_machine(direct) == "", "no machine reaches another but through the world's server"
+
+    assert fleet.container.registry.certificates.revoke(fleet.machine_id, why="stolen") == 1
 
     async def refused() -> bool | Pending[bool]:
-        code = await _on_ada(command, write)
+        code = await fleet.write(up["url"], "hermes_test")
         return True if code == "403" else Pending(f"it gets {code}")
 
     await until(refused, what="the revoked machine to be refused", timeout_s=120, every_s=2)

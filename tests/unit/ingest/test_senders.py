@@ -66,6 +66,7 @@ def test_a_machine_without_a_user_has_neither_instance_nor_cell_whatever_it_says
         raw((b"not a name", b"x")),
         raw((b"__hidden", b"x")),
         raw((b"", b"x")),
+        raw((b"job", b"platform"), name=b"up"),
         raw(name=b""),
         raw(name=b"a:recorded"),
         raw(name=b"bad name{"),
@@ -183,3 +184,25 @@ def test_a_sample_without_a_value_is_nought_and_not_a_number_stays_none() -> Non
     assert value_in(b"\x12" + varint(1 + len(varint(at))) + b"\x10" + varint(at)) == 0.0
     stale = struct.unpack("<d", struct.pack("<Q", 0x7FF0000000000002))[0]
     assert math.isnan(value_in(encode_sample(stale, at)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x0a\x00" * 100_000,
+        b"\x18\x01" * 100_000,
+        b"\x0a" + varint(400_000) + b"\x12\x00" * 200_000,
+        b"\x0a" + varint(400_000) + b"\x18\x01" * 200_000,
+        b"\x0a" + varint(1003) + b"\x12" + varint(1000) + b"\x18\x01" * 500,
+    ],
+    ids=["empty series", "strange fields", "empty samples", "strange fields of a series", "a long sample"],
+)
+def test_a_request_that_would_take_long_to_read_is_refused(body: bytes) -> None:
+    with pytest.raises(MalformedError, match=r"too many|too long"):
+        list(series_in(body))
+
+
+def test_the_largest_request_of_vmagent_is_read() -> None:
+    labels = encode_labels([(b"l%d" % n, b"x") for n in range(8)])
+    series = encode_series(labels, [encode_sample(1, int(NOW * 1000))])
+    assert len(list(series_in(series * 10_000))) == 10_000
