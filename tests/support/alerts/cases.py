@@ -183,7 +183,7 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             Kind.FIRES,
             "a machine that comes and goes every five minutes is one alert, not one each time",
             monitor(3600) | instance("ada", 3600) | {_HEARTBEAT: _flapping(3600, heard_s=120, silent_s=180)},
-            {200: (), **dict.fromkeys(range(215, 3600, 100), (ADA,))},
+            {190: (), **dict.fromkeys(range(200, 3600, 100), (ADA,))},
         ),
         Case(
             Kind.BELOW,
@@ -238,6 +238,14 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             | instance("ada", 900)
             | {_HEARTBEAT: growing(15, 900, begin=-100), of("hermes_clock_offset_seconds"): steady(100, 900)},
             {120: (), 400: (), 900: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a clock that is an hour ahead, and known to be, is not silence: the ingest counts its samples as of now",
+            monitor(900)
+            | instance("ada", 900, silent_after_s=600)
+            | {_HEARTBEAT: growing(15, 600, begin=3600), of("hermes_clock_offset_seconds"): steady(-3600, 600)},
+            {120: (), 690: (), 695: (ADA,)},
         ),
         Case(
             Kind.HOSTILE,
@@ -363,6 +371,17 @@ GATEWAY: dict[str, tuple[Case, ...]] = {
             "an operation holds it",
             world(1200) | {_AGENT: _DOWN} | busy("ada", 1200),
             {400: (), 600: ()},
+            scope="instance",
+        ),
+        Case(
+            Kind.BELOW,
+            "a loop that the guard stopped for good is that loop alone",
+            world(1800)
+            | {
+                of("hermes_gateway_restarts_total"): then((0, 300), *((one, 15) for one in range(1, 6)), (5, 1425)),
+                _AGENT: then((1, 300), (0, 1500)),
+            },
+            {370: (), 400: (), 900: (), 1800: ()},
             scope="instance",
         ),
         Case(

@@ -16,11 +16,8 @@ TEMPLATE = (assets.folder("roles") / "hermes_platform_monitoring/templates/alert
 
 AWAITED = frozenset(
     {
-        *("agent-reachability-burn", "break-glass-open", "cell-lost", "clock-off", "database-corrupt"),
-        *("database-growing", "disk-filling", "fleet-gap", "gateway-down", "gateway-looping", "heartbeat-missed"),
-        *("memory-near-cap", "messenger-disconnected", "metrics-incomplete", "model-failing", "model-rate-limited"),
-        *("model-unauthorized", "monitor-down", "monitor-stopped-acting", "node-outdated", "provision-slow"),
-        *("turns-failing-burn", "unit-failed", "watchdog"),
+        *("break-glass-open", "clock-off", "database-growing", "messenger-disconnected", "metrics-incomplete"),
+        *("model-failing", "model-rate-limited", "monitor-down", "monitor-stopped-acting", "watchdog"),
     }
 )
 """Runbooks that are being written; an entry goes when its file is there."""
