@@ -66,6 +66,10 @@ def test_what_hermes_node_says_of_its_gateway_comes_with_its_heartbeat() -> None
         for status in ("ok", "silent", "splendid")
     ]
     assert parse([sample(f"{NOW - 20}"), *said[:1]], now_s=NOW)[InstanceId("ada")].gateway is GatewayHealth.OK
-    assert parse([*said, sample(f"{NOW - 20}")], now_s=NOW)[InstanceId("ada")].gateway is GatewayHealth.SILENT, "the worst counts"
-    assert parse([sample(f"{NOW - 20}"), *said[2:]], now_s=NOW)[InstanceId("ada")].gateway is None, "a word that nobody knows"
+    assert parse([*said, sample(f"{NOW - 20}")], now_s=NOW)[InstanceId("ada")].gateway is GatewayHealth.SILENT, (
+        "the worst counts"
+    )
+    assert parse([sample(f"{NOW - 20}"), *said[2:]], now_s=NOW)[InstanceId("ada")].gateway is None, (
+        "a word that nobody knows"
+    )
     assert parse(said, now_s=NOW) == {}, "no heartbeat, no word"
