@@ -126,7 +126,7 @@ EXPOSURE = {
     "hermes-identity.service": 1.0,
     "hermes-metrics.service": 1.9,
     "hermes-monitoring-renew.service": 1.6,  # asks systemd
-    "hermes-orders.service": 3.0,
+    "hermes-orders.service": 2.1,
     "hermes-recovery.service": 1.4,
     "hermes-release.service": 9.0,  # works on the gateway, its port and the files of the agent
     "hermes-sandbox@x.service": 0.8,
