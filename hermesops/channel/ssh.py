@@ -4,6 +4,7 @@ For emergencies: everything else goes by the toolbox. paramiko takes long to imp
 """
 
 import base64
+import logging
 import os
 import select
 import signal
@@ -114,6 +115,7 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
     """
     import paramiko  # noqa: PLC0415 - see above
 
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what goes wrong is told once, by us
     try:
         opened = socket.create_connection((machine.address, machine.port), timeout=_CONNECT_S)
     except OSError as error:

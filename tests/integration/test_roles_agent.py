@@ -130,6 +130,8 @@ EXPOSURE = {
     "hermes-monitoring-renew.service": 0.9,
     "hermes-node-exporter.service": 1.8,  # sees all file systems, and reads how well the clock is kept
     "hermes-orders.service": 3.0,
+    "hermes-monitoring-renew.service": 1.6,  # asks systemd
+    "hermes-orders.service": 2.1,
     "hermes-recovery.service": 1.4,
     "hermes-release.service": 9.0,  # works on the gateway, its port and the files of the agent
     "hermes-sandbox@x.service": 0.8,

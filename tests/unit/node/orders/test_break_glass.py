@@ -176,6 +176,20 @@ def test_an_sshd_that_does_not_start_is_told_and_nothing_stays_open(
     assert is_shut(polled)
 
 
+def test_rules_of_before_break_glass_are_told_and_nothing_stays_open(
+    polled: PolledMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise NotReadyError("nft -f: No such file or directory")
+
+    monkeypatch.setattr(polled.ssh, "let_in", missing)
+    monkeypatch.setattr(polled.ssh, "shut_out", missing)
+    refused = polled.hand(polled.signed(polled.order()))
+    assert refused is not None
+    assert (refused["state"], refused["why"]) == ("refused", "nft -f: No such file or directory")
+    assert is_shut(polled)
+
+
 Forge = Callable[[PolledMachine, Operator], Signed]
 
 
