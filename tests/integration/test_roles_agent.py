@@ -127,9 +127,7 @@ EXPOSURE = {
     "hermes-gateway.service": 1.2,
     "hermes-identity.service": 1.0,
     "hermes-metrics.service": 1.9,
-    "hermes-monitoring-renew.service": 0.9,
     "hermes-node-exporter.service": 1.8,  # sees all file systems, and reads how well the clock is kept
-    "hermes-orders.service": 3.0,
     "hermes-monitoring-renew.service": 1.6,  # asks systemd
     "hermes-orders.service": 2.1,
     "hermes-recovery.service": 1.4,
