@@ -19,6 +19,17 @@ if TYPE_CHECKING:
 
 app = Noun(no_args_is_help=True)
 
+
+def _begins(incomplete: str) -> list[str]:
+    """Names of alerts that hermesops ships rules for."""
+    from hermesops import assets
+    from hermesops.alerts.rules import alert_rules
+
+    files = sorted((assets.folder("roles") / "hermes_platform_monitoring/files/rules").glob("*.yml"))
+    named = (rule.name for file in files for rule in alert_rules(file.read_text(encoding="utf-8"), file.name))
+    return sorted({name for name in named if name.startswith(incomplete)})
+
+
 InstanceOf = Annotated[
     str, typer.Option("--instance", metavar="USER", help="Only about this instance: user id, alias or instance id.")
 ]
@@ -49,7 +60,7 @@ def list_(
 
 @app.command()
 def ack(
-    alert: Annotated[str, typer.Argument(help="Name of an open alert.")],
+    alert: Annotated[str, typer.Argument(help="Name of an open alert.", autocompletion=_begins)],
     user: InstanceOf = "",
     length: Annotated[str, typer.Option("--for", help="For how long, as 90m; 24 h at most.")] = "4h",
     reason: Why = "",
