@@ -146,7 +146,7 @@ def _refuse_another(transport: "paramiko.Transport", machine: SshMachine) -> Non
     if found != machine.host_key:
         raise RefusedError(
             f"{machine.address} has another host key than the machine has reported: {found}",
-            hint=Hint("it may be another computer; nothing was sent to it;", ("audit", "list")),
+            hint=Hint("it may be another computer; nothing was sent to it;", ("audit", "log")),
         )
 
 

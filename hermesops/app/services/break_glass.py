@@ -118,7 +118,7 @@ class BreakGlassOrders:
             pause_blocking(_POLL_S)
         raise UnavailableError(
             f"the machine did not fetch the order within {timeout_s:g} s",
-            hint="it has to reach hermesops identity serve, and must be on; the same command again makes another order",
+            hint="it has to be on, and to reach the service for machines; the same command again makes another order",
         )
 
     def _host(self, instance: Instance) -> tuple[MachineId, SshHost]:
