@@ -398,7 +398,7 @@ async def test_only_loki_that_was_asked_for_is_installed(machine: Watched, progr
     assert "hermes_monitoring_loki_sources" in none.failure.message
     other = machine.world.folder / "other"
     other.write_text("#!/bin/sh\necho 'loki 2.4.7: linkage analysis'\n")
-    await machine.run("rm /opt/hermes/monitoring/loki*")
+    await machine.run("rm -f /opt/hermes/monitoring/loki*")
     wrong = {**source_of(program), "path": str(other)}
     refused = await machine.apply("full", hermes_monitoring_loki_sources=[wrong, source_of(other)])
     assert refused.failure
@@ -419,7 +419,7 @@ async def test_loki_comes_from_the_first_address_that_has_it(machine: Watched, p
     digest = source_of(served / "loki.zip")["sha256"]
     with mirror(served, machine.ingest.address) as url:
         sources = [{"url": f"{url}/{name}", "sha256": digest} for name in ("absent", "other", "loki.zip")]
-        await machine.run("rm /opt/hermes/monitoring/loki*")
+        await machine.run("rm -f /opt/hermes/monitoring/loki*")
         done = await machine.apply("full", hermes_monitoring_loki_sources=sources)
         assert done.status == "done", done.failure
         again = await machine.apply("full", hermes_monitoring_loki_sources=sources)
