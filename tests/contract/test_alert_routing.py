@@ -2,7 +2,7 @@
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,20 +36,21 @@ class Alertmanager:
 
     url: str
     receiver: Receiver
+    client: httpx.Client
 
-    def push(self, *alerts: Labels, firing: bool = True) -> None:
-        """Make alerts fire, or end."""
+    def push(self, *alerts: Labels, over: Sequence[Labels] = ()) -> None:
+        """Make some alerts fire, and others end."""
         now = datetime.now(UTC)
         body = [
             {
                 "labels": dict(one),
                 "annotations": {"summary": "s", "figure": "f", "runbook_url": "https://x/gateway-down.md"},
                 "startsAt": (now - timedelta(minutes=1)).isoformat(),
-                "endsAt": (now + timedelta(minutes=30) if firing else now).isoformat(),
+                "endsAt": (now + timedelta(minutes=30) if one in alerts else now).isoformat(),
             }
-            for one in alerts
+            for one in (*alerts, *over)
         ]
-        httpx.post(f"{self.url}/alertmanager/api/v2/alerts", json=body, trust_env=False).raise_for_status()
+        self.client.post(f"{self.url}/alertmanager/api/v2/alerts", json=body).raise_for_status()
 
     def told(self) -> set[tuple[str, str]]:
         """Name and instance of alerts that fire and that no other one inhibits."""
@@ -75,8 +76,8 @@ def running(folder: Path, scale: float) -> Iterator[Alertmanager]:
         }
         configuration = routing.rendered(TEMPLATE.read_text(), variables)
         (own := folder / "alertmanager").mkdir()
-        with alertmanager.running(own, programs, configuration) as url:
-            yield Alertmanager(url, receiver)
+        with alertmanager.running(own, programs, configuration) as url, httpx.Client(trust_env=False) as client:
+            yield Alertmanager(url, receiver, client)
 
 
 def labels_of(name: str, scope: str = "", severity: str = "", /, **more: str) -> Labels:
@@ -206,7 +207,7 @@ def test_one_cause_makes_one_alert(cause: str, server: Alertmanager) -> None:
     try:
         assert server.told() == told
     finally:
-        server.push(*alerts, firing=False)
+        server.push(over=alerts)
         _until(lambda: not server.told())
 
 
@@ -227,9 +228,12 @@ def test_what_comes_and_goes_pages_twice_an_hour_at_most(tmp_path: Path) -> None
     with running(tmp_path, scale) as server:
         begin = time.monotonic()
         while (since := time.monotonic() - begin) < hours * 3600 * scale:
-            for period in periods_min:
-                is_down = since / minute_s % period < period / 2
-                server.push(of("HeartbeatMissed", f"every-{period}"), firing=is_down)
+            down = [period for period in periods_min if since / minute_s % period < period / 2]
+            alerts = {period: of("HeartbeatMissed", f"every-{period}") for period in periods_min}
+            server.push(
+                *(alerts[period] for period in down),
+                over=[alerts[period] for period in periods_min if period not in down],
+            )
             waiting.pause_blocking(minute_s / 2)
         paged = [labels["instance_id"] for one in server.receiver.messages for labels in one.firing]
     assert {paged.count(f"every-{period}") for period in periods_min} <= set(range(1, 2 * hours + 1)), paged

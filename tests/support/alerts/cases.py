@@ -183,7 +183,8 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             Kind.FIRES,
             "a machine that comes and goes every five minutes is one alert, not one each time",
             monitor(3600) | instance("ada", 3600) | {_HEARTBEAT: _flapping(3600, heard_s=120, silent_s=180)},
-            {190: (), **dict.fromkeys(range(200, 3600, 100), (ADA,))},
+            {180: (), **dict.fromkeys(range(215, 3600, 100), (ADA,))},
+            evaluated_s=15,
         ),
         Case(
             Kind.BELOW,
@@ -280,7 +281,7 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             monitor(300)
             | {'hermesops_instance_expected{instance_id="ada", cell="cell-1"}': steady(1, 300)}
             | {key: value for key, value in instance("ada", 600).items() if "expected" not in key},
-            {600: (), 685: (), 695: (ADA,), 1800: (ADA,)},
+            {600: (), 685: (), 695: (ADA,), 1000: (ADA,)},
         ),
     ),
     "CellLost": (
@@ -324,7 +325,7 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
                 key: f"{value} _x60" if "expected" in key or "pass" in key else value
                 for key, value in (_cells("cell-1,cell-2", 300, **{"cell-1": 3, "cell-2": 3})).items()
             },
-            {360: (), 385: ({},), 900: ({},), 3600: ({},)},
+            {360: (), 385: ({},), 900: ({},), 1200: ({},)},
         ),
         Case(
             Kind.BELOW,
@@ -427,7 +428,7 @@ GATEWAY: dict[str, tuple[Case, ...]] = {
                 ),
                 _AGENT: then((1, 300), (0, 3300)),
             },
-            {340: (), 350: (ADA,), 1800: (ADA,), 3600: (ADA,)},
+            {340: (), 350: (ADA,), 1200: (ADA,), 1800: (ADA,)},
         ),
         Case(
             Kind.BELOW,
@@ -672,7 +673,8 @@ DATA: dict[str, tuple[Case, ...]] = {
         915,
         {**ADA, "database": "state"},
         seconds=1800,
-        before=890,
+        before=885,
+        evaluated_s=15,
     ),
     "BackupOverdue": (
         *_simple(
@@ -878,7 +880,7 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         Case(Kind.FIRES, "whatever else is going on", world(600), {600: ({},)}),
     ),
     "MonitorDown": (
-        Case(Kind.FIRES, "its last pass is of 300 s", monitor(300), {440: (), 455: ({},), 3600: ({},)}),
+        Case(Kind.FIRES, "its last pass is of 300 s", monitor(300), {440: (), 455: ({},), 900: ({},)}),
         Case(
             Kind.BELOW,
             "two passes late",
@@ -918,18 +920,18 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         ),
     ),
     "NodeOutdated": _simple(
-        world(90000, every_s=120),
-        {'hermesops_instance_outdated{instance_id="ada"}': steady(1, 90000, 120)},
+        world(90000, every_s=600),
+        {'hermesops_instance_outdated{instance_id="ada"}': steady(1, 90000, 600)},
         {
-            'hermesops_instance_outdated{instance_id="ada"}': steady(1, 90000, 120),
-            'hermesops_rollout_state{rollout="r-1", state="running"}': then(("_", 60000), (1, 600), every_s=120),
+            'hermesops_instance_outdated{instance_id="ada"}': steady(1, 90000, 600),
+            'hermesops_rollout_state{rollout="r-1", state="running"}': then(("_", 60000), (1, 600), every_s=600),
         },
-        86640,
+        87000,
         ADA,
         seconds=90000,
-        before=86280,
-        every_s=120,
-        evaluated_s=120,
+        before=85800,
+        every_s=600,
+        evaluated_s=600,
     ),
     "BreakGlassOpen": (
         Case(

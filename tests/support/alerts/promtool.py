@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,16 @@ def files() -> list[Path]:
     return sorted(RULES.glob("*.yml"))
 
 
-def all_rules() -> list[AlertRule]:
+@cache
+def all_rules() -> tuple[AlertRule, ...]:
     """Their alerts."""
-    return [rule for path in files() for rule in alert_rules(path.read_text(), str(path))]
+    return tuple(rule for path in files() for rule in alert_rules(path.read_text(), str(path)))
+
+
+@cache
+def _groups() -> tuple[str, ...]:
+    """In the order in which they are evaluated."""
+    return tuple(group["name"] for path in files() for group in yaml.safe_load(path.read_text())["groups"])
 
 
 def rule_of(alert: str, case: Case) -> AlertRule:
@@ -122,11 +130,10 @@ def without_answer(
 
 
 def _document(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    order = [group["name"] for path in files() for group in yaml.safe_load(path.read_text())["groups"]]
     return {
         "rule_files": [str(path) for path in files()],
         "evaluation_interval": f"{_common(tests)}s",
-        "group_eval_order": order,
+        "group_eval_order": list(_groups()),
         "tests": [{key: value for key, value in test.items() if key != "evaluated_s"} for test in tests],
     }
 
