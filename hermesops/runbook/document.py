@@ -51,7 +51,7 @@ READING = frozenset(
 
 READING_ON_MACHINES = frozenset(
     {
-        *("hermes-node certificate show", "hermes-node status", "hermes-node volume show"),
+        *("hermes-node certificate show", "hermes-node metrics", "hermes-node status", "hermes-node volume show"),
         *("systemctl --failed --no-pager", "timedatectl show", "systemctl status --no-pager hermes-gateway.service"),
     }
 )
@@ -307,6 +307,8 @@ def _is_reading(command: tuple[str, ...]) -> bool:
         case ("instance", "exec", user, script, *reason):
             is_why = not reason or (len(reason) == len(("--reason", "why")) and reason[0] == "--reason")
             return script in READING_ON_MACHINES and is_why and not user.startswith("-")
+        case ("monitor", "--check"):
+            return True
     return bool({command[0], " ".join(command[:2])} & READING)
 
 

@@ -113,6 +113,14 @@ def _over(part: str, whole: str, share: float) -> Sign:
     return Sign(_on_machine(script), "it is over its share")
 
 
+def _above(figure: str, limit: float) -> Sign:
+    """A figure of the machine is above a limit."""
+    return Sign(
+        _on_machine(f'awk \'$1 == "{figure}" && $2 > {limit} {{ print "it is too high" }}\' {_FIGURES}'),
+        "it is too high",
+    )
+
+
 _FILLER = "/var/lib/hermes/.hermes-node/drill"
 _FILL = (
     "set -- $(stat -f -c '%a %S' /var/lib/hermes); "
@@ -198,6 +206,15 @@ FAULTS = (
         inject=(OnMachine("rm /var/lib/hermes/config.yaml"),),
         sign=Sign(_on_machine("ls /var/lib/hermes"), "config.yaml", is_absent=True),
     ),
+    Fault(
+        "payload-emptied",
+        "metrics-incomplete",
+        ("MetricsIncomplete",),
+        "the file with what the machine was handed is emptied",
+        inject=(OnMachine("truncate -s 0 /etc/hermes-node/instance.json"),),
+        sign=Sign(_on_machine("hermes-node metrics"), "payload: not JSON"),
+        undo=ByCommand(("provision", "USER", "--plan", "PLAN")),
+    ),
     # Of one real machine: simulated ones have nothing that could break so
     Fault(
         "unit-failed",
@@ -269,12 +286,52 @@ FAULTS = (
         undo=OnMachine(f"systemctl revert {_GATEWAY}"),
         needs_real=True,
     ),
+    Fault(
+        "database-grown",
+        "database-growing",
+        ("DatabaseGrowing",),
+        "a table with 64 MB of nothing is added to state.db",
+        inject=(
+            OnMachine(
+                "runuser -u hermes -- python3 -c '"
+                'import sqlite3; c = sqlite3.connect("/var/lib/hermes/state.db", 30); '
+                'c.execute("create table drill (x)"); '
+                'c.executemany("insert into drill values (zeroblob(1048576))", [()] * 64); c.commit()'
+                "'"
+            ),
+            OnMachine("hermes-node databases; hermes-node metrics"),
+        ),
+        sign=_above('hermes_database_bytes{database=\\"state\\"}', 60_000_000),
+        needs_real=True,
+    ),
+    Fault(
+        "clock-shifted",
+        "clock-off",
+        ("ClockOff",),
+        "the machine finds its clock 42 seconds off",
+        inject=(
+            OnMachine("systemctl stop hermes-orders.timer hermes-orders.service"),
+            OnMachine(
+                'printf \'{"offset_s": 42.0, "at": %s}\' $(date +%s) > /run/hermes-node/clock.json; hermes-node metrics'
+            ),
+        ),
+        sign=_above("hermes_clock_offset_seconds", 10),
+        undo=OnMachine("systemctl start hermes-orders.timer"),
+        needs_real=True,
+    ),
     # Of more than one machine, or of what hermesops itself stands on
     Fault("gateways-stopped", "agent-reachability-burn", _REACHABILITY, "the gateways of several agents are stopped"),
     Fault("gateways-restart", "gateway-looping", ("GatewayLooping",), "a release restarts its gateways all the time"),
     Fault("orders-refused", "provision-slow", ("ProvisionSlow",), "JustAVPS makes no machines for a while"),
     Fault("model-token-dead", "model-unauthorized", ("ModelUnauthorized",), "the token ends, and no other one arrives"),
     Fault("model-token-leaked", "model-tokens", ("RouterTokenExpiring",), "a model token was seen in a ticket"),
+    Fault("model-broken", "model-failing", ("ModelFailing",), "the model answers nothing but 500"),
+    Fault("model-limited", "model-rate-limited", ("ModelRateLimited",), "the model answers nothing but 429"),
+    Fault("messenger-lost", "messenger-disconnected", ("MessengerDisconnected",), "a messenger's connection is lost"),
+    Fault("monitor-killed", "monitor-down", ("MonitorDown",), "no monitor runs"),
+    Fault("many-stopped", "monitor-stopped-acting", ("MonitorStoppedActing",), "many machines are switched off"),
+    Fault("monitoring-away", "watchdog", ("Watchdog",), "the platform's monitoring does not answer"),
+    Fault("sshd-left-open", "break-glass-open", ("BreakGlassOpen",), "an order to open sshd was left open"),
     Fault("backups-late", "backups-are-late", ("BackupOverdue",), "no backup was made for a day"),
     Fault("backup-damaged", "backup-does-not-restore", (), "files of the newest backup are overwritten"),
     Fault("release-takes-no-turns", "rollout-halted", ("RolloutHalted",), "a release takes no turns"),

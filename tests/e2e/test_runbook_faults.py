@@ -11,6 +11,7 @@ from tests.support.real.command import Command, local_world
 from tests.support.runbooks.executions import ALONE, EXECUTIONS
 
 DRILLED = [one.name for one in FAULTS if one.is_drilled and not one.needs_real]
+REAL = [one.name for one in FAULTS if one.needs_real]
 KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_PREVIOUS_DAYS": "1"}
 
 
@@ -22,9 +23,17 @@ async def pooled(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comm
 
 
 @pytest.fixture(scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
     async with with_ada(tmp_path_factory.mktemp("faults")) as command:
         yield command
+
+
+@pytest.fixture(scope="module")
+async def real(world: Command) -> AsyncIterator[Command]:
+    """The local world of real machines, with a pool."""
+    pooled = world.with_variables(HERMESOPS_POOL_SIZE="light=1", HERMESOPS_LAST_BACKUP="none")
+    yield pooled
+    await world.ok("pool", "drain", "--all", "--yes", "--reason", "the drills are over")
 
 
 @asynccontextmanager
@@ -56,18 +65,28 @@ async def test_a_runbook_ends_a_fault_that_changes_its_world(tmp_path: Path, nam
 
 @pytest.mark.turns(3)
 @pytest.mark.parametrize("name", [name for name in EXECUTIONS if name not in ALONE])
-async def test_a_runbook_ends_its_fault(world: Command, name: str) -> None:
-    await EXECUTIONS[name](world)
-    assert (await world.ok("registry", "check", "--json")).json["contradictions"] == []
+async def test_a_runbook_ends_its_fault(simulated: Command, name: str) -> None:
+    await EXECUTIONS[name](simulated)
+    assert (await simulated.ok("registry", "check", "--json")).json["contradictions"] == []
 
 
-async def test_a_drill_without_a_ready_machine_is_refused(world: Command) -> None:
-    refused = await world.run("drill", "gateway-stopped", "--yes")
+@pytest.mark.machines
+@pytest.mark.turns(6)
+@pytest.mark.parametrize("name", REAL)
+async def test_a_drill_ends_well_on_a_real_machine(real: Command, name: str) -> None:
+    await real.ok("pool", "refill")
+    drilled = (await real.ok("drill", name, "--yes", "--json")).json
+    assert drilled["problem"] is None
+    assert len(drilled["changes"]) <= 3, "a known fault is ended by three commands"
+
+
+async def test_a_drill_without_a_ready_machine_is_refused(simulated: Command) -> None:
+    refused = await simulated.run("drill", "gateway-stopped", "--yes")
     assert refused.exit_code == 3, str(refused)
     assert "a drill breaks no user's" in refused.stderr
-    taken = await world.run("provision", "drill-gateway-stopped", "--plan", "light")
+    taken = await simulated.run("provision", "drill-gateway-stopped", "--plan", "light")
     assert taken.exit_code == 2, str(taken)
-    assert [row["user"] for row in (await world.ok("instance", "list", "--json")).json["instances"]] == ["ada"]
+    assert [row["user"] for row in (await simulated.ok("instance", "list", "--json")).json["instances"]] == ["ada"]
 
 
 async def test_a_drill_that_was_killed_is_begun_anew(pooled: Command) -> None:

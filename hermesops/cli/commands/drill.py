@@ -150,7 +150,7 @@ def _break_and_mend(composed: "Container", fault: "Fault", instance: "Instance")
     from hermesops.runbook import drill
     from hermesops.runbook.document import load
     from hermesops.runbook.faults import AtVendor, ByCommand, OnMachine
-    from hermesops.waiting import pause
+    from hermesops.waiting import pause_blocking
 
     user, why = instance.title, ("--reason", f"drill {fault.name}")
 
@@ -174,7 +174,7 @@ def _break_and_mend(composed: "Container", fault: "Fault", instance: "Instance")
         watch=lambda words: execute(composed, words, shown=False),
         inject=inject,
         clock=time.monotonic,
-        pause=lambda seconds: context.run(pause(seconds)),
+        pause=pause_blocking,
         report=lambda hint: say(advice(hint)),
     )
     return drill.run(fault.filled(values), runbook.filled(values), user, world)

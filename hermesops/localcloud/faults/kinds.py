@@ -64,6 +64,9 @@ class FaultKind(StrEnum):
     )
     # The proxy
     PROXY_UNAUTHORISED = "proxy-unauthorised", "the proxy refuses a good token with 401, or 403", range(401, 404, 2)
+    # The model router
+    MODEL_FAILS = "model-fails", "the model answers a turn with a 5xx", _SERVER_ERRORS
+    MODEL_LIMITED = "model-limited", "the model answers a turn with 429"
     # Webhooks
     WEBHOOK_LOST = "webhook-lost", "an event is never sent"
     WEBHOOK_TWICE = "webhook-twice", "an event is sent twice"

@@ -5,7 +5,7 @@ It logs which instance asked for which model and when. It must not store or log 
 
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
@@ -72,13 +72,20 @@ class Router:
         secret: Signs instances' tokens; see ``hermesops.model.route``.
         upstream: Who answers; ``None`` has the script do it.
         floors: Which tokens are revoked; ``None`` for none, where no registry is beside the router.
+        fault: Whether a fault of the model strikes now: the status that it answers, 0 for none.
     """
 
     def __init__(
-        self, secret: bytes, model_log: ModelLog, upstream: Upstream | None = None, floors: Floors | None = None
+        self,
+        secret: bytes,
+        model_log: ModelLog,
+        upstream: Upstream | None = None,
+        floors: Floors | None = None,
+        fault: Callable[[], int] = lambda: 0,
     ) -> None:
         self._secret = secret
         self._floors = floors
+        self._fault = fault
         self._log = model_log
         self._upstream = upstream
         self._http = httpx.AsyncClient(timeout=_UPSTREAM_TIMEOUT) if upstream else None
@@ -126,6 +133,9 @@ class Router:
             # 400, not 404: what the platform's router answers, and what operators know as the symptom.
             message = f"Invalid model name passed in model={model[:100]}. Call `/v1/models` to view available models"
             return JSONResponse(_error(message, code="model_not_found", param="model"), 400)
+        if status := self._fault():
+            self._log.note(instance, model, status)
+            return JSONResponse(_error("the model does not answer now", code=str(status)), status)
         if self._upstream and self._http:
             return await self._ask_upstream(self._http, self._upstream, instance, model, body)
         self._log.note(instance, model, 200)

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 import structlog
@@ -30,6 +31,7 @@ from hermesops.localcloud.drivers.interface import (
     PLATFORM_PORT,
     Driver,
 )
+from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.middleware import FaultMiddleware, SilenceLimit
 from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.fleet.disk_copies import Backups, Images
@@ -111,7 +113,13 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         known = Floors(floors) if floors else None
         if known:
             await stack.enter_async_context(known.kept())
-        router = Router(key_of(files.model_key, "").encode(), parts.model_log, upstream, known)
+        router = Router(
+            key_of(files.model_key, "").encode(),
+            parts.model_log,
+            upstream,
+            known,
+            functools.partial(_model_fault, parts.faults),
+        )
         stack.push_async_callback(router.close)
         model_socket = stack.enter_context(listen_again(store, "model_port", str(driver.gateway), model_port))
         where = Serving(
@@ -166,6 +174,14 @@ class _Parts:
     webhooks: Webhooks
     keys: Keys
     model_log: ModelLog
+
+
+def _model_fault(faults: Faults) -> int:
+    """The status that a fault of the model answers now; 0 where none strikes."""
+    if faults.take(FaultKind.MODEL_LIMITED):
+        return HTTPStatus.TOO_MANY_REQUESTS
+    failing = faults.take(FaultKind.MODEL_FAILS)
+    return failing.status if failing else 0
 
 
 def _parts(store: Store, driver: Driver, api_key: str) -> _Parts:

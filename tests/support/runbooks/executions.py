@@ -7,12 +7,17 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
+from hermesops.app import Container
+from hermesops.model.break_glass import BreakGlass
+from hermesops.model.ids import MachineId
+from hermesops.settings import Environment
 from hermesops.waiting import pause
 from tests.support.real.command import Command, Ran
 from tests.support.releases.simulated import built
-from tests.support.vendor.outside_changes import delete_behind_its_back
+from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 
 Execution = Callable[[Command], Awaitable[None]]
 
@@ -207,6 +212,105 @@ async def worker_killed(world: Command) -> None:
     await mended(world, "controller-lost", *FOR_ADA, "--from", "operations-after")
 
 
+@execution("model-broken")
+async def model_broken(world: Command) -> None:
+    await world.ok("local", "fault", "set", "model-fails", "--times", "500")
+    found = await halted(world, "ModelFailing", *FOR_ADA)
+    assert found["turn"] == "differs"
+    await world.ok("local", "fault", "clear")
+    await mended(world, "ModelFailing", *FOR_ADA, "--from", "turn")
+
+
+@execution("model-limited")
+async def model_limited(world: Command) -> None:
+    await world.ok("local", "fault", "set", "model-limited", "--times", "500")
+    found = await halted(world, "ModelRateLimited", *FOR_ADA)
+    assert (found["restart"], found["turn"]) == ("done", "differs")
+    await world.ok("local", "fault", "clear")
+    await mended(world, "ModelRateLimited", *FOR_ADA, "--from", "turn")
+
+
+@execution("messenger-lost")
+async def messenger_lost(world: Command) -> None:
+    settings = world.home / "messengers.yaml"
+    settings.write_text('messengers: {TELEGRAM_BOT_TOKEN: "1:x", TELEGRAM_ALLOWED_USERS: "1"}\n')
+    await world.ok("instance", "settings", "ada", "--from", str(settings), "--reason", "t")
+    async with vendor_of(world.home / "local" / "world") as vendor:
+        path = {"path": "/run/simulation/gateway", "mode": "644"}
+        upload = f"machines/{await machine_of(world, 'ada')}/toolbox/files/upload"
+        (await vendor.post(upload, params=path, content="disconnected")).raise_for_status()
+    assert 'hermes_messenger_connected{messenger="telegram"} 0' in await figures_of(world, "ada")
+    assert (await mended(world, "MessengerDisconnected", *FOR_ADA))["restart"] == "done"
+    assert 'hermes_messenger_connected{messenger="telegram"} 1' in await figures_of(world, "ada")
+    settings.write_text("messengers: {}\n")
+    await world.ok("instance", "settings", "ada", "--from", str(settings), "--reason", "t")
+
+
+@execution("monitor-killed")
+async def monitor_killed(world: Command) -> None:
+    found = await halted(world, "MonitorDown")
+    assert (found["pass"], found["monitor-after"]) == ("done", "differs")
+    monitor = await world.start("monitor", "--every", "1")
+    try:
+        while (await world.run("monitor", "--check")).exit_code:
+            assert monitor.returncode is None
+        await mended(world, "MonitorDown", "--from", "monitor-after")
+    finally:
+        monitor.terminate()
+        await monitor.communicate()
+
+
+@execution("many-stopped")
+async def many_stopped(world: Command) -> None:
+    users = ("ada", "fay", "gus", "hal")
+    for user in users[1:]:
+        await world.ok("provision", user, "--plan", "light")
+    for user in users:
+        await stop_behind_its_back(world, user)
+    seen = await world.ok("monitor", "--once", "--json")
+    assert seen.json["stopped"], str(seen)
+    found = await halted(world, "MonitorStoppedActing")
+    assert found["status-after"] == "differs"
+    for user in users:
+        assert (await mended(world, "HeartbeatMissed", "--instance", user))["bring-up"] == "done"
+    await mended(world, "MonitorStoppedActing", "--from", "status-after")
+    for user in users[1:]:
+        await world.ok("instance", "terminate", user, "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+@execution("monitoring-away")
+async def monitoring_away(world: Command) -> None:
+    assert (await world.run("alert", "list")).exit_code
+    found = await mended(world, "Watchdog")
+    assert set(found.values()) == {"done"}
+
+
+@execution("sshd-left-open")
+async def sshd_left_open(world: Command) -> None:
+    # As if a machine had opened: simulated ones have no sshd, and so report no host key to sign an order for.
+    registry = Container(Environment.load("local", world.environ), lambda _: None).registry
+    instance, now = registry.instances.find("ada"), registry.now()
+    registry.break_glass.add(
+        BreakGlass(
+            "0" * 32,
+            instance.id,
+            MachineId(instance.machine_id or ""),
+            "{}",
+            "signed",
+            "192.0.2.1/32",
+            "ssh-ed25519 AAAA",
+            who="",
+            why="t",
+            created_at=now,
+            expires_at=now + timedelta(hours=1),
+        )
+    )
+    registry.close()
+    found = await mended(world, "BreakGlassOpen", *FOR_ADA)
+    assert found["close"] == "done"
+    assert "there is no order" in (await world.ok("instance", "break-glass", "ada", "--close", "--reason", "t")).stdout
+
+
 @execution("registry-overwritten")
 async def registry_overwritten(world: Command) -> None:
     database = world.home / "local" / "registry.db"
@@ -252,6 +356,21 @@ async def pulumi_state_cut(world: Command) -> None:
 async def on_machine(world: Command, user: str, script: str) -> None:
     """Run a command on an agent's machine."""
     await world.ok("instance", "exec", user, script, "--reason", "t")
+
+
+async def figures_of(world: Command, user: str) -> str:
+    """The figures that an agent's machine writes for Prometheus, written now."""
+    await on_machine(world, user, "hermes-node metrics")
+    shown = await world.ok("instance", "exec", user, "cat /run/hermes-metrics/hermes.prom", "--reason", "t")
+    return shown.stdout
+
+
+async def stop_behind_its_back(world: Command, user: str) -> None:
+    """Have an agent's machine switched off at the vendor."""
+    machine = await machine_of(world, user)
+    async with vendor_of(world.home / "local" / "world") as vendor:
+        (await vendor.post(f"machines/{machine}/stop")).raise_for_status()
+        await told(vendor, f"machines/{machine}", status="stopped")
 
 
 async def machine_of(world: Command, user: str) -> str:

@@ -65,6 +65,49 @@ def test_tagged_blocks_are_steps() -> None:
     assert read.values == {"USER"}
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "instance exec USER 'hermes-node status'",
+        "instance exec USER 'hermes-node metrics' --reason look",
+        "monitor --check",
+    ],
+)
+def test_some_commands_only_read_as_they_are_written(command: str) -> None:
+    read = parse("broke", GOOD.replace("fleet drift", command, 1), "broke.md")
+    assert read.steps[0].command == tuple(shlex.split(command))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "instance exec USER 'hermes-node fence'",
+        "instance exec USER 'hermes-node status; reboot'",
+        "instance exec --user 'hermes-node status' reboot",
+        "instance exec USER 'hermes-node status' --user x",
+        "monitor --check --once",
+        "monitor --once",
+    ],
+)
+def test_others_like_them_do_not(command: str) -> None:
+    with pytest.raises(UsageError, match="is not among the commands that only read"):
+        parse("broke", GOOD.replace("fleet drift", command, 1), "broke.md")
+
+
+def test_alerts_and_exit_codes_are_read() -> None:
+    text = GOOD.replace("Why.", "Alerts: GatewayDown, CellLost.\nWhy.").replace(
+        "expect: machine", "exit: 3\nexpect: machine", 1
+    )
+    read = parse("broke", text, "broke.md")
+    assert (read.alerts, read.steps[0].exit_codes) == (("GatewayDown", "CellLost"), (3,))
+
+
+def test_a_runbook_is_found_by_an_alert() -> None:
+    assert load(FOLDER, "HeartbeatMissed").name == "heartbeat-missed"
+    with pytest.raises(UsageError, match="nearest: HeartbeatMissed"):
+        load(FOLDER, "HeartbeatMised")
+
+
 def test_what_people_read_has_no_tags() -> None:
     text = parse("broke", GOOD, "broke.md").text
     assert "<!--" not in text

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,6 +86,12 @@ class Fleet:
     @property
     def outcomes(self) -> dict[str, Outcome]:
         return {one.step.name: one.outcome for one in self.made.results}
+
+
+def test_a_step_may_end_as_its_tag_says() -> None:
+    step = BOOK.steps[0]
+    assert problem_of(step, Ended(3, "error: broken")) == "it ended with exit code 3: broken"
+    assert problem_of(replace(step, exit_codes=(3,)), Ended(3, "error: broken")) == ""
 
 
 def stopped(fleet: Fleet, begin: str = "") -> HermesError:

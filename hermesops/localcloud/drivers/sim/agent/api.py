@@ -115,11 +115,12 @@ class Api:
 
     def _health(self) -> dict[str, Any]:
         well = "degraded" if self._gateway.mood == "degraded" else "ok"
+        messenger = "disconnected" if self._gateway.mood == "disconnected" else "connected"
         return {
             "status": well,
             "version": self._gateway.state.version,
             "gateway_state": "draining" if self._gateway.is_draining else "running",
-            "platforms": {name: {"state": "connected"} for name in sorted(self._platforms())},
+            "platforms": {name: {"state": messenger} for name in sorted(self._platforms())},
             "active_agents": int(self._gateway.mood == "busy"),
             "readiness": {"checks": {"gateway": {"status": well}, "model": {"status": "ok"}}},
         }

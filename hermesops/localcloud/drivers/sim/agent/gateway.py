@@ -27,7 +27,8 @@ _NEGATED_CONDITIONS = ("/etc/hermes-node/fenced", "/etc/hermes-node/restoring")
 """Conditions of the real unit: it does not start while one of these exists."""
 
 MOOD = "/run/simulation/gateway"
-"""A file that a person can write to make a gateway ``silent``, ``degraded``, ``crashed`` or just ``busy``."""
+"""A file that a person can write to make a gateway ``silent``, ``degraded``, ``crashed`` or just ``busy``, or its
+messengers ``disconnected``."""
 
 
 @dataclass
@@ -167,7 +168,7 @@ class Gateway:
 
     @property
     def mood(self) -> str:
-        """The content of ``MOOD``: ``silent``, ``degraded``, ``crashed`` or ``busy``; empty for well."""
+        """The content of ``MOOD``; empty for well."""
         return self._text(MOOD).strip()
 
     # The API

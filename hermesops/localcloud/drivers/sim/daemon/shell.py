@@ -8,7 +8,7 @@ import json
 import shlex
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hermesops.channel import detached_scripts
 from hermesops.channel.toolbox import BINARY
@@ -65,7 +65,7 @@ def _line(guest: Guest, command: str) -> Done:
 def _command(guest: Guest, words: Sequence[str]) -> Done:
     if words[0] == "exec" and len(words) > 1:
         words = words[1:]
-    if words[0] == PROGRAM:
+    if words[0] in {PROGRAM, PROGRAM.rpartition("/")[2]}:
         return Done(*guest.node(words[1:]))
     name = words[0]
     for folder in _PATH:
@@ -128,6 +128,17 @@ def _rm(guest: Guest, words: list[str]) -> Done:
     return Done(1 if err else 0, err=err)
 
 
+def _truncate(guest: Guest, words: list[str]) -> Done:
+    """Empty files, as ``truncate -s 0`` does; another size is not understood."""
+    match words:
+        case ["-s", "0", *paths] if paths:
+            for path in map(normal, paths):
+                if entry := guest.disk.entry(path):
+                    guest.disk.put(path, replace(entry, data=b""))
+            return Done()
+    return Done(1, err="truncate: not understood by a simulated machine\n")
+
+
 def _sleep(guest: Guest, words: list[str]) -> Done:
     guest.sleep(float(words[0]))
     return Done()
@@ -149,6 +160,7 @@ _COMMANDS: dict[str, Callable[[Guest, list[str]], Done]] = {
     "test": _test,
     "rm": _rm,
     "sleep": _sleep,
+    "truncate": _truncate,
     "systemctl": lambda guest, words: Done(*guest.units(words)),
     "journalctl": lambda *_: Done(out="-- No entries --\n"),
     "reboot": _power("reboot"),
