@@ -15,7 +15,7 @@ from hermesops.channel import Channel, ToolboxChannel
 from hermesops.image.machines import rented
 from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
 from hermesops.justavps import MachineOrder
-from hermesops.model.ids import CellName, InstanceId, MachineId
+from hermesops.model.ids import MachineId
 from hermesops.node.system import openssl
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
@@ -23,7 +23,6 @@ from tests.support.real.command import Command, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
 
-CELL, INSTANCE = CellName("cell1"), InstanceId("8f14e45f-ceea-467f-a0e6-b1f0a9b9c001")
 MONITORED = ("local", "up", "--monitoring")
 POST = (
     "curl -s -o /dev/null -w '%{{http_code}}' --max-time 10 --data-binary @/root/body "
@@ -44,11 +43,9 @@ class Fleet:
         return (await self.channel.run(line, timeout_s=30)).text.strip()
 
     async def certify(self) -> None:
-        """Give the machine what hermes-node would have."""
+        """Give the machine, which has no user, what hermes-node would have."""
         key = openssl.make()
-        made = self.container.certificates.issue(
-            openssl.request(key).decode(), self.machine_id, cell=CELL, instance_id=INSTANCE
-        )
+        made = self.container.certificates.issue(openssl.request(key).decode(), self.machine_id)
         files = {"certificate": made.certificate, "key": key.decode(), "authorities": made.authority}
         for name, text in files.items():
             await self.channel.put(f"/root/{name}", text.encode(), mode=0o600)
@@ -92,8 +89,7 @@ async def test_machines_are_watched_under_their_own_names_until_they_are_revoked
 
     await fleet.certify()
     assert await fleet.write(up["url"], "hermes_test") == "204"
-    wanted = {"instance_id": INSTANCE, "cell": CELL, "machine": fleet.machine_id}
-    assert fleet.query("hermes_test") == [{"__name__": "hermes_test", **wanted}]
+    assert fleet.query("hermes_test") == [{"__name__": "hermes_test", "machine": fleet.machine_id}]
     direct = f"timeout 3 bash -c '</dev/tcp/{platform['ip']}/8443' && echo open"
     assert await fleet.on_machine(direct) == "", "no machine reaches another but through the world's server"
 
