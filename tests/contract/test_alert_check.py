@@ -128,8 +128,10 @@ def test_what_is_not_installed_is_named(tmp_path: Path) -> None:
     assert Checker(_Any(), _no_problem, {}).check([Path(path)]).missing == ("promtool", "amtool")
 
 
-@pytest.mark.parametrize("name", ["x.txt", "missing.yml"])
-def test_what_cannot_be_checked_is_refused(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"), [("x.txt", "neither YAML, a dashboard in JSON, nor a runbook"), ("missing.yml", "cannot be read")]
+)
+def test_what_cannot_be_checked_is_refused(name: str, why: str, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text(json.dumps("x"))
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=why):
         Checker((), _no_problem, {}).check([tmp_path / name])
