@@ -124,8 +124,9 @@ def _above(figure: str, limit: float) -> Sign:
 _FILLER = "/var/lib/hermes/.hermes-node/drill"
 _FILL = (
     "set -- $(stat -f -c '%a %S' /var/lib/hermes); "
-    # Never more than the data volume of the largest plan.
-    f"size=$(($1 * $2 / 100 * 95)); test $size -lt 100000000000 && fallocate -l $size {_FILLER}"
+    # Only a file system of the data's own is filled, and never by more than 5 GB: others' room may be below it.
+    'test "$(stat -c %d /var/lib/hermes)" != "$(stat -c %d /)" && '
+    f"size=$(($1 * $2 / 100 * 95)) && test $size -lt 5000000000 && fallocate -l $size {_FILLER}"
 )
 _SHOW = ("instance", "show", "USER")
 _REACHABILITY = ("AgentReachabilityBurnFast", "AgentReachabilityBurnSlow")
