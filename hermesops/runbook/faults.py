@@ -121,7 +121,7 @@ def _above(figure: str, limit: float) -> Sign:
     )
 
 
-_FILLER = "/var/lib/hermes/.hermes-node/drill"
+_FILLER = "/var/lib/hermes/.drill"
 _FILL = (
     "set -- $(stat -f -c '%a %S' /var/lib/hermes); "
     # Only a file system of the data's own is filled, and never by more than 5 GB: others' room may be below it.
@@ -279,8 +279,8 @@ FAULTS = (
         "the gateway's cap is lowered to what it holds",
         inject=(
             OnMachine(
-                f"systemctl set-property --runtime {_GATEWAY} "
-                f"MemoryMax=$(($(systemctl show -p MemoryCurrent --value {_GATEWAY}) * 11 / 10))"
+                f"systemctl set-property --runtime {_GATEWAY} MemoryMax=$("
+                "awk '/^hermes_gateway_memory_bytes /{printf \"%d\", $2 * 1.05}' /run/hermes-metrics/hermes.prom)"
             ),
         ),
         sign=_over("hermes_gateway_memory_bytes", "hermes_gateway_memory_max_bytes", 0.9),

@@ -11,10 +11,7 @@ from tests.support.real.command import Command, local_world
 from tests.support.runbooks.executions import ALONE, EXECUTIONS
 
 DRILLED = [one.name for one in FAULTS if one.is_drilled and not one.needs_real]
-NOT_HERE = frozenset({"data-filled", "data-full", "memory-cap-reached"})
-"""Local machines have no file system of the data's own, and no accounting of a unit's memory: the drill is refused."""
-
-REAL = [one.name for one in FAULTS if one.needs_real and one.name not in NOT_HERE]
+REAL = [one.name for one in FAULTS if one.needs_real]
 KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_PREVIOUS_DAYS": "1"}
 
 
@@ -34,7 +31,9 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
 @pytest.fixture(scope="module")
 async def real(world: Command) -> AsyncIterator[Command]:
     """The local world of real machines, with a pool."""
-    pooled = world.with_variables(HERMESOPS_POOL_SIZE="light=1", HERMESOPS_LAST_BACKUP="none")
+    # Small data: a drill fills no more than 5 GB.
+    sizes = {"HERMESOPS_POOL_SIZE": "light=1", "HERMESOPS_DATA_GB": "light=2,heavy=4"}
+    pooled = world.with_variables(HERMESOPS_LAST_BACKUP="none", **sizes)
     yield pooled
     await world.ok("pool", "drain", "--all", "--yes", "--reason", "the drills are over")
 
