@@ -196,6 +196,12 @@ class MonitoringSettings(_Section):
         description="Where images get Loki from, comma-separated, one's own mirror first: URL#sha256=DIGEST of the "
         "program or of Grafana's zip; empty: the one built on this computer, if any",
     )
+    time_scale: float = Field(
+        1.0,
+        ge=0.2,
+        le=10,
+        description="What waiting times of alerts are multiplied by in the local world; below 1 for tests and drills",
+    )
     actions: Literal["none", "restart", "all"] = Field(
         "restart", description="What the monitor does by itself: nothing, restart machines, or replace them as well"
     )

@@ -346,6 +346,7 @@ class Runtime:
             variables=self._base_variables,
             server_type=settings.server_types[Plan.LIGHT],
             region=settings.region,
+            time_scale=settings.monitoring.time_scale,
             report=app.report,
         )
 

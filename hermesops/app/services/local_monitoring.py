@@ -66,6 +66,7 @@ class LocalMonitoring:
         program: Where hermes-ingest is written.
         identity_url: Of the service that says what was revoked.
         variables: What role ``hermes_base`` has to be told.
+        time_scale: What the waiting times of alerts are multiplied by.
     """
 
     environment: str
@@ -83,6 +84,7 @@ class LocalMonitoring:
     variables: Mapping[str, object]
     server_type: str
     region: str
+    time_scale: float
     report: Reporter
 
     async def up(self) -> LocalMonitoringUp:
@@ -125,6 +127,7 @@ class LocalMonitoring:
             "authorities": "".join(self.registry.certificates.list_authorities()),
             "ingest": self.program,
             "loki": loki or "",
+            "time_scale": self.time_scale,
             **(await self._certificates(machine_id, httpx.URL(url).host)),
         }
         named = {f"hermes_platform_monitoring_{name}": value for name, value in found.items()}

@@ -85,6 +85,7 @@ class Host:
             program=self.folder / "cache" / "hermes-ingest",
             variables={"hermes_base_daemon_port": 7070},
             server_type="starter",
+            time_scale=0.5,
             region="hel1",
             report=self.said.append,
         )
