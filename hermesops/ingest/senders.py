@@ -48,7 +48,8 @@ class Limits:
         own_series: The same for hermesops' own processes, of which the monitor tells of every instance.
         labels: Of a series.
         series_bytes: Of all labels of a series.
-        ahead_s: How far a sample may be ahead of this host's clock; a later one counts as of now.
+        ahead_s: How far a sample may be ahead of this host's clock; a later one counts as of now, as Prometheus shows
+            none before its time.
         behind_s: How old a sample may be; an older one is dropped.
         turn_s: Seconds after which a series that was not written again counts no more.
         senders: How many are remembered; then those that have not written for longest are forgotten.
@@ -58,7 +59,7 @@ class Limits:
     own_series: int = 1_000_000
     labels: int = 40
     series_bytes: int = 4096
-    ahead_s: float = 300.0
+    ahead_s: float = 15.0
     behind_s: float = 1800.0
     turn_s: float = 3600.0
     senders: int = 10_000
