@@ -19,12 +19,11 @@ from tests.support.real.prometheus import Series
 from tests.support.real.registries import placed
 from tests.support.suite.prerequisites import require
 
-NOW = datetime.now(UTC)
-
 
 def _series(metric: str, whose: str, last: float, *, first: float | None = None, **labels: str) -> Series:
     """A gauge, or what counts up to ``last`` within the last hour and a half."""
-    times = [NOW.timestamp() - 5400 + number * 15 for number in range(361)]
+    # Now, and not when this module was imported: Prometheus shows a series for five minutes after its last sample.
+    times = [datetime.now(UTC).timestamp() - 5400 + number * 15 for number in range(361)]
     slope = 0.0 if first is None else (last - first) / (times[-1] - times[0])
     samples = [(at, last - slope * (times[-1] - at)) for at in times]
     return Series(metric, "gauge" if first is None else "counter", {"instance_id": whose, **labels}, samples)
@@ -89,14 +88,14 @@ async def test_another_order_fewer_instances_and_only_some(registry: Registry, u
 
 
 async def test_every_expression_is_taken_and_one_that_is_wrong_is_not(registry: Registry, url: str) -> None:
-    metrics = Metrics(MonitoringClient(url))
+    metrics, now = Metrics(MonitoringClient(url)), datetime.now(UTC)
     ada = registry.instances.find("ada").id
     for figure in Figure:
         await metrics.instant(figures.now(figure))
-        series = await metrics.range(figures.trend(figure, ada), begin=NOW - timedelta(hours=1), end=NOW, step_s=60)
+        series = await metrics.range(figures.trend(figure, ada), begin=now - timedelta(hours=1), end=now, step_s=60)
         assert all(set(one.labels) == {"instance_id"} for one in series)
     (memory,) = await metrics.range(
-        figures.trend(Figure.MEMORY, ada), begin=NOW - timedelta(minutes=30), end=NOW, step_s=60
+        figures.trend(Figure.MEMORY, ada), begin=now - timedelta(minutes=30), end=now, step_s=60
     )
     assert {value for _, value in memory.points} == {100e6}
     assert len(memory.points) == 31

@@ -144,7 +144,7 @@ COMMANDS: Sequence[str] = (
     "runbook show machine-gone",
     "runbook run instance-suspended --instance ada --yes",
     "drill list",
-    "drill gateway-stopped --yes",
+    "drill run gateway-stopped --yes",
     "audit log",
     "audit verify",
     "release revoke {release} --reason canary --yes",
