@@ -182,7 +182,8 @@ def _label(words: Sequence[str]) -> str:
         return SERVICE
     if "-m hermesops" in line and " local serve" in line:
         return SERVER
-    if str(HERMESOPS) in words:
+    # The second: a step of a runbook, which needs what the operator's own command needs.
+    if str(HERMESOPS) in words or words[1:4] == ["-m", "hermesops", "--env"]:
         return COMMAND
     return Path(words[0]).name if words else ""
 
