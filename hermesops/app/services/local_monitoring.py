@@ -95,6 +95,11 @@ class LocalMonitoring:
             UnavailableError: Something did not answer in time; the same command goes on from there.
         """
         begun, url = time.monotonic(), self.find_url()
+        if not url:
+            raise UnavailableError(
+                "the local world's server is older than its monitoring, and forwards nothing to it",
+                hint=Hint(("local", "down"), ", then", ("local", "up", "--monitoring")),
+            )
         loki = await self._loki()
         name = platform_machine_name(self.environment)
         order = justavps.MachineOrder(name=name, server_type=self.server_type, region=self.region)

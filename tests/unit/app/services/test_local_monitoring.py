@@ -1,6 +1,7 @@
 """The platform's monitoring of a local world: what the roles are told, once and again, and when it counts as there."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,12 @@ async def test_without_loki_it_keeps_no_logs_and_says_so(host: Host) -> None:
     assert not (await host.monitoring().up()).logs
     assert host.told[0]["loki"] == ""
     assert any("Go cannot be fetched" in line for line in host.said)
+
+
+async def test_a_server_that_forwards_nothing_to_it_is_refused_before_anything_is_ordered(host: Host) -> None:
+    with pytest.raises(UnavailableError, match="older than its monitoring"):
+        await replace(host.monitoring(), find_url=str).up()
+    assert host.ordered == []
 
 
 def test_a_certificate_is_good_for_its_address_and_authority_until_a_month_before_its_end(
