@@ -1,6 +1,7 @@
 """What the monitor asks of Prometheus, and pushes: a real Prometheus, and one that answers badly."""
 
 import asyncio
+import gzip
 import re
 import time
 from collections.abc import AsyncIterator, Callable
@@ -124,3 +125,15 @@ async def test_metrics_are_pushed_in_pieces_of_whole_lines(monkeypatch: pytest.M
     async with answering(lambda _: whole(b"too many", "429 Too Many Requests")) as (metrics, _):
         with pytest.raises(UnavailableError, match="answers 429: too many"):
             await metrics.push("up 1\n")
+
+
+async def test_what_a_refusal_says_is_shown_harmless_and_nothing_is_unpacked() -> None:
+    async with answering(lambda _: whole(b"\x1b[2J\r\nworse", "500 Internal Server Error")) as (metrics, _):
+        with pytest.raises(UnavailableError, match="answers 500") as raised:
+            await metrics.query("up")
+    assert raised.value.message.isprintable()
+    packed = gzip.compress(b'{"status": "success", "data": {"resultType": "vector", "result": []}}')
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n".encode()
+    async with answering(lambda _: head + packed) as (metrics, _):
+        with pytest.raises(UnavailableError, match="compressed"):
+            await metrics.query("up")

@@ -9,10 +9,15 @@ from typing import Any
 import httpx
 
 from hermesops.errors import UnavailableError
+from hermesops.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
+from hermesops.node.untrusted.foreign_text import one_line
 
 _ANSWER_S = 15.0
 _LARGEST = 64 << 20
 """Bytes of an answer: 250 for each of two samples of a hundred thousand instances."""
+
+_SHOWN = 200
+"""Characters of a refusal that are shown."""
 
 _PIECE = 512 << 10
 """Bytes of one push; the ingest limits them."""
@@ -70,12 +75,13 @@ class PlatformMetrics:
             async with asyncio.timeout(_ANSWER_S):
                 client = await self._client()
                 async with client.stream("POST", url, **sent) as answer:
-                    body = await _read(answer, url)
-        except (TimeoutError, httpx.HTTPError, OSError) as error:
-            said = str(error)[:200] or type(error).__name__
+                    body = await AnswerBody(answer, deadline=Deadline(_ANSWER_S), largest=_LARGEST).whole()
+        except (TimeoutError, httpx.HTTPError, OSError, UnreadableAnswerError) as error:
+            said = one_line(str(error), longest=_SHOWN) or type(error).__name__
             raise UnavailableError(f"{url} does not answer: {said}") from error
         if not answer.is_success:
-            raise UnavailableError(f"{url} answers {answer.status_code}: {body[:200].decode(errors='replace')}")
+            said = one_line(body.decode(errors="replace"), longest=_SHOWN)
+            raise UnavailableError(f"{url} answers {answer.status_code}: {said}")
         return body
 
     async def _client(self) -> httpx.AsyncClient:
@@ -83,17 +89,16 @@ class PlatformMetrics:
         if self._opened is None or self._opened[0] is not context:
             await self.aclose()
             # The same address with another certificate must not go through a connection of the old one.
-            self._opened = context, httpx.AsyncClient(verify=context or True, trust_env=False, timeout=_ANSWER_S)
+            self._opened = (
+                context,
+                httpx.AsyncClient(
+                    verify=context or True,
+                    trust_env=False,
+                    timeout=_ANSWER_S,
+                    headers={"Accept-Encoding": "identity"},
+                ),
+            )
         return self._opened[1]
-
-
-async def _read(answer: httpx.Response, url: str) -> bytes:
-    pieces = bytearray()
-    async for piece in answer.aiter_bytes():
-        pieces += piece
-        if len(pieces) > _LARGEST:
-            raise UnavailableError(f"{url} answers with more than {_LARGEST} bytes")
-    return bytes(pieces)
 
 
 def _pieces(text: str) -> Iterator[bytes]:
