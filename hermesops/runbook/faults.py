@@ -131,6 +131,18 @@ _FILL = (
 _SHOW = ("instance", "show", "USER")
 _REACHABILITY = ("AgentReachabilityBurnFast", "AgentReachabilityBurnSlow")
 
+_DATA_FILLED = Fault(
+    "data-filled",
+    "disk-filling",
+    ("DiskFilling",),
+    "a file takes most of the room that the data have left",
+    inject=(OnMachine(_FILL),),
+    sign=_over('hermes_data_bytes{state=\\"used\\"}', 'hermes_data_bytes{state=\\"size\\"}', 0.9),
+    undo=OnMachine(f"rm -f {_FILLER}"),
+    needs_real=True,
+    picked="resize",
+)
+
 FAULTS = (
     # Of one machine
     Fault(
@@ -250,28 +262,8 @@ FAULTS = (
         ),
         needs_real=True,
     ),
-    Fault(
-        "data-filled",
-        "disk-filling",
-        ("DiskFilling",),
-        "a file takes most of the room that the data have left",
-        inject=(OnMachine(_FILL),),
-        sign=_over('hermes_data_bytes{state=\\"used\\"}', 'hermes_data_bytes{state=\\"size\\"}', 0.9),
-        undo=OnMachine(f"rm -f {_FILLER}"),
-        needs_real=True,
-        picked="resize",
-    ),
-    Fault(
-        "data-full",
-        "data-volume",
-        (),
-        "a file takes most of the room that the data have left",
-        inject=(OnMachine(_FILL),),
-        sign=_over('hermes_data_bytes{state=\\"used\\"}', 'hermes_data_bytes{state=\\"size\\"}', 0.9),
-        undo=OnMachine(f"rm -f {_FILLER}"),
-        needs_real=True,
-        picked="resize",
-    ),
+    _DATA_FILLED,
+    replace(_DATA_FILLED, name="data-full", runbook="data-volume", alerts=()),
     Fault(
         "memory-cap-reached",
         "memory-near-cap",
