@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint, UsageError
-from hermesops.model.alert import Alert, Severity, Silence
+from hermesops.model.alert import Alert, Matcher, Severity, Silence
 from hermesops.model.cell import parse_cell
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.unknown_name import find_by_id, unknown_name
@@ -86,15 +86,7 @@ class Alerts:
             instance.id if instance else "",
             instance.title if instance else "",
         )
-        wanted = silencing.silence_of(
-            matchers,
-            now=self.registry.now(),
-            length=length,
-            who=self.registry.actor,
-            reason=reason,
-            is_acknowledgement=True,
-        )
-        made = await manager.silence(wanted)
+        made = await manager.silence(self._silence_of(matchers, length, reason, is_acknowledgement=True))
         subject = instance_subject(InstanceId(taken[0].instance)) if taken[0].instance else f"alert/{name}"
         self._note("alert_acknowledged", subject, made, reason)
         return made
@@ -120,19 +112,24 @@ class Alerts:
             raise UsageError("--instance and --where user=… name different users")
         users |= {instance.id} if instance else frozenset()
         matchers = silencing.matchers_of({**conditions, **({"user": users} if users else {})})
-        wanted = silencing.silence_of(
-            matchers,
-            now=self.registry.now(),
-            length=length,
-            who=self.registry.actor,
-            reason=reason,
-            is_acknowledgement=False,
-        )
+        wanted = self._silence_of(matchers, length, reason)
         await self._refuse_unknown(conditions.get("alert", frozenset()))
         made = await Alertmanager(self.client).silence(wanted)
         subject = instance_subject(next(iter(users))) if len(users) == 1 else f"silence/{made.id}"
         self._note("alert_silenced", subject, made, reason)
         return made
+
+    def _silence_of(
+        self, matchers: tuple[Matcher, ...], length: timedelta, reason: str, *, is_acknowledgement: bool = False
+    ) -> Silence:
+        return silencing.silence_of(
+            matchers,
+            now=self.registry.now(),
+            length=length,
+            who=self.registry.actor,
+            reason=reason,
+            is_acknowledgement=is_acknowledgement,
+        )
 
     async def lift(self, silence_id: str, *, reason: str) -> Silence:
         """End a silence now, by its id or an unambiguous beginning of it.
