@@ -1,10 +1,21 @@
-"""Programs of Debian packages, unpacked and not installed: a server would run on every computer that tests run on."""
+"""Programs of Debian's packages for tests: unpacked and not installed, as they would run services on every computer."""
 
 import fcntl
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+
+
+def unpacked(*packages: str) -> Path | None:
+    """The root below which these packages are unpacked; ``None`` where they are not to be had."""
+    root = Path(tempfile.gettempdir()) / "hermesops-test-cache" / "debian"
+    root.mkdir(parents=True, exist_ok=True)
+    with (root.parent / "debian.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes want them at once
+        missing = [name for name in packages if not (root / ".unpacked" / name).exists()]
+        return root if not missing or _unpack(missing, root) else None
 
 
 def programs(package: str, program: str) -> Path | None:
@@ -15,18 +26,22 @@ def programs(package: str, program: str) -> Path | None:
     """
     if on_path := shutil.which(program):
         return Path(on_path).parent
-    unpacked = Path(tempfile.gettempdir()) / "hermesops-test-cache" / package
+    root = unpacked(package)
+    return root / "usr/bin" if root else None
+
+
+def _unpack(packages: Sequence[str], root: Path) -> bool:
     apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg")
-    if (unpacked / "usr/bin" / program).exists():
-        return unpacked / "usr/bin"
     if not (apt and dpkg):
-        return None
-    unpacked.parent.mkdir(parents=True, exist_ok=True)
-    with (unpacked.parent / f"{package}.lock").open("w") as lock, tempfile.TemporaryDirectory() as folder:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        got = subprocess.run([apt, "download", package], cwd=folder, capture_output=True, check=False)
-        packages = list(Path(folder).glob(f"{package}_*.deb"))
-        if got.returncode or not packages:
-            return None
-        subprocess.run([dpkg, "-x", packages[0], unpacked], check=True)
-    return unpacked / "usr/bin"
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        got = subprocess.run([apt, "download", *packages], cwd=folder, capture_output=True, check=False)
+        files = list(Path(folder).glob("*.deb"))
+        if got.returncode or len(files) != len(packages):
+            return False
+        for file in files:
+            subprocess.run([dpkg, "-x", file, root], check=True)
+    (root / ".unpacked").mkdir(exist_ok=True)
+    for name in packages:
+        (root / ".unpacked" / name).touch()
+    return True

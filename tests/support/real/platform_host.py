@@ -27,7 +27,7 @@ from hermesops.node.system import openssl
 from hermesops.pki.authority import Authority
 from hermesops.pki.client import client_context
 from tests.support.fakes.credentials import LIFE, authority_in
-from tests.support.real.debian_programs import unpacked
+from tests.support.real.debian import unpacked
 from tests.support.releases.role_files import defaults_of, rendered
 
 ROLE = "hermes_platform_monitoring"
