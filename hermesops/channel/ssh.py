@@ -57,7 +57,7 @@ class SshSession:
         Raises:
             UnavailableError: The connection was lost before it ended.
         """
-        channel = self._transport.open_session()
+        channel = self._transport.open_session(timeout=_CONNECT_S)
         channel.exec_command(command)
         channel.shutdown_write()
         while not (channel.exit_status_ready() and not channel.recv_ready() and not channel.recv_stderr_ready()):
@@ -75,7 +75,7 @@ class SshSession:
         Raises:
             UnavailableError: The connection was lost before it ended.
         """
-        channel = self._transport.open_session()
+        channel = self._transport.open_session(timeout=_CONNECT_S)
         with _resized(channel), _raw():
             channel.invoke_shell()
             while True:
@@ -126,6 +126,7 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
     try:
         transport = paramiko.Transport(opened)
         try:
+            transport.auth_timeout = _CONNECT_S
             transport.start_client(timeout=_CONNECT_S)
             _refuse_another(transport, machine)
             transport.auth_publickey("root", _private(key, public))

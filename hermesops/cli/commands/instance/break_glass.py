@@ -17,13 +17,16 @@ from hermesops.cli.console import (
 )
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
-from hermesops.errors import UsageError
+from hermesops.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app.services.break_glass import BreakGlassOrders
     from hermesops.identity.signatures import Signers
     from hermesops.model.break_glass import BreakGlass
     from hermesops.model.instance import Instance
+
+_LARGEST = 48 << 20
+"""Bytes of output that are kept for ``--json``: as many as the toolbox gives."""
 
 
 def break_glass(
@@ -113,6 +116,8 @@ def _session(order: "BreakGlass", signers: "Signers", place: str, command: str) 
     def write(piece: bytes, is_error: bool) -> None:
         if is_json():
             printed.append((piece, is_error))
+            if sum(len(one) for one, _ in printed) > _LARGEST:
+                raise UnavailableError(f"the command prints more than {_LARGEST} bytes", hint="without --json")
         else:
             write_bytes(piece, to_stderr=is_error)
 
