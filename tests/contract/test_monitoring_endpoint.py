@@ -15,7 +15,7 @@ import requests
 from cryptography import x509
 
 from hermesops.model.certificate import CallerName
-from hermesops.monitoring_endpoint import CERTIFICATE_S, MonitoringEndpoint
+from hermesops.monitoring.endpoint import CERTIFICATE_S, MonitoringEndpoint
 from hermesops.pki.authority import Authority
 from hermesops.pki.client import client_context
 from hermesops.pki.server import MutualTlsServer, context_of

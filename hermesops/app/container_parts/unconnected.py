@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hermesops.model.operation import OperationKind
     from hermesops.model.stack import StackRef
     from hermesops.monitoring.client import MonitoringClient
-    from hermesops.monitoring_endpoint import MonitoringEndpoint
+    from hermesops.monitoring.endpoint import MonitoringEndpoint
     from hermesops.operations.kinds import ApprovedList
     from hermesops.operations.lease import LeaseKeeper
     from hermesops.operations.runner import Handler, Operations
@@ -186,7 +186,7 @@ class Unconnected:
             UnavailableError: It is the local world's, which is not up.
         """
         from hermesops.app.container_parts.monitoring import monitoring_url_of
-        from hermesops.monitoring_endpoint import MonitoringEndpoint
+        from hermesops.monitoring.endpoint import MonitoringEndpoint
 
         url = monitoring_url_of(self.env)
         return MonitoringEndpoint(url, partial(self.authority.client_context, name)) if url else None

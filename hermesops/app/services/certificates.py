@@ -17,7 +17,7 @@ from hermesops.model.certificate import CallerName, Certificate
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.unassigned_machine import MachineRole, machine_subject
-from hermesops.monitoring_endpoint import CERTIFICATE_S
+from hermesops.monitoring.endpoint import CERTIFICATE_S
 from hermesops.node.protocol import Credential
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
