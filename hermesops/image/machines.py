@@ -7,7 +7,7 @@ Their names are the only thing by which a killed build's leftovers are found aga
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Container, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -76,10 +76,18 @@ async def rented(
         UnknownOutcomeError: The order's answer was lost; the same call finds the machine by its name.
     """
     machine = await vendor.create_machine(order)
-    if machine.status is justavps.MachineStatus.STOPPED:
-        await vendor.start_machine(machine.id)
-    await _usable(vendor, channel_to, MachineId(machine.id), order.name, report)
+    await started(vendor, channel_to, MachineId(machine.id), order.name, report=report)
     return MachineId(machine.id)
+
+
+async def started(
+    vendor: justavps.Client, channel_to: ChannelTo, machine_id: MachineId, name: str, *, report: Reporter
+) -> None:
+    """Start a machine that is stopped, and wait until its toolbox answers; raises as ``rented``."""
+    with suppress(NotFoundError):  # not listed for up to a minute after an order
+        if (await vendor.get_machine(machine_id)).status is justavps.MachineStatus.STOPPED:
+            await vendor.start_machine(machine_id)
+    await _usable(vendor, channel_to, machine_id, name, report)
 
 
 async def sweep(vendor: justavps.Client, environment: str, keep: Container[str], report: Reporter) -> None:

@@ -8,6 +8,9 @@ from hermesops.errors import Hint, UsageError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.plan import Plan
 
+PLATFORM = "platform"
+"""Names the platform's stack where cells are named, so no cell is called that."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
@@ -70,6 +73,10 @@ def parse_cell(text: str) -> CellName:
     Raises:
         UsageError: No cell can have that name, which is part of the names of machines and files.
     """
+    if text == PLATFORM:
+        raise UsageError(
+            f"no cell is called {PLATFORM}: that is the stack of the shared platform", hint=Hint(("cell", "list"))
+        )
     if _NAME.fullmatch(text):
         return CellName(text)
     raise UsageError(

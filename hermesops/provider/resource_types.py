@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hermesops.model.ids import is_machine_name
+from hermesops.model.ids import is_machine_name, platform_machine_name
 from hermesops.provider.observation import Observed
 from hermesops.provider.values import UNKNOWN, unwrap
 
@@ -135,8 +135,8 @@ class ResourceType:
 
 
 def _is_our_machine_name(name: str) -> bool:
-    environment = name.split("-")[1:2]
-    return bool(environment) and is_machine_name(name, environment[0])
+    environment = "".join(name.split("-")[1:2])
+    return bool(environment) and (is_machine_name(name, environment) or name == platform_machine_name(environment))
 
 
 MACHINE = ResourceType(
@@ -158,7 +158,7 @@ MACHINE = ResourceType(
         Property("created_at", "When the vendor accepted the order."),
     ),
     is_name=_is_our_machine_name,
-    name_form="hermes-<environment>-<cell>-<12 hex digits>",
+    name_form="hermes-<environment>-<cell>-<12 hex digits>, or hermes-<environment>-platform",
 )
 
 _IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

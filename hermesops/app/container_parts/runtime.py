@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from hermesops.app.services.fleet import Drift
     from hermesops.app.services.jobs import Jobs
     from hermesops.app.services.local_monitoring import LocalMonitoring
+    from hermesops.app.services.platform import LocalPlatforms, PlatformStack
+    from hermesops.app.services.platform_host import PlatformHost
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
@@ -315,6 +317,24 @@ class Runtime:
         return Converger(assets.folder("ansible"), Access(self.app.endpoint.api_url, self.app.api_key_file))
 
     @cached_property
+    def platform_host(self) -> "PlatformHost":
+        """Applies the platform's roles to its host."""
+        from hermesops.app.services.platform_host import PlatformHost
+        from hermesops.model.certificate import OURS
+
+        app = self.app
+        return PlatformHost(
+            environment=app.env.name,
+            channel_to=self.instance_client.channel,
+            converger=self.converger,
+            load_authority=app.authority.load,
+            registry=app.registry,
+            variables=self._base_variables,
+            context=partial(app.authority.client_context, OURS),
+            report=app.report,
+        )
+
+    @cached_property
     def local_monitoring(self) -> "LocalMonitoring":
         """Brings the platform's monitoring of the local world up.
 
@@ -323,9 +343,9 @@ class Runtime:
         """
         from hermesops.app.container_parts.local_world import loki_of
         from hermesops.app.container_parts.monitoring import url_in_local_world
+        from hermesops.app.container_parts.platform import monitoring_part, platform_stack
         from hermesops.app.services.local_monitoring import LocalMonitoring, refuse_simulated
         from hermesops.localcloud.world.files import WorldFiles
-        from hermesops.model.certificate import OURS
 
         app, settings = self.app, self.app.env.settings
         refuse_simulated(is_simulated=app.adapters.is_simulated)
@@ -334,21 +354,34 @@ class Runtime:
             environment=app.env.name,
             world=world,
             find_url=partial(url_in_local_world, world),
-            identity_url=app.endpoint.platform_url,
+            has_platform=platform_stack(self).exists,
             client=self.client,
-            channel_to=self.instance_client.channel,
-            converger=self.converger,
-            load_authority=app.authority.load,
-            registry=app.registry,
-            context=partial(app.authority.client_context, OURS),
+            host=self.platform_host,
             loki=partial(loki_of, app.env, app.report),
-            program=app.env.cache / "ingest" / "hermes-ingest",
-            variables=self._base_variables,
+            part=partial(monitoring_part, self),
             server_type=settings.server_types[Plan.LIGHT],
             region=settings.region,
-            time_scale=settings.monitoring.time_scale,
             report=app.report,
         )
+
+    @cached_property
+    def platform_stack(self) -> "PlatformStack":
+        """The Pulumi stack of the platform."""
+        from hermesops.app.container_parts.platform import platform_stack
+
+        return platform_stack(self)
+
+    @cached_property
+    def local_platforms(self) -> "LocalPlatforms":
+        """Brings the platform of the local world up.
+
+        Raises:
+            RefusedError: The world's machines are simulated.
+            UnavailableError: The world is down, or an older version of it runs.
+        """
+        from hermesops.app.container_parts.platform import local_platforms
+
+        return local_platforms(self)
 
     @property
     def _base_variables(self) -> Mapping[str, object]:

@@ -13,7 +13,6 @@ from hermesops.app.container_parts.endpoint import endpoint_of
 from hermesops.app.container_parts.narration import Reporter, Warn, report_problem, report_progress, warn
 from hermesops.errors import Hint, UsageError
 from hermesops.model.certificate import OURS
-from hermesops.model.ids import CellName
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
@@ -252,12 +251,20 @@ class Unconnected:
     @cached_property
     def engine(self) -> "Engine":
         """What runs Pulumi programs."""
+        return self._engine_at(self.pulumi_backend)
+
+    @cached_property
+    def platform_engine(self) -> "Engine":
+        """The same for the platform's stack; of a local world's its state is here, as the platform has the other."""
+        return self._engine_at(str(self.env.folder / "pulumi")) if self.env.is_local else self.engine
+
+    def _engine_at(self, backend: str) -> "Engine":
         from hermesops.engine import EngineConfig, make_engine
 
         return make_engine(
             self.env.settings.pulumi.engine,
             EngineConfig(
-                backend=self.pulumi_backend,
+                backend=backend,
                 passphrase=self._passphrase,
                 environment=self._plugin_environment(),
                 token_of=self._token_of,
@@ -286,9 +293,7 @@ class Unconnected:
         return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))
 
     def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
-        from hermesops.cells.stack.state import lease_of
-
-        subject = lease_of(CellName(stack.stack))
+        subject = f"stack/{stack.project}/{stack.stack}"
         held = (lease for lease in self.registry.leases.list() if lease.subject == subject)
         return next(((lease.epoch, lease.counter) for lease in held), None)
 

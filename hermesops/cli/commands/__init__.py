@@ -8,7 +8,7 @@ SUMMARIES = {
     "instance": "One user's agent.",
     "image": "Images that machines boot from.",
     "release": "Releases: what runs on instances, locked and signed.",
-    "stack": "Pulumi stacks of cells.",
+    "stack": "Pulumi stacks of cells and of the platform.",
     "cell": "Cells: some 40 machines each, in one Pulumi stack.",
     "pool": "Warm pools: machines prepared in advance.",
     "backup": "Backups: encrypted copies of agents' states, outside the vendor.",

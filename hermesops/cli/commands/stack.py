@@ -1,4 +1,4 @@
-"""``hermesops stack``: cells' Pulumi stacks: preview, run, refresh and destroy them, and repair their states."""
+"""``hermesops stack``: Pulumi stacks of cells and of the platform: preview, run, refresh, destroy and repair them."""
 
 import json
 from pathlib import Path
@@ -9,6 +9,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, require_typed_environment, result, say, table, write
+from hermesops.cli.options import platform_stack
 from hermesops.cli.options.cells import (
     All,
     ApprovedBy,
@@ -19,6 +20,7 @@ from hermesops.cli.options.cells import (
     From,
     Save,
     Share,
+    Stacks,
     Targets,
     Where,
     choose,
@@ -35,6 +37,7 @@ from hermesops.model.ids import CellName
 app = Noun(no_args_is_help=True)
 
 Cell = Annotated[str, typer.Argument(help="Name of the cell.")]
+Named = Annotated[str, typer.Argument(metavar="CELL|platform", help="Name of the cell, or platform.")]
 
 
 @app.command("rollback-state")
@@ -111,7 +114,7 @@ def list_() -> None:
 
 @app.command()
 def preview(
-    cells: Cells = None,
+    cells: Stacks = None,
     where: Where = "",
     everything: All = False,
     targets: Targets = None,
@@ -120,8 +123,11 @@ def preview(
 ) -> int:
     """Show what stack up would change, and what the fleet would cost then; changes nothing.
 
+    The word platform in place of cells means the shared platform of the environment.
     With --save the preview of one cell is signed with the operator's key; stack up --from lets just that happen.
     """
+    if platform_stack.is_platform(cells, where=where, all=everything, target=targets, save=save):
+        return platform_stack.preview(remaining=exit_code)
     chosen = choose(context.compose(), cells, where, targets, everything=everything)
     if save is None:
         runs, cost = context.run(chosen.preview(targets or ()))
@@ -136,7 +142,7 @@ def preview(
 
 @app.command()
 def up(
-    cells: Cells = None,
+    cells: Stacks = None,
     where: Where = "",
     everything: All = False,
     targets: Targets = None,
@@ -147,7 +153,14 @@ def up(
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> int:
-    """Apply the registry's rows to cells. What destroys, changes many or costs much is refused until it is named."""
+    """Apply the registry's rows to cells. What destroys, changes many or costs much is refused until it is named.
+
+    The word platform in place of cells brings the shared platform of the environment up, services included; nothing of
+    it is ever destroyed. Killed anywhere, the same command continues.
+    """
+    about_cells = {"where": where, "all": everything, "target": targets, "destroy": destroy, "share": share}
+    if platform_stack.is_platform(cells, **about_cells, budget=budget, no_wait=no_wait, **{"from": saved}):
+        return platform_stack.up()
     composed = context.compose()
     if saved is not None:
         if cells or where or everything or targets or destroy or share or budget or no_wait:
@@ -170,14 +183,16 @@ def up(
 
 @app.command()
 def refresh(
-    cells: Cells = None,
+    cells: Stacks = None,
     where: Where = "",
     everything: All = False,
     targets: Targets = None,
     preview: Annotated[bool, typer.Option("--preview", help="Only show what would be written.")] = False,
     exit_code: ExitCode = False,
 ) -> int:
-    """Refresh the states of cells from the vendor; no machine is changed."""
+    """Refresh the states of cells, or of the platform, from the vendor; no machine is changed."""
+    if platform_stack.is_platform(cells, where=where, all=everything, target=targets):
+        return platform_stack.refresh(only_preview=preview, remaining=exit_code)
     chosen = choose(context.compose(), cells, where, targets, everything=everything)
     if preview:
         return report("stack-refresh-preview", context.run(chosen.preview_refresh(targets or ())), remaining=exit_code)
@@ -206,15 +221,21 @@ def destroy(
 
 
 @app.command()
-def export(cell: Cell) -> None:
+def export(cell: Named) -> None:
     """Print the stack's deployment as Pulumi exports it; secrets stay encrypted."""
+    if platform_stack.is_platform([cell]):
+        platform_stack.export()
+        return
     deployment = context.run(context.compose().cell_stacks.export(parse_cell(cell)))
     write(json.dumps(deployment, indent=4) + "\n")
 
 
 @app.command()
-def outputs(cell: Cell) -> None:
-    """Print the stack's outputs."""
+def outputs(cell: Named) -> None:
+    """Print the stack's outputs; those of the platform have the same names in every environment."""
+    if platform_stack.is_platform([cell]):
+        platform_stack.outputs()
+        return
     values = context.run(context.compose().cell_stacks.outputs(parse_cell(cell)))
     result("stack-outputs", {"outputs": values}, shapes.fields(values))
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from hermesops.cells.changes.guard import Overrides
 
 Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells.", show_default=False)]
+Stacks = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[CELLS]...|platform", help="Names of cells, or platform.", show_default=False),
+]
 Where = Annotated[str, typer.Option(help="Cells with region=…,plan=…,cell=…", show_default=False)]
 All = Annotated[bool, typer.Option("--all", help="Every cell.")]
 Targets = Annotated[

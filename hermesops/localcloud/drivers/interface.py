@@ -24,8 +24,51 @@ OBJECT_STORE_PORT = 18081
 PLATFORM_PORT = 18082
 """TCP port of the platform's service, as machines reach it."""
 
-MONITORING_PORT = 18083
-"""TCP port of the platform's monitoring, as machines reach it; their links let nothing through but these four."""
+VENDOR_API_PORT = 18089
+"""TCP port of the vendor's API for the platform's machine; others' connections are dropped."""
+
+
+class PlatformService(StrEnum):
+    """A service of the platform that is on a machine of its own."""
+
+    MONITORING = "monitoring"
+    POSTGRESQL = "postgresql"
+    REDIS = "redis"
+    LLM_ROUTER = "llm_router"
+    OBJECT_STORE = "object_store"
+    IDENTITY = "identity"
+
+
+@dataclass(frozen=True)
+class PlatformPort:
+    """TCP ports of a service of the platform.
+
+    Attributes:
+        on_machine: Where it listens; the default of its role.
+        on_gateway: Where machines and this computer reach it.
+    """
+
+    on_machine: int
+    on_gateway: int
+
+
+PLATFORM_SERVICES: Mapping[PlatformService, PlatformPort] = {
+    PlatformService.MONITORING: PlatformPort(8443, 18083),
+    PlatformService.POSTGRESQL: PlatformPort(5432, 18084),
+    PlatformService.REDIS: PlatformPort(6380, 18085),
+    PlatformService.LLM_ROUTER: PlatformPort(8444, 18086),
+    PlatformService.OBJECT_STORE: PlatformPort(8445, 18087),
+    PlatformService.IDENTITY: PlatformPort(8446, 18088),
+}
+
+SERVICE_PORTS = (
+    MODEL_PORT,
+    OBJECT_STORE_PORT,
+    PLATFORM_PORT,
+    *(port.on_gateway for port in PLATFORM_SERVICES.values()),
+    VENDOR_API_PORT,
+)
+"""What machines reach on this computer; their links let nothing else through."""
 
 
 class MachinePower(StrEnum):

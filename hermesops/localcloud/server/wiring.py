@@ -26,10 +26,10 @@ from hermesops.localcloud.api.problem import Problem, answer_http_exception, ans
 from hermesops.localcloud.drivers.interface import (
     DAEMON_PORT,
     MODEL_PORT,
-    MONITORING_PORT,
     OBJECT_STORE_PORT,
     PLATFORM_PORT,
     Driver,
+    PlatformService,
 )
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.middleware import FaultMiddleware, SilenceLimit
@@ -44,7 +44,7 @@ from hermesops.localcloud.server.listener import Listener, listen_again, port_of
 from hermesops.localcloud.server.process import hold
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.webhooks import Webhooks
-from hermesops.localcloud.world import monitoring_forward, platform_socket
+from hermesops.localcloud.world import platform_forward, platform_socket
 from hermesops.localcloud.world.files import WorldFiles, key_of, write_object
 from hermesops.localcloud.world.object_store import ObjectStore
 
@@ -132,8 +132,8 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         objects.open()
         facts = _facts(files, where, driver)
         if platform and model_port:
-            forwarded = monitoring_forward.opened(driver, store, files.monitoring, MONITORING_PORT)
-            facts["monitoring_url"] = await stack.enter_async_context(forwarded)
+            forwarded = platform_forward.opened(driver, store, files.platform, port_of(api_socket))
+            facts |= _platform_facts(await stack.enter_async_context(forwarded))
         if platform:
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)
@@ -230,6 +230,14 @@ def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectS
 def _starlette(routes: Sequence[BaseRoute]) -> Starlette:
     handlers = {Problem: answer_problem, HTTPException: answer_http_exception}
     return Starlette(routes=routes, exception_handlers=handlers)
+
+
+def _platform_facts(forwarded: platform_forward.Forwarded) -> dict[str, object]:
+    services = {service.value: where for service, where in forwarded.services.items()}
+    return {
+        "platform_services": {**services, "vendor_api": forwarded.vendor_api},
+        "monitoring_url": f"https://{forwarded.services[PlatformService.MONITORING]}",
+    }
 
 
 def _facts(files: WorldFiles, where: Serving, driver: Driver) -> dict[str, object]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hermesops.errors import Hint, RefusedError
-from hermesops.localcloud.drivers.interface import MODEL_PORT, MONITORING_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, Driver
+from hermesops.localcloud.drivers.interface import SERVICE_PORTS, Driver
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.localcloud.world.files import SIMULATED, WorldFiles, base_of, is_simulated, write_private
 
@@ -91,6 +91,6 @@ class DriverChoice:
             self._files.folder,
             definition=self._definition,
             bases=self._bases,
-            service_ports=(MODEL_PORT, OBJECT_STORE_PORT, PLATFORM_PORT, MONITORING_PORT),
+            service_ports=SERVICE_PORTS,
             report=report,
         )

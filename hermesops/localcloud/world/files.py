@@ -22,7 +22,8 @@ class WorldFiles:
         base: Names the base of the world's machines and images, once it has been up.
         lock: Held by the server; contains its process id.
         object_store: Folder of the object store's data and log.
-        monitoring: Holds the id of the machine that the platform's monitoring is on; absent while there is none.
+        platform: Holds the id of the machine that the platform is on; absent while there is none.
+        monitoring: There once monitoring has come up on it.
         object_store_key: The object store's root credential, in the format of AWS's programs.
     """
 
@@ -36,6 +37,7 @@ class WorldFiles:
         self.lock = folder / "server.lock"
         self.log = folder / "server.log"
         self.object_store = folder / "object-store"
+        self.platform = folder / "platform"
         self.monitoring = folder / "monitoring"
         self.object_store_key = folder / "object-store.key"
 

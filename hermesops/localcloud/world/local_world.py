@@ -250,7 +250,7 @@ class World:
         database = [files.database.with_name(files.database.name + end) for end in ("", "-wal", "-shm")]
         logs = [files.log, files.log.with_name(f"{files.log.name}.1")]
         keys = (files.api_key, files.model_key, files.object_store_key)
-        for file in (files.world, files.base, files.monitoring, *keys, *logs, *database, files.lock):
+        for file in (files.world, files.base, files.platform, files.monitoring, *keys, *logs, *database, files.lock):
             file.unlink(missing_ok=True)
         shutil.rmtree(files.object_store, ignore_errors=True)
         for draft in files.folder.glob(".*.*.*"):

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from hermesops.app.services.local_monitoring import LocalMonitoring, is_good, refuse_simulated
+from hermesops.app.services.local_monitoring import LocalMonitoring, MonitoringPart, refuse_simulated
+from hermesops.app.services.platform_host import OPEN_PORTS, ROLES, PlatformHost
 from hermesops.channel import Completed
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
 from hermesops.justavps import MachineStatus
@@ -33,8 +33,9 @@ class Host:
         self.ordered: list[str] = []
         self.told: list[dict[str, Any]] = []
         self.said: list[str] = []
-        self.certificate = ""
+        self.certificates = {"server.crt": "", "client.crt": ""}
         self.loki_fails = False
+        self.has_platform = False
         self.fails = False
 
     async def create_machine(self, order: Any) -> Any:  # noqa: ANN401 - stands for a machine
@@ -47,18 +48,34 @@ class Host:
     async def run_shell(self, command: str, **_: object) -> Completed:
         if command == "true":
             return Completed(0, b"", b"")
-        return Completed(0 if self.certificate else 1, self.certificate.encode(), b"")
+        shown = self.certificates[command.rpartition("/")[2]]
+        return Completed(0 if shown else 1, shown.encode(), b"")
 
     async def converge(self, playbook: str, hosts: Any, *, variables: Mapping[str, Any], **_: object) -> Any:  # noqa: ANN401 - as above
         assert (playbook, hosts[0].groups) == ("platform", ("platforms",))
         self.told.append({name.removeprefix(PREFIX): value for name, value in variables.items()})
-        self.certificate = variables[PREFIX + "certificate"] or self.certificate
+        for name, file in (("certificate", "server.crt"), ("client_certificate", "client.crt")):
+            self.certificates[file] = variables[PREFIX + name] or self.certificates[file]
 
         def require_ok() -> None:
             if self.fails:
                 raise PartlyDoneError("a task failed")
 
         return part(require_ok=require_ok, changed=len(self.told))
+
+    async def stack_exists(self) -> bool:
+        return self.has_platform
+
+    def part(self, url: str, loki: Path | None) -> MonitoringPart:
+        return MonitoringPart(
+            environment="local",
+            url=url,
+            identity_url="https://10.213.0.1:18082",
+            authorities=lambda: self.authority.certificate,
+            loki=loki,
+            program=self.folder / "cache" / "hermes-ingest",
+            time_scale=0.5,
+        )
 
     async def loki(self) -> Path:
         if self.loki_fails:
@@ -71,22 +88,26 @@ class Host:
         converger: Any = part(run=self.converge)
         context: Any = lambda: True  # noqa: E731 - httpx takes it for a context
         registry: Any = part(certificates=part(list_authorities=lambda: [self.authority.certificate]))
-        return LocalMonitoring(
+        platform = PlatformHost(
             environment="local",
-            world=self.world,
-            find_url=lambda: URL,
-            identity_url="https://10.213.0.1:18082",
-            client=client,
             channel_to=lambda _: channel,
             converger=converger,
             load_authority=lambda: self.authority,
             registry=registry,
-            context=context,
-            loki=self.loki,
-            program=self.folder / "cache" / "hermes-ingest",
             variables={"hermes_base_daemon_port": 7070},
+            context=context,
+            report=self.said.append,
+        )
+        return LocalMonitoring(
+            environment="local",
+            world=self.world,
+            find_url=lambda: URL,
+            has_platform=self.stack_exists,
+            client=client,
+            host=platform,
+            loki=self.loki,
+            part=self.part,
             server_type="starter",
-            time_scale=0.5,
             region="hel1",
             report=self.said.append,
         )
@@ -105,13 +126,16 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 async def test_the_host_gets_certificates_once_and_keeps_them(host: Host) -> None:
     first = await host.monitoring().up()
     assert (first.machine, first.url, first.logs) == ("hermes-local-platform", URL, True)
-    assert host.world.monitoring.read_text() == "m-1"
+    assert (host.world.platform.read_text(), host.world.monitoring.exists()) == ("m-1", True)
     await host.monitoring().up()
     once, again = host.told
     pairs = ("certificate", "key", "client_certificate", "client_key")
     assert all(once[name] and not again[name] for name in pairs)
     assert once["ingest"].read_bytes().startswith(b"#!/usr/bin/python3 -I\n")
-    assert (once["hermes_base_open_ports"], once["hermes_base_daemon_port"]) == ([8443], 7070)
+    assert (once["hermes_base_open_ports"], once["hermes_base_daemon_port"]) == (list(OPEN_PORTS), 7070)
+    assert [role for role in ROLES if once.get(f"{role}_enabled", once.get("enabled"))] == [
+        "hermes_platform_monitoring"
+    ]
     assert host.ordered == [first.machine] * 2
 
 
@@ -119,7 +143,15 @@ async def test_what_failed_is_not_there_for_anybody(host: Host) -> None:
     host.fails = True
     with pytest.raises(PartlyDoneError, match="a task failed"):
         await host.monitoring().up()
+    assert not host.world.platform.exists()
     assert not host.world.monitoring.exists()
+
+
+async def test_a_world_with_the_whole_platform_has_monitoring_already(host: Host) -> None:
+    host.has_platform = True
+    found = await host.monitoring().up()
+    assert (found.url, found.changed) == (URL, 0)
+    assert (host.told, host.ordered) == ([], [])
 
 
 async def test_without_loki_it_keeps_no_logs_and_says_so(host: Host) -> None:
@@ -133,18 +165,6 @@ async def test_a_server_that_forwards_nothing_to_it_is_refused_before_anything_i
     with pytest.raises(UnavailableError, match="older than its monitoring"):
         await replace(host.monitoring(), find_url=str).up()
     assert host.ordered == []
-
-
-def test_a_certificate_is_good_for_its_address_and_authority_until_a_month_before_its_end(
-    tmp_path: Path, host: Host
-) -> None:
-    authority = host.authority
-    made, now = authority.serve([HOST], life=timedelta(days=90)).pem, datetime.now(UTC)
-    assert is_good(made, HOST, authority, now)
-    assert not is_good(made, HOST, authority, now + timedelta(days=61))
-    assert not is_good(made, "10.213.0.2", authority, now)
-    assert not is_good(made, HOST, authority_in(tmp_path, environment="other"), now)
-    assert not is_good("", HOST, authority, now)
 
 
 def test_a_simulated_world_is_refused() -> None:

@@ -1,14 +1,15 @@
-"""The port at which machines and this computer find the platform's monitoring: passed on to the machine that it is on.
+"""The ports at which machines and this computer find the platform's services: passed on to the machine they are on.
 
-Machines reach no other machine, so the world's server stands between: plain TCP, to that one port of that one machine.
-It must not know what is said: TLS goes through to the machine.
+Machines reach no other machine, so the world's server stands between: plain TCP, to those ports of that one machine.
+It must not know what is said: TLS goes through to the machine. The other way, the platform's machine, and no other,
+reaches the vendor's API, which listens on this computer's loopback.
 """
 
 import asyncio
 import contextlib
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -16,15 +17,19 @@ from pathlib import Path
 import structlog
 
 from hermesops.errors import HermesError
-from hermesops.localcloud.drivers.interface import Driver
+from hermesops.localcloud.drivers.interface import (
+    PLATFORM_SERVICES,
+    VENDOR_API_PORT,
+    Driver,
+    PlatformPort,
+    PlatformService,
+)
 from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
 from hermesops.model.ids import MachineId
 from hermesops.waiting import cancel, pause
 
-PORT_ON_MACHINE = 8443
-"""Default of role hermes_platform_monitoring."""
-
+_LOOPBACK = IPv4Address("127.0.0.1")
 _PIECE = 1 << 16
 _CONNECT_S = 2.0
 _IDLE_S = 120.0
@@ -41,28 +46,70 @@ class Bounds:
     per_address: int = 32
 
 
+@dataclass(frozen=True)
+class Forwarded:
+    """Where connections are taken, as ``HOST:PORT``.
+
+    Attributes:
+        services: Of the platform, for machines and this computer.
+        vendor_api: For the platform's machine alone.
+    """
+
+    services: Mapping[PlatformService, str]
+    vendor_api: str
+
+
 @contextlib.asynccontextmanager
-async def opened(driver: Driver, store: Store, marker: Path, port: int) -> AsyncIterator[str]:
-    """Listen while the block lasts; gives the URL, which answers once there is a machine.
+async def opened(
+    driver: Driver,
+    store: Store,
+    marker: Path,
+    api_port: int,
+    *,
+    services: Mapping[PlatformService, PlatformPort] = PLATFORM_SERVICES,
+    vendor_api_port: int = VENDOR_API_PORT,
+) -> AsyncIterator[Forwarded]:
+    """Listen while the block lasts; what is passed on is answered once there is a machine.
 
     Args:
         marker: Holds the id of the machine; absent while there is none.
-        port: 0 takes last time's, at first any free one.
+        api_port: Of the vendor's API on loopback.
+        services: Port 0 takes last time's, at first any free one; so does ``vendor_api_port``.
     """
+    find = _machine_of(driver, marker)
 
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def listen(forward: Forward, name: str, port: int) -> str:
+            listener = stack.enter_context(listen_again(store, f"{name}_port", str(driver.gateway), port))
+            await stack.enter_async_context(_serving(forward, listener, f"forward {name}"))
+            return f"{driver.gateway}:{port_of(listener)}"
+
+        found = {
+            service: await listen(Forward(find, port.on_machine), service.value, port.on_gateway)
+            for service, port in services.items()
+        }
+        to_api = Forward(lambda: _LOOPBACK, api_port, only=lambda peer: peer == str(find()))
+        yield Forwarded(found, await listen(to_api, "vendor_api", vendor_api_port))
+
+
+def _machine_of(driver: Driver, marker: Path) -> Callable[[], IPv4Address | None]:
     def address() -> IPv4Address | None:
         try:
             return driver.daemon_address(MachineId(marker.read_text().strip()))[0]
         except (OSError, HermesError):  # none yet, or deleted since
             return None
 
-    with listen_again(store, "monitoring_port", str(driver.gateway), port) as listener:
-        forward = Forward(address, PORT_ON_MACHINE)
-        serving = asyncio.create_task(forward.serve(listener), name="forward to the platform's monitoring")
-        try:
-            yield f"https://{driver.gateway}:{port_of(listener)}"
-        finally:
-            await cancel(serving)
+    return address
+
+
+@contextlib.asynccontextmanager
+async def _serving(forward: "Forward", listener: socket.socket, name: str) -> AsyncIterator[None]:
+    task = asyncio.create_task(forward.serve(listener), name=name)
+    try:
+        yield
+    finally:
+        await cancel(task)
 
 
 class Forward:
@@ -70,10 +117,19 @@ class Forward:
 
     Args:
         address: Where to; asked for each connection, ``None`` drops it.
+        only: Whether an address may connect; asked for each connection.
     """
 
-    def __init__(self, address: Callable[[], IPv4Address | None], port: int, bounds: Bounds | None = None) -> None:
+    def __init__(
+        self,
+        address: Callable[[], IPv4Address | None],
+        port: int,
+        bounds: Bounds | None = None,
+        *,
+        only: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         self._address = address
+        self._only = only
         self._port = port
         self._bounds = bounds or Bounds()
         self._open: Counter[str] = Counter()
@@ -90,7 +146,8 @@ class Forward:
                     log.warning("connection_not_taken", why=str(error))
                     await pause(_RELIEF_S)
                     continue
-                if self._open.total() >= self._bounds.at_once or self._open[peer] >= self._bounds.per_address:
+                is_full = self._open.total() >= self._bounds.at_once or self._open[peer] >= self._bounds.per_address
+                if is_full or not self._only(peer):
                     connection.close()
                     continue
                 self._open[peer] += 1

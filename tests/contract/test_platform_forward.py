@@ -1,4 +1,4 @@
-"""The way through a local world's server to the platform's monitoring: bytes both ways, and bounds."""
+"""The ways through a local world's server to the platform's services and back: bytes both ways, and bounds."""
 
 import asyncio
 import socket
@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from hermesops.errors import RefusedError
+from hermesops.localcloud.drivers.interface import PLATFORM_SERVICES, SERVICE_PORTS, PlatformPort, PlatformService
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.world import monitoring_forward
-from hermesops.localcloud.world.monitoring_forward import Bounds, Forward, opened
+from hermesops.localcloud.world.platform_forward import Bounds, Forward, opened
 from hermesops.model.ids import MachineId
 from hermesops.waiting import pause
 from tests.support.fakes.parts import part
@@ -82,29 +82,66 @@ async def test_one_address_has_so_many_connections_and_one_that_ends_makes_room(
         held[1][1].close()
 
 
-async def test_it_goes_to_the_machine_that_the_world_remembers_and_to_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine = await asyncio.start_server(_echo, str(HOST), 0)
-    monkeypatch.setattr(monitoring_forward, "PORT_ON_MACHINE", machine.sockets[0].getsockname()[1])
+async def _answer(where: str, *, says: bool) -> bytes:
+    """What comes back for one byte, or for none."""
+    host, _, port = where.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        if says:
+            writer.write(b"a")
+            writer.write_eof()
+        return await reader.read()
+    except OSError:  # hung up on while it was being asked
+        return b""
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def world(folder: Path, *, machine_address: IPv4Address = HOST) -> AsyncIterator[tuple[Path, Any]]:
+    """A world whose only machine is m-1: its marker, and where it forwards; all its services are the same echo."""
+    echo = await asyncio.start_server(_echo, str(HOST), 0)
+    port = echo.sockets[0].getsockname()[1]
 
     def daemon_address(machine_id: MachineId) -> tuple[IPv4Address, int]:
         if machine_id != "m-1":
             raise RefusedError("there is no such machine")
-        return HOST, 7070
+        return machine_address, 7070
 
     driver: Any = part(gateway=HOST, daemon_address=daemon_address)
-    marker, store = tmp_path / "monitoring", Store(tmp_path / "world.db")
-    async with opened(driver, store, marker, 0) as url:
-        host, _, port = url.removeprefix("https://").rpartition(":")
-        for text, answer in ((None, b""), ("m-2", b""), ("m-1\n", b"aover")):
-            if text:
-                marker.write_text(text)
-            reader, writer = await asyncio.open_connection(host, int(port))
-            if answer:
-                writer.write(b"a")
-                writer.write_eof()
-            assert await reader.read() == answer
-            writer.close()
-    machine.close()
+    marker, store = folder / "platform", Store(folder / "world.db")
+    services = {service: PlatformPort(port, 0) for service in PlatformService}
+    async with opened(driver, store, marker, port, services=services, vendor_api_port=0) as forwarded:
+        yield marker, forwarded
+    echo.close()
     store.close()
+
+
+async def test_each_service_is_on_the_machine_that_the_world_remembers_and_on_no_other(tmp_path: Path) -> None:
+    async with world(tmp_path) as (marker, forwarded):
+        assert len(set(forwarded.services.values())) == len(PlatformService)
+        for where in forwarded.services.values():
+            marker.unlink(missing_ok=True)
+            assert await _answer(where, says=False) == b""
+            marker.write_text("m-2")
+            assert await _answer(where, says=False) == b""
+            marker.write_text("m-1\n")
+            assert await _answer(where, says=True) == b"aover"
+
+
+async def test_the_platforms_machine_reaches_the_vendors_api(tmp_path: Path) -> None:
+    async with world(tmp_path) as (marker, forwarded):
+        assert await _answer(forwarded.vendor_api, says=False) == b"", "nobody is the platform's machine yet"
+        marker.write_text("m-1")
+        assert await _answer(forwarded.vendor_api, says=True) == b"aover"
+
+
+async def test_no_other_machine_reaches_the_vendors_api(tmp_path: Path) -> None:
+    async with world(tmp_path, machine_address=IPv4Address("127.0.0.9")) as (marker, forwarded):
+        marker.write_text("m-1")
+        assert await _answer(forwarded.vendor_api, says=True) == b""
+
+
+def test_machines_may_reach_every_port_at_which_a_service_is_forwarded() -> None:
+    assert {port.on_gateway for port in PLATFORM_SERVICES.values()} < set(SERVICE_PORTS)
+    assert len(set(SERVICE_PORTS)) == len(SERVICE_PORTS) == 10

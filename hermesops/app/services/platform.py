@@ -1,0 +1,275 @@
+"""The platform of an environment: its Pulumi stack, and on one machine of the local world the roles of its services."""
+
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import httpx
+
+from hermesops import justavps
+from hermesops.app.services.platform_host import HostAddress, Part, PlatformHost
+from hermesops.cells.stack.state import machines_in
+from hermesops.engine.interface import Engine
+from hermesops.engine.options import Progress
+from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.image.machines import Reporter, started
+from hermesops.localcloud.drivers.interface import PlatformService
+from hermesops.localcloud.world.files import WorldFiles, write_private
+from hermesops.model.ids import MachineId, MachineName, platform_machine_name
+from hermesops.model.stack import Preview, StackRef, UpResult
+from hermesops.stacks.platform.local import PROJECT, LocalPlatformArgs, LocalPlatformProgram
+from hermesops.stacks.platform.outputs import PlatformOutputs, platform_outputs
+
+T = TypeVar("T")
+
+UP = Hint(("stack", "up", "platform"))
+
+DATABASE = "hermesops"
+RELEASES_BUCKET, BACKUP_BUCKET, STATE_BUCKET = "hermesops-releases", "hermesops-backups", "hermesops-state"
+REGION = "us-east-1"
+"""The region that versitygw's signatures name."""
+
+
+class HeldLease(Protocol):
+    """A lease that is held."""
+
+    async def guard(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work``, and stop it when the lease is lost."""
+
+
+@dataclass(frozen=True)
+class PlatformStack:
+    """The stack of an environment's platform, named as the environment.
+
+    Args:
+        make_program: Makes its Pulumi program, from its state as Pulumi exports it; empty before its first run.
+        hold_lease: Holds the lease of a subject while the context lasts.
+    """
+
+    environment: str
+    engine: Callable[[], Engine]
+    make_program: Callable[[Mapping[str, Any]], Awaitable[Callable[[], Any]]]
+    hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]]
+    report: Reporter
+
+    @property
+    def ref(self) -> StackRef:
+        """Pulumi's project and stack."""
+        return StackRef(PROJECT, self.environment)
+
+    @property
+    def lease(self) -> str:
+        """Subject of the lease under which it is changed."""
+        return f"stack/{PROJECT}/{self.environment}"
+
+    async def exists(self) -> bool:
+        """Whether it was ever brought up."""
+        return self.ref in await self.engine().stacks(PROJECT)
+
+    async def state(self) -> Mapping[str, Any]:
+        """Its state as Pulumi exports it; empty before its first run."""
+        return await self.engine().export(self.ref) if await self.exists() else {}
+
+    async def preview(self) -> Preview:
+        """What ``up`` would change; changes nothing."""
+        return await self.engine().preview(self.ref, await self.make_program(await self.state()))
+
+    async def up(self) -> UpResult:
+        """Make it what the program says; the caller holds its lease. Nothing of it is ever destroyed.
+
+        Raises:
+            RefusedError: Something would be destroyed.
+            UnavailableError: The vendor's API did not answer; safe to repeat.
+        """
+        program = await self.make_program(await self.state())
+        return await self.engine().up(self.ref, program, may_destroy=lambda _: False, report=self._told)
+
+    async def refresh(self) -> UpResult:
+        """Update its state to what the vendor has.
+
+        Raises:
+            UsageError: There is no such stack.
+        """
+        async with self.hold_lease(self.lease) as turn:
+            return await turn.guard(self.engine().refresh(self.ref, report=self._told))
+
+    async def preview_refresh(self) -> Preview:
+        """What ``refresh`` would write; changes nothing."""
+        return await self.engine().preview_refresh(self.ref)
+
+    async def export(self) -> Mapping[str, Any]:
+        """Its state as Pulumi exports it.
+
+        Raises:
+            RefusedError: It was never brought up.
+        """
+        await self._require()
+        return await self.engine().export(self.ref)
+
+    async def outputs(self) -> PlatformOutputs[str]:
+        """Where its services are.
+
+        Raises:
+            RefusedError: It was never brought up.
+        """
+        await self._require()
+        return platform_outputs(await self.engine().outputs(self.ref))
+
+    async def _require(self) -> None:
+        if not await self.exists():
+            raise RefusedError(f"environment {self.environment} has no platform", hint=UP)
+
+    def _told(self, progress: Progress) -> None:
+        if progress.kind == "begun" and progress.change != "same":
+            self.report(f"platform: {progress.change} {progress.name}")
+        elif progress.kind in {"warning", "error", "failed"}:
+            self.report(": ".join(one for one in ("platform", progress.name, progress.message) if one))
+
+
+@dataclass(frozen=True)
+class PlatformUp:
+    """A platform that is up.
+
+    Attributes:
+        stack: What the Pulumi stack changed.
+        machine: Its name; empty where the platform is on no single one.
+        changed: How many tasks of the roles changed something.
+    """
+
+    stack: UpResult
+    machine: str
+    changed: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class LocalPlatforms:
+    """Brings the platform of a local world up, on one machine of it.
+
+    Killed anywhere, the same once more finishes: machine and state are found by their names, and roles may be applied
+    again.
+
+    Args:
+        services: ``HOST:PORT`` at which machines and this computer find each service.
+        parts: Roles of the playbook, in its order.
+    """
+
+    environment: str
+    stack: PlatformStack
+    world: WorldFiles
+    services: Mapping[PlatformService, str]
+    client: justavps.Client
+    host: PlatformHost
+    parts: Callable[[], Awaitable[Sequence[Part]]]
+    report: Reporter
+
+    async def up(self) -> PlatformUp:
+        """Bring it up, or find it up.
+
+        Raises:
+            RefusedError: The vendor, Pulumi or a role refused.
+            LeaseHeldError: Another process brings it up.
+            UnavailableError: Something did not answer in time; the same command goes on from there.
+        """
+        async with self.stack.hold_lease(self.stack.lease) as turn:
+            return await turn.guard(self._up())
+
+    async def _up(self) -> PlatformUp:
+        begun = time.monotonic()
+        done = await self.stack.up()
+        name, machine_id = platform_machine_name(self.environment), MachineId(str(done.outputs["machine_id"]))
+        self.report(f"machine {name}")
+        await started(self.client, self.host.channel_to, machine_id, name, report=self.report)
+        write_private(self.world.platform, machine_id.encode())  # the machine's way to the vendor's API opens
+        url = f"https://{self.services[PlatformService.MONITORING]}"
+        changed = await self.host.apply(HostAddress(name, machine_id, httpx.URL(url).host), await self.parts())
+        await self.host.wait_for_monitoring(url)
+        write_private(self.world.monitoring, b"")
+        return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1))
+
+
+@dataclass(frozen=True)
+class LocalPrograms:
+    """Makes the program of a local world's platform.
+
+    Args:
+        newest_image: Of the platform, or empty where none was built; a new machine boots it.
+        connected: The vendor.
+    """
+
+    environment: str
+    services: Mapping[PlatformService, str]
+    client: justavps.Client
+    region: str
+    server_type: str
+    newest_image: Callable[[], str]
+
+    async def make(self, state: Mapping[str, Any]) -> LocalPlatformProgram:
+        """The program; a machine that is there, in the state or only at the vendor, keeps what it boots from."""
+        name = platform_machine_name(self.environment)
+        held = machines_in(state).get(MachineName(name))
+        if held:
+            inputs = held["inputs"]
+            region, server_type, image = inputs["region"], inputs["server_type"], inputs.get("image_id")
+        else:
+            found = [one for one in await self.client.list_machines() if one.name == name]
+            image = found[0].image_id if found else self.newest_image()
+            region, server_type = self.region, found[0].server_type if found else self.server_type
+        args = LocalPlatformArgs(name, region, server_type, image or None, local_outputs(self.services))
+        return LocalPlatformProgram(self.environment, args)
+
+
+def local_outputs(services: Mapping[PlatformService, str]) -> PlatformOutputs[Any]:
+    """Where the services of a local world's platform are.
+
+    Args:
+        services: ``HOST:PORT`` of each.
+    """
+    url = {service: f"https://{where}" for service, where in services.items()}
+    store = url[PlatformService.OBJECT_STORE]
+    at_store = f"?endpoint={store}&region={REGION}&s3ForcePathStyle=true"
+    database_host, _, database_port = services[PlatformService.POSTGRESQL].rpartition(":")
+    redis_host, _, redis_port = services[PlatformService.REDIS].rpartition(":")
+    return PlatformOutputs(
+        database_host=database_host,
+        database_port=database_port,
+        database_name=DATABASE,
+        database_secret="",
+        redis_host=redis_host,
+        redis_port=redis_port,
+        redis_secret="",
+        releases_url=f"s3://{RELEASES_BUCKET}{at_store}",
+        backup_bucket=BACKUP_BUCKET,
+        pulumi_state_url=f"s3://{STATE_BUCKET}{at_store}",
+        object_store_endpoint=store,
+        region=REGION,
+        router_url=f"{url[PlatformService.LLM_ROUTER]}/v1",
+        monitoring_url=url[PlatformService.MONITORING],
+        ingest_url=url[PlatformService.MONITORING],
+        identity_url=url[PlatformService.IDENTITY],
+        auth_issuer="",
+        auth_audience="",
+        host_names="",
+    )
+
+
+def local_services(facts: Mapping[str, Any] | None) -> tuple[dict[PlatformService, str], str]:
+    """Where a local world's server lets its platform's services be reached, and its platform the vendor's API.
+
+    Args:
+        facts: Of ``world.json``; ``None`` while it is down.
+
+    Raises:
+        UnavailableError: It is down, or an older version of it runs.
+    """
+    if facts is None:
+        raise UnavailableError("the local world is not up", hint=Hint(("local", "up")))
+    found = facts.get("platform_services", {})
+    if any(service not in found for service in (*PlatformService, "vendor_api")):
+        raise UnavailableError(
+            "the local world's server is older than its platform, and forwards nothing to it",
+            hint=Hint(("local", "down"), ", then", ("local", "up")),
+        )
+    return {service: str(found[service]) for service in PlatformService}, str(found["vendor_api"])

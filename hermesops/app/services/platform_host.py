@@ -1,0 +1,203 @@
+"""The host of an environment's platform: which roles it gets, with certificates of its own, and when it answers."""
+
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Protocol
+
+import httpx
+from cryptography import x509
+
+from hermesops.channel import Channel
+from hermesops.converge import Converger, Host
+from hermesops.image.machines import Reporter
+from hermesops.model.certificate import CallerName
+from hermesops.model.ids import MachineId
+from hermesops.pki.authority import Authority
+from hermesops.registry import Registry
+from hermesops.waiting import Pending, until
+
+PLAYBOOK, GROUP = "platform", "platforms"
+
+PLATFORM = "hermesops-platform"
+"""Name of the host itself in the certificate with which it is a client of others."""
+
+ROLES = (
+    "hermes_platform_postgresql",
+    "hermes_platform_redis",
+    "hermes_platform_object_store",
+    "hermes_platform_monitoring",
+    "hermes_platform_llm_router",
+    "hermes_platform_control",
+)
+"""Roles of the playbook that may be left out, in its order."""
+
+TLS = "/etc/hermes-platform/tls"
+"""Folder of a platform's host with its certificates."""
+
+OPEN_PORTS = (5432, 6380, 8443, 8444, 8445, 8446)
+"""TCP ports on which a platform's services may be reached, by mutual TLS or TLS with a key."""
+
+INTERNAL_NAME = "platform.hermes.internal"
+"""Name of a platform's host on itself: pgBackRest of Debian 12 verifies names only, no addresses."""
+
+CERTIFICATE_LIFE = timedelta(days=90)
+RENEWED_BEFORE = timedelta(days=30)
+_ANSWERS_S = 60.0
+_SHOWN_S = 10.0
+
+
+@dataclass(frozen=True)
+class HostAddress:
+    """A host, and the name or address under which its services are reached.
+
+    Attributes:
+        host: For which its certificate is made out.
+    """
+
+    name: str
+    machine_id: MachineId
+    host: str
+
+    @property
+    def certificate_names(self) -> list[str]:
+        """Names and addresses in its certificate: where it is reached, and its own of itself."""
+        return [self.host, "127.0.0.1", INTERNAL_NAME]
+
+
+class Part(Protocol):
+    """A role of the playbook, with what it has to be told."""
+
+    @property
+    def role(self) -> str:
+        """Its name; all its variables begin with it."""
+
+    async def variables(self, at: HostAddress, pairs: "CertificatePairs") -> Mapping[str, object]:
+        """Its variables, by what follows the role's name; may hold secrets."""
+
+
+@dataclass(frozen=True)
+class CertificatePairs:
+    """Certificates of a host: fresh ones, or nothing where it has good ones, which roles then leave alone."""
+
+    channel: Channel
+    authority: Authority
+    environment: str
+    _servers: dict[str, tuple[str, str]] = field(default_factory=dict, init=False, repr=False)
+
+    async def server(self, at: HostAddress) -> tuple[str, str]:
+        """Certificate and key of the host's services, PEM, the same at each call; empty where it has good ones."""
+        if at.host not in self._servers:
+            shown, names = await self._shown(f"{TLS}/server.crt"), at.certificate_names
+            good = is_good(shown, names, self.authority, datetime.now(UTC))
+            made = None if good else self.authority.serve(names, life=CERTIFICATE_LIFE)
+            self._servers[at.host] = (made.pem, made.key) if made else ("", "")
+        return self._servers[at.host]
+
+    async def client(self, name: str, file: str) -> tuple[str, str]:
+        """Certificate and key of a process of the host, PEM; both empty where those in ``file`` are good."""
+        caller = CallerName(self.environment, name)
+        if is_of_caller(await self._shown(file), caller, self.authority, datetime.now(UTC)):
+            return "", ""
+        made = self.authority.introduce(caller, life=CERTIFICATE_LIFE)
+        return made.pem, made.key
+
+    async def _shown(self, file: str) -> str:
+        shown = await self.channel.run(f"cat {file}", timeout_s=_SHOWN_S)
+        return shown.text if shown.exit_code == 0 else ""
+
+
+@dataclass(frozen=True)
+class TlsPart:
+    """Role ``hermes_platform_tls``: the certificate that all services of the host share."""
+
+    authorities: Callable[[], str]
+    role: str = "hermes_platform_tls"
+
+    async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
+        """What the role has to be told."""
+        certificate, key = await pairs.server(at)
+        return {"certificate": certificate, "key": key, "authorities": self.authorities()}
+
+
+@dataclass(frozen=True)
+class PlatformHost:
+    """Brings a machine to what the platform's roles describe; safe to repeat, also after a kill.
+
+    Args:
+        variables: What role ``hermes_base`` has to be told.
+        context: TLS of this process with the host.
+    """
+
+    environment: str
+    channel_to: Callable[[MachineId], Channel]
+    converger: Converger
+    load_authority: Callable[[], Authority]
+    registry: Registry
+    variables: Mapping[str, object]
+    context: Callable[[], ssl.SSLContext]
+    report: Reporter
+
+    @property
+    def authorities(self) -> str:
+        """The authorities that certificates may be signed by, PEM of each."""
+        return "".join(self.registry.certificates.list_authorities())
+
+    async def apply(self, at: HostAddress, parts: Sequence[Part]) -> int:
+        """Apply the roles of these parts, and no other; how many tasks changed something.
+
+        Raises:
+            PartlyDoneError: A role failed.
+            UnavailableError: The machine could not be reached.
+        """
+        self.report(f"applying playbook {PLAYBOOK}")
+        pairs = CertificatePairs(self.channel_to(at.machine_id), self.load_authority(), self.environment)
+        variables = {**self.variables, "hermes_base_open_ports": list(OPEN_PORTS)}
+        for part in parts:
+            told = await part.variables(at, pairs)
+            variables |= {f"{part.role}_{name}": value for name, value in told.items()}
+        asked = {part.role for part in parts}
+        variables |= {f"{role}_enabled": role in asked for role in ROLES}
+        host = Host(at.name, at.machine_id, groups=(GROUP,))
+        done = await self.converger.run(PLAYBOOK, [host], variables=variables, report=self.report)
+        done.require_ok()
+        return done.changed
+
+    async def wait_for_monitoring(self, url: str) -> None:
+        """Wait until Prometheus answers there.
+
+        Raises:
+            UnavailableError: It does not in time.
+        """
+        await until(partial(self._answers, url), what=f"monitoring at {url}", timeout_s=_ANSWERS_S, every_s=0.5)
+
+    async def _answers(self, url: str) -> bool | Pending[bool]:
+        try:
+            async with httpx.AsyncClient(verify=self.context(), trust_env=False, timeout=5) as client:
+                answer = await client.get(f"{url}/prometheus/-/ready")
+        except (httpx.TransportError, ssl.SSLError) as error:
+            return Pending(f"{type(error).__name__}: {error}")
+        return True if answer.status_code == httpx.codes.OK else Pending(f"it answers {answer.status_code}")
+
+
+def is_good(certificate: str, names: Sequence[str], authority: Authority, now: datetime) -> bool:
+    """Whether a host's certificate, PEM, is for those names, of that authority, and lasts for a month."""
+    return _names_in(certificate, authority, now) == list(names)
+
+
+def is_of_caller(certificate: str, caller: CallerName, authority: Authority, now: datetime) -> bool:
+    """Whether a process's certificate, PEM, has that name, is of that authority, and lasts for a month."""
+    return _names_in(certificate, authority, now) == list(caller.uris)
+
+
+def _names_in(certificate: str, authority: Authority, now: datetime) -> list[str]:
+    """Names of a certificate; none where it is another authority's or ends soon."""
+    try:
+        read = x509.load_pem_x509_certificate(certificate.encode())
+        names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        read.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.encode()))
+    except Exception:  # noqa: BLE001 - whatever the library raises of it, another one is made
+        return []
+    return [str(name.value) for name in names] if read.not_valid_after_utc - now > RENEWED_BEFORE else []
