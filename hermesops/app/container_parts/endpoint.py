@@ -1,5 +1,6 @@
 """Where an environment's vendor is."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint, UsageError
@@ -26,6 +27,18 @@ def api_url_of(env: Environment) -> str:
     return env.settings.api_url
 
 
+def platform_url_of(env: Environment) -> str:
+    """URL of the platform's service for machines, for those who need no key; empty where there is none.
+
+    Raises:
+        UnavailableError: It is the local world's, which is not up.
+    """
+    from hermesops.secrets.endpoint import local_endpoint
+
+    given = env.settings.platform_url
+    return local_endpoint(env.world / "world.json").platform_url if env.is_local and not given else given
+
+
 def endpoint_of(env: Environment) -> "Endpoint":
     """Where an environment's vendor and model router are.
 
@@ -39,7 +52,7 @@ def endpoint_of(env: Environment) -> "Endpoint":
 
     settings = env.settings
     if env.is_local:
-        return local_endpoint(env.world / "world.json")
+        return _with_platform(local_endpoint(env.world / "world.json"), env)
     if not settings.api_url:
         raise _no_url(env)
     key, file = settings.api_key.get_secret_value() if settings.api_key else None, settings.api_key_file
@@ -62,6 +75,17 @@ def endpoint_of(env: Environment) -> "Endpoint":
         tuple(address.strip() for address in settings.broker_addresses.split(",") if address.strip()),
         settings.daemon_port,
         settings.platform_url,
+    )
+
+
+def _with_platform(world: "Endpoint", env: Environment) -> "Endpoint":
+    """A local world's endpoint, with the services that its settings have elsewhere."""
+    router, platform_url = env.settings.router, env.settings.platform_url
+    return replace(
+        world,
+        router_url=router.url or world.router_url,
+        router_key_file=router.key_file or world.router_key_file,
+        platform_url=platform_url or world.platform_url,
     )
 
 

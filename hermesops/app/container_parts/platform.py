@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.app.services.local_monitoring import MonitoringPart
     from hermesops.app.services.platform import LocalPlatforms, PlatformStack
+    from hermesops.app.services.platform_control import ControlPart
     from hermesops.app.services.platform_host import Part
+    from hermesops.image.control_bundle import ControlBundle
     from hermesops.localcloud.drivers.interface import PlatformService
 
 
@@ -87,7 +89,66 @@ async def _parts(runtime: "Runtime") -> "Sequence[Part]":
     loki = await found_loki(partial(loki_of, app.env, app.report), app.report)
     services, _ = _services(runtime)
     url = f"https://{services[PlatformService.MONITORING]}"
-    return [TlsPart(lambda: runtime.platform_host.authorities), monitoring_part(runtime, url, loki)]
+    return [
+        TlsPart(lambda: runtime.platform_host.authorities),
+        monitoring_part(runtime, url, loki),
+        _control_part(runtime),
+    ]
+
+
+def _control_part(runtime: "Runtime") -> "ControlPart":
+    """Role ``hermes_platform_control``."""
+    from urllib.parse import urlsplit
+
+    from hermesops.app.services.platform import local_outputs
+    from hermesops.app.services.platform_control import ControlPart, host_settings
+
+    app = runtime.app
+    services, vendor_api = _services(runtime)
+    port = urlsplit(app.endpoint.api_url).port or 0
+    outputs = local_outputs(services)
+    return ControlPart(
+        environment=app.env.name,
+        bundle=partial(_bundle, runtime),
+        registry_url="",
+        settings=host_settings(app.env, app.endpoint, outputs, api_url=f"http://127.0.0.1:{port}/api/v1"),
+        keys=partial(_keys, runtime),
+        vendor_api=vendor_api,
+        vendor_api_port=port,
+    )
+
+
+def _bundle(runtime: "Runtime") -> "ControlBundle":
+    from typing import get_args
+
+    import hermesops
+    from hermesops import assets, child_environment
+    from hermesops.image import control_bundle
+    from hermesops.image.download import Pip
+
+    env = runtime.app.env
+    return control_bundle.make(
+        assets.folder("images") / "hermes-platform" / "locks" / "hermesops.txt",
+        Path(hermesops.__file__).parent,
+        {name: assets.folder(name) for name in get_args(assets.Folder)},
+        Pip(env.for_child(child_environment.PACKAGES), env.cache / "packages"),
+        env.cache / "platform",
+        runtime.app.report,
+    )
+
+
+def _keys(runtime: "Runtime") -> dict[str, str]:
+    """What the platform's processes open with; those that are not there are left out."""
+    from hermesops.app.services.platform_control import HANDED_OVER
+    from hermesops.secrets.catalog import API_KEY, PULUMI_PASSPHRASE, ROUTER_KEY
+
+    app = runtime.app
+    given = {
+        API_KEY.name: app.endpoint.api_key,
+        ROUTER_KEY.name: app.router_key.decode(),
+        PULUMI_PASSPHRASE.name: app.pulumi_passphrase(),
+    }
+    return {one.name: text for one in HANDED_OVER if (text := given.get(one.name) or app.secrets.find(one))}
 
 
 def monitoring_part(runtime: "Runtime", url: str, loki: Path | None) -> "MonitoringPart":

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops import assets, child_environment
-from hermesops.app.container_parts.endpoint import endpoint_of
+from hermesops.app.container_parts.endpoint import endpoint_of, platform_url_of
 from hermesops.app.container_parts.narration import Reporter, Warn, report_problem, report_progress, warn
 from hermesops.errors import Hint, UsageError
 from hermesops.model.certificate import OURS
@@ -171,7 +171,7 @@ class Unconnected:
             self.registry,
             cache(self._load_authority),
             environment=self.env.name,
-            url=self.endpoint.platform_url,
+            url=platform_url_of(self.env),
             life=self._certificate_life,
         )
 
@@ -265,7 +265,7 @@ class Unconnected:
             self.env.settings.pulumi.engine,
             EngineConfig(
                 backend=backend,
-                passphrase=self._passphrase,
+                passphrase=self.pulumi_passphrase,
                 environment=self._plugin_environment(),
                 token_of=self._token_of,
             ),
@@ -283,7 +283,8 @@ class Unconnected:
         """Folder or URL of Pulumi's state."""
         return self.env.settings.pulumi.backend or str(self.env.folder / "pulumi")
 
-    def _passphrase(self) -> str:
+    def pulumi_passphrase(self) -> str:
+        """What encrypts secrets in Pulumi's state; made on first use."""
         from hermesops.engine.options import read_passphrase
         from hermesops.secrets.catalog import PULUMI_PASSPHRASE
 

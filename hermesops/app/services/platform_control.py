@@ -1,0 +1,125 @@
+"""Role ``hermes_platform_control``: hermesops itself on the platform's host, its settings and its keys."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from hermesops.app.services.platform_host import CertificatePairs, HostAddress
+from hermesops.image.control_bundle import ControlBundle
+from hermesops.secrets.catalog import (
+    API_KEY,
+    AUTHORITY_KEY,
+    BACKUP_KEY,
+    PULUMI_PASSPHRASE,
+    REGISTRY_KEY,
+    ROUTER_KEY,
+)
+from hermesops.secrets.endpoint import Endpoint
+from hermesops.settings import FIELDS, Environment, value_of
+from hermesops.stacks.platform.outputs import PlatformOutputs
+
+AUTHORITIES = "/etc/hermes-platform/tls/authorities.crt"
+"""Where role ``hermes_platform_tls`` puts the authorities that certificates may be signed by."""
+
+PROCESSES = {"hermesops": "/var/lib/hermesops", "hermesops-identity": "/var/lib/hermesops-identity"}
+"""Users of hermesops' processes, with their homes; the names in the certificates by which they reach the registry."""
+
+HANDED_OVER = (API_KEY, REGISTRY_KEY, AUTHORITY_KEY, ROUTER_KEY, PULUMI_PASSPHRASE, BACKUP_KEY)
+"""Secrets that processes on the platform cannot work without; the role says which gets which."""
+
+
+@dataclass(frozen=True)
+class ControlPart:
+    """What the role has to be told.
+
+    Args:
+        bundle: Makes the archive that hermesops is installed from; blocks.
+        registry_url: Without certificates, which each process adds.
+        settings: As settings.toml has them.
+        keys: Texts of secrets by their names; those that are not there are left out.
+        vendor_api: ``HOST:PORT`` of a local world's API; empty for a vendor that is reached by itself.
+        vendor_api_port: On the host's loopback, as on the computer of the world.
+    """
+
+    environment: str
+    bundle: Callable[[], ControlBundle]
+    registry_url: str
+    settings: Mapping[str, object]
+    keys: Callable[[], Mapping[str, str]]
+    vendor_api: str
+    vendor_api_port: int
+    role: str = "hermes_platform_control"
+
+    async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
+        """The role's variables."""
+        del at
+        bundle = await asyncio.to_thread(self.bundle)
+        certificates = {}
+        for name, home in PROCESSES.items():
+            certificate, key = await pairs.client(name, f"{home}/registry-client.crt")
+            certificates[name] = {"certificate": certificate, "key": key}
+        return {
+            "environment": self.environment,
+            "bundle": bundle.file,
+            "version": bundle.version,
+            "registry_url": self.registry_url,
+            "certificates": certificates,
+            "settings": self.settings,
+            "keys": self.keys(),
+            "vendor_api": self.vendor_api,
+            "vendor_api_port": self.vendor_api_port,
+        }
+
+
+def url_on_host(database: str) -> str:
+    """SQLAlchemy's URL of the registry as processes on a local platform's host reach it, without their certificates."""
+    return f"postgresql://hermesops@127.0.0.1:5432/{database}?sslmode=verify-full&sslrootcert={AUTHORITIES}"
+
+
+_OWN = ("registry.", "local.", "pulumi.", "secrets.", "backup.", "release.")
+"""Settings that say where this computer keeps something; the host keeps its own."""
+
+
+def host_settings(
+    env: Environment, endpoint: Endpoint, outputs: PlatformOutputs[str], *, api_url: str
+) -> dict[str, object]:
+    """Settings of hermesops on a local platform's host: what is set here and is no file or secret, and the platform's.
+
+    Args:
+        api_url: The vendor's API as the host finds it.
+    """
+    found: dict[str, object] = {
+        name: plain
+        for name in FIELDS
+        if env.sources[name] != "default"
+        and not name.startswith(_OWN)
+        and (plain := _plain(value_of(env.settings, name))) is not None
+    }
+    found |= {
+        "api_url": api_url,
+        "broker_addresses": ",".join(endpoint.broker_addresses),
+        "daemon_port": endpoint.daemon_port,
+        "platform_url": outputs.identity_url,
+        "router.url": outputs.router_url,
+        "monitoring.url": outputs.monitoring_url,
+        "monitoring.ingest_url": outputs.ingest_url,
+    }
+    top = {name: value for name, value in found.items() if "." not in name}
+    tables: dict[str, dict[str, object]] = {}
+    for name in found.keys() - top.keys():
+        table, _, key = name.partition(".")
+        tables.setdefault(table, {})[key] = found[name]
+    return {
+        **dict(sorted(top.items())),
+        **{table: dict(sorted(values.items())) for table, values in sorted(tables.items())},
+    }
+
+
+def _plain(value: object) -> object | None:
+    """A value as settings.toml has it; ``None`` for secrets, files, and what has no value."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()} or None
+    if isinstance(value, Decimal):
+        return str(value)
+    return value if isinstance(value, str | bool | int | float) else None
