@@ -432,3 +432,32 @@ health_samples = sa.Table(
     sa.Column("at", UtcTimestamp, primary_key=True, index=True),
     sa.Column("reading", sa.Text, nullable=False),
 )
+
+billing_events = sa.Table(
+    "billing_events",
+    metadata,
+    # The control plane's webhook endpoint writes body and signature; the database has defaults for the rest.
+    # SQLite numbers rows by itself only in a column declared INTEGER.
+    sa.Column("id", sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True),
+    sa.Column("received_at", UtcTimestamp, nullable=False, server_default=sa.func.current_timestamp()),
+    # As received; NULL once the event was read. Users' names and addresses may be in it.
+    sa.Column("body", sa.LargeBinary, nullable=True),
+    sa.Column("signature", sa.Text, nullable=True),
+    # Text and not an enumeration of the database: another service writes rows.
+    sa.Column("state", sa.String(16), nullable=False, server_default="queued"),
+    sa.Column("event_id", sa.String(255), nullable=True, unique=True),
+    sa.Column("type", sa.String(64), nullable=True),
+    sa.Column("subscription_id", sa.String(255), nullable=True, index=True),
+    # No key of users: the first event of a subscription comes before its user has a row.
+    sa.Column("user_id", uuid(), nullable=True, index=True),
+    sa.Column("prices", sa.JSON, nullable=True),
+    sa.Column("status", sa.String(32), nullable=True),
+    sa.Column("created_at", UtcTimestamp, nullable=True),
+    sa.Column("started_at", UtcTimestamp, nullable=True),
+    sa.Column("deliveries", sa.Integer, nullable=False, server_default="1"),
+    sa.Column("detail", sa.Text, nullable=False, server_default=""),
+    sa.Column("operation_id", uuid(), sa.ForeignKey("operations.id"), nullable=True),
+    sa.Column("due_at", UtcTimestamp, nullable=True),
+    sa.Column("decided_at", UtcTimestamp, nullable=True),
+    sa.Index("ix_billing_events_state_due_at", "state", "due_at"),
+)

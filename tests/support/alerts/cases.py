@@ -706,6 +706,48 @@ def _restarting(up_s: int, down_s: int, seconds: int) -> str:
     return then(*((value, span) for _ in range(seconds // (up_s + down_s)) for value, span in ((1, up_s), (0, down_s))))
 
 
+def _explained(fleet: int, gone: int) -> tuple[Case, ...]:
+    """Of a fleet some agents stop, or their machines, for ten minutes: each has an alert of its own, and no other."""
+    names = [f"user-{number}" for number in range(fleet)]
+    every, silent_s = world(1500, *names), 600
+
+    def of_those(values: str, *metrics: str) -> Series:
+        return {of(metric, name): values for name in names[:gone] for metric in metrics}
+
+    heard = f"{growing(15, 300)} _x{silent_s // EVERY_S - 1} {growing(15, 600, begin=900)}"
+    gaps = f"{then((1, 300))} _x{silent_s // EVERY_S} {then((1, 600))}"
+    never = dict.fromkeys(range(0, 1500, 30), ())
+    return (
+        Case(
+            Kind.BELOW,
+            f"{gone} of {fleet} agents stop for ten minutes: their own alerts explain it from its first second on",
+            every | of_those(then((1, 300), (0, silent_s), (1, 600)), "hermes_agent_up"),
+            never,
+        ),
+        Case(
+            Kind.BELOW,
+            f"{gone} of {fleet} machines are silent for ten minutes",
+            every
+            | of_those(heard, "hermes_metrics_timestamp_seconds")
+            | of_those(gaps, "hermes_agent_up", "hermes_gateway_up"),
+            never,
+        ),
+    )
+
+
+def _expected(seconds: int) -> Series:
+    return {'hermesops_instance_expected{instance_id="ada", cell="cell-1"}': steady(1, seconds)}
+
+
+def _begins_at(begin_s: int, seconds: int) -> Series:
+    """A machine that begins to report."""
+    gap = f"_x{begin_s // EVERY_S}"
+    return {
+        _HEARTBEAT: f"{gap} {growing(15, seconds - begin_s, begin=begin_s)}",
+        _AGENT: f"{gap} {steady(1, seconds - begin_s)}",
+    }
+
+
 def _turns(failed: str, answered: str, name: str = "ada") -> Series:
     return {
         of("hermes_turns_total", name, outcome="failed"): failed,
@@ -738,19 +780,41 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
             Kind.FIRES,
             "three of twenty come and go too fast for an alert of their own",
             world(1200, *_MANY) | {of("hermes_agent_up", name): _restarting(15, 45, 1200) for name in _MANY[:3]},
-            {120: (), 600: ({},), 1100: ({},)},
+            {120: (), 600: (), 780: ({},), 1100: ({},)},
+        ),
+        Case(
+            Kind.FIRES,
+            "the only agent of a fleet does",
+            world(1200) | {_AGENT: _restarting(15, 45, 1200)},
+            {300: (), 780: ({},), 1100: ({},)},
         ),
         Case(
             Kind.BELOW,
             "one of twenty does: 5 % at most, where 7.2 % are needed",
             world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1200)},
-            {600: (), 1100: ()},
+            {780: (), 1100: ()},
+        ),
+        *_explained(1, 1),
+        *_explained(14, 1),
+        *_explained(14, 4),
+        _explained(1000, 100)[0],
+        Case(
+            Kind.BELOW,
+            "a gateway that loops is that loop alone, also while it begins",
+            world(1800)
+            | {
+                of("hermes_gateway_restarts_total"): then(
+                    (0, 300), *((count, 60) for count in range(1, 13)), (13, 780)
+                ),
+                _AGENT: f"{then((1, 300))} {_restarting(30, 30, 720)} {then((1, 780))}",
+            },
+            dict.fromkeys(range(0, 1800, 30), ()),
         ),
         Case(
             Kind.BELOW,
-            "what an alert of its own explains makes no second one",
-            world(1200, *_MANY) | {of("hermes_agent_up", name): steady(0, 1200) for name in _MANY[:4]},
-            {600: (), 1100: ()},
+            "one that the monitor has just begun to expect has its time to be heard",
+            monitor(1200) | {**_expected(1200), **_begins_at(60, 1200)},
+            dict.fromkeys(range(0, 1200, 30), ()),
         ),
         Case(
             Kind.BUSY,
@@ -760,7 +824,7 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
             | busy("user-0", 1200)
             | busy("user-1", 1200)
             | busy("user-2", 1200),
-            {600: (), 1100: ()},
+            {780: (), 1100: ()},
         ),
         Case(
             Kind.HOSTILE,
@@ -768,27 +832,27 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
             world(1200, *_MANY)
             | {of("hermes_agent_up", name): _restarting(15, 45, 1200) for name in _MANY[:3]}
             | {of("hermes_agent_up", "user-3"): steady("NaN", 1200)},
-            {600: ({},)},
+            {780: ({},)},
         ),
     ),
     "AgentReachabilityBurnSlow": (
         Case(
             Kind.FIRES,
             "one of twenty comes and goes: 3.75 % of the time of all",
-            world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1200)},
-            {600: (), 1100: ({},), 1200: ({},)},
+            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1800)},
+            {1500: (), 1700: ({},), 1800: ({},)},
         ),
         Case(
             Kind.BELOW,
             "2.5 %",
-            world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(30, 30, 1200)},
-            {1000: (), 1200: ()},
+            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(30, 30, 1800)},
+            {1700: (), 1800: ()},
         ),
         Case(
             Kind.BUSY,
             "an operation holds it",
-            world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1200)} | busy("user-1", 1200),
-            {1000: (), 1200: ()},
+            world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1800)} | busy("user-1", 1800),
+            {1700: (), 1800: ()},
         ),
     ),
     "TurnsFailingBurnFast": (
