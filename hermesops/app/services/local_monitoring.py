@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -34,6 +34,9 @@ _CERTIFICATE_LIFE = timedelta(days=90)
 _RENEWED_BEFORE = timedelta(days=30)
 _ANSWERS_S = 60.0
 _SHOWN_S = 10.0
+_NAMES_OF_A_HOST = ("127.0.0.1", "platform.hermes.internal")
+"""Under which the services of a platform's host find each other: pgBackRest 2.45 compares names, and no addresses."""
+
 _OURS = "/etc/hermes-platform/tls/server.crt"
 
 
@@ -129,23 +132,34 @@ class LocalMonitoring:
             "url": url,
             "port": PORT_ON_MACHINE,
             "identity_url": self.identity_url,
-            "authorities": "".join(self.registry.certificates.list_authorities()),
             "ingest": self.program,
             "loki": loki or "",
             "time_scale": self.time_scale,
-            **(await self._certificates(machine_id, httpx.URL(url).host)),
         }
         named = {f"hermes_platform_monitoring_{name}": value for name, value in found.items()}
-        return {**named, "hermes_base_open_ports": [PORT_ON_MACHINE]}
+        certificates = await self._certificates(machine_id, httpx.URL(url).host)
+        authorities = "".join(self.registry.certificates.list_authorities())
+        return {
+            **named,
+            **certificates,
+            "hermes_platform_tls_authorities": authorities,
+            "hermes_base_open_ports": [PORT_ON_MACHINE],
+        }
 
     async def _certificates(self, machine_id: MachineId, host: str) -> dict[str, str]:
         """Fresh certificates for the host; empty ones while it has good ones, which the role then leaves alone."""
-        names = ("certificate", "key", "client_certificate", "client_key")
+        names = (
+            "hermes_platform_tls_certificate",
+            "hermes_platform_tls_key",
+            "hermes_platform_monitoring_client_certificate",
+            "hermes_platform_monitoring_client_key",
+        )
         authority = self.load_authority()
+        hosts = (host, *_NAMES_OF_A_HOST)
         shown = await self.channel_to(machine_id).run(f"cat {_OURS}", timeout_s=_SHOWN_S)
-        if shown.exit_code == 0 and is_good(shown.text, host, authority, datetime.now(UTC)):
+        if shown.exit_code == 0 and is_good(shown.text, hosts, authority, datetime.now(UTC)):
             return dict.fromkeys(names, "")
-        own = authority.serve([host], life=_CERTIFICATE_LIFE)
+        own = authority.serve(hosts, life=_CERTIFICATE_LIFE)
         client = authority.introduce(CallerName(self.environment, PLATFORM), life=_CERTIFICATE_LIFE)
         return dict(zip(names, (own.pem, own.key, client.pem, client.key), strict=True))
 
@@ -158,15 +172,15 @@ class LocalMonitoring:
         return True if answer.status_code == httpx.codes.OK else Pending(f"it answers {answer.status_code}")
 
 
-def is_good(certificate: str, host: str, authority: Authority, now: datetime) -> bool:
-    """Whether a host's certificate, PEM, is for that address, of that authority, and lasts for a month."""
+def is_good(certificate: str, hosts: Sequence[str], authority: Authority, now: datetime) -> bool:
+    """Whether a host's certificate, PEM, is for those addresses and names, of that authority, and lasts for a month."""
     try:
         read = x509.load_pem_x509_certificate(certificate.encode())
         names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         read.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.encode()))
     except Exception:  # noqa: BLE001 - whatever the library raises of it, another one is made
         return False
-    return [str(name.value) for name in names] == [host] and read.not_valid_after_utc - now > _RENEWED_BEFORE
+    return [str(name.value) for name in names] == list(hosts) and read.not_valid_after_utc - now > _RENEWED_BEFORE
 
 
 def refuse_simulated(*, is_simulated: bool) -> None:

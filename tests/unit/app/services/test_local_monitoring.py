@@ -52,7 +52,7 @@ class Host:
     async def converge(self, playbook: str, hosts: Any, *, variables: Mapping[str, Any], **_: object) -> Any:  # noqa: ANN401 - as above
         assert (playbook, hosts[0].groups) == ("platform", ("platforms",))
         self.told.append({name.removeprefix(PREFIX): value for name, value in variables.items()})
-        self.certificate = variables[PREFIX + "certificate"] or self.certificate
+        self.certificate = variables["hermes_platform_tls_certificate"] or self.certificate
 
         def require_ok() -> None:
             if self.fails:
@@ -108,7 +108,7 @@ async def test_the_host_gets_certificates_once_and_keeps_them(host: Host) -> Non
     assert host.world.monitoring.read_text() == "m-1"
     await host.monitoring().up()
     once, again = host.told
-    pairs = ("certificate", "key", "client_certificate", "client_key")
+    pairs = ("hermes_platform_tls_certificate", "hermes_platform_tls_key", "client_certificate", "client_key")
     assert all(once[name] and not again[name] for name in pairs)
     assert once["ingest"].read_bytes().startswith(b"#!/usr/bin/python3 -I\n")
     assert (once["hermes_base_open_ports"], once["hermes_base_daemon_port"]) == ([8443], 7070)
@@ -139,12 +139,14 @@ def test_a_certificate_is_good_for_its_address_and_authority_until_a_month_befor
     tmp_path: Path, host: Host
 ) -> None:
     authority = host.authority
-    made, now = authority.serve([HOST], life=timedelta(days=90)).pem, datetime.now(UTC)
-    assert is_good(made, HOST, authority, now)
-    assert not is_good(made, HOST, authority, now + timedelta(days=61))
-    assert not is_good(made, "10.213.0.2", authority, now)
-    assert not is_good(made, HOST, authority_in(tmp_path, environment="other"), now)
-    assert not is_good("", HOST, authority, now)
+    hosts = (HOST, "platform.hermes.internal")
+    made, now = authority.serve(hosts, life=timedelta(days=90)).pem, datetime.now(UTC)
+    assert is_good(made, hosts, authority, now)
+    assert not is_good(made, hosts, authority, now + timedelta(days=61))
+    assert not is_good(made, (HOST,), authority, now)
+    assert not is_good(made, ("10.213.0.2", "platform.hermes.internal"), authority, now)
+    assert not is_good(made, hosts, authority_in(tmp_path, environment="other"), now)
+    assert not is_good("", hosts, authority, now)
 
 
 def test_a_simulated_world_is_refused() -> None:
