@@ -160,7 +160,6 @@ def monitoring_part(runtime: "Runtime", url: str, loki: Path | None) -> "Monitor
         environment=app.env.name,
         url=url,
         identity_url=app.endpoint.platform_url,
-        authorities=lambda: runtime.platform_host.authorities,
         loki=loki,
         program=app.env.cache / "ingest" / "hermes-ingest",
         time_scale=app.env.settings.monitoring.time_scale,

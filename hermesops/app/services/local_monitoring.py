@@ -41,7 +41,6 @@ class MonitoringPart:
     environment: str
     url: str
     identity_url: str
-    authorities: Callable[[], str]
     loki: Path | None
     program: Path
     time_scale: float
@@ -49,21 +48,18 @@ class MonitoringPart:
 
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
         """What the role has to be told."""
+        del at
         self.program.parent.mkdir(parents=True, exist_ok=True)
         build.write(self.program)
-        certificate, key = await pairs.server(at)
         client_certificate, client_key = await pairs.client(PLATFORM, f"{TLS}/client.crt")
         return {
             "environment": self.environment,
             "url": self.url,
             "port": PLATFORM_SERVICES[PlatformService.MONITORING].on_machine,
             "identity_url": self.identity_url,
-            "authorities": self.authorities(),
             "ingest": self.program,
             "loki": self.loki or "",
             "time_scale": self.time_scale,
-            "certificate": certificate,
-            "key": key,
             "client_certificate": client_certificate,
             "client_key": client_key,
         }

@@ -165,11 +165,11 @@ def _variables(
         f"{prefix}environment": ENVIRONMENT,
         f"{prefix}url": url,
         f"{prefix}port": ports["nginx"],
-        f"{prefix}certificate": own.pem,
-        f"{prefix}key": own.key,
         f"{prefix}client_certificate": client.pem,
         f"{prefix}client_key": client.key,
-        f"{prefix}authorities": authority.certificate,
+        "hermes_platform_tls_certificate": own.pem,
+        "hermes_platform_tls_key": own.key,
+        "hermes_platform_tls_authorities": authority.certificate,
         f"{prefix}identity_url": "",
         f"{prefix}loki": str(loki or ""),
         f"__{prefix}has_loki": bool(loki),
@@ -191,10 +191,15 @@ def _lay(folder: Path, given: Mapping[str, Any]) -> None:
         (folder / name).mkdir(parents=True)
     for name in ("prometheus", "alertmanager", "loki"):
         (folder / "data" / name).mkdir()
-    tls = {"server.crt": "certificate", "server.key": "key", "authorities.crt": "authorities"}
-    tls |= {"client.crt": "client_certificate", "client.key": "client_key"}
+    tls = {
+        "server.crt": "hermes_platform_tls_certificate",
+        "server.key": "hermes_platform_tls_key",
+        "authorities.crt": "hermes_platform_tls_authorities",
+        "client.crt": f"{ROLE}_client_certificate",
+        "client.key": f"{ROLE}_client_key",
+    }
     for name, variable in tls.items():
-        (folder / "settings/tls" / name).write_text(given[f"{ROLE}_{variable}"])
+        (folder / "settings/tls" / name).write_text(given[variable])
     (folder / "data/revocations/revoked.map").touch()
     for name in ("nginx.conf", "prometheus.yml", "alertmanager.yml", "loki.yml"):
         (folder / "settings" / name).write_text(rendered(ROLE, f"{name}.j2", given))

@@ -54,8 +54,11 @@ class Host:
     async def converge(self, playbook: str, hosts: Any, *, variables: Mapping[str, Any], **_: object) -> Any:  # noqa: ANN401 - as above
         assert (playbook, hosts[0].groups) == ("platform", ("platforms",))
         self.told.append({name.removeprefix(PREFIX): value for name, value in variables.items()})
-        for name, file in (("certificate", "server.crt"), ("client_certificate", "client.crt")):
-            self.certificates[file] = variables[PREFIX + name] or self.certificates[file]
+        for name, file in (
+            ("hermes_platform_tls_certificate", "server.crt"),
+            (PREFIX + "client_certificate", "client.crt"),
+        ):
+            self.certificates[file] = variables[name] or self.certificates[file]
 
         def require_ok() -> None:
             if self.fails:
@@ -71,7 +74,6 @@ class Host:
             environment="local",
             url=url,
             identity_url="https://10.213.0.1:18082",
-            authorities=lambda: self.authority.certificate,
             loki=loki,
             program=self.folder / "cache" / "hermes-ingest",
             time_scale=0.5,
@@ -129,7 +131,7 @@ async def test_the_host_gets_certificates_once_and_keeps_them(host: Host) -> Non
     assert (host.world.platform.read_text(), host.world.monitoring.exists()) == ("m-1", True)
     await host.monitoring().up()
     once, again = host.told
-    pairs = ("certificate", "key", "client_certificate", "client_key")
+    pairs = ("hermes_platform_tls_certificate", "hermes_platform_tls_key", "client_certificate", "client_key")
     assert all(once[name] and not again[name] for name in pairs)
     assert once["ingest"].read_bytes().startswith(b"#!/usr/bin/python3 -I\n")
     assert (once["hermes_base_open_ports"], once["hermes_base_daemon_port"]) == (list(OPEN_PORTS), 7070)

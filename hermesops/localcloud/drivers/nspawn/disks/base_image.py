@@ -198,7 +198,8 @@ def _finish(definition: BaseDefinition, root: Path) -> None:
     # How this computer reaches its mirror does not concern a machine, and may hold a password.
     (root / "etc/apt/apt.conf.d/99mmdebstrap").unlink(missing_ok=True)
     (root / "etc/apt/sources.list").unlink(missing_ok=True)
-    for path in (*root.glob("etc/ssh/ssh_host_*"), *root.glob("var/log/*.log"), *root.glob("var/log/apt/*")):
+    keys = (*root.glob("etc/ssh/ssh_host_*"), *root.glob("etc/ssl/private/*.key"))
+    for path in (*keys, *root.glob("var/log/*.log"), *root.glob("var/log/apt/*")):
         path.unlink()
     for name in ("etc/machine-id", "etc/hostname", "etc/resolv.conf", "var/lib/dbus/machine-id"):
         (root / name).unlink(missing_ok=True)
