@@ -98,6 +98,9 @@ class OidcSettings(_Section):
     issuer: str = Field("", description="Who signs pipelines' tokens: an https URL")
     audience: str = Field("", description="For whom pipelines' tokens are made out")
     subjects: str = Field("", description="Pipelines that may act, comma-separated; * is anything")
+    preview_subjects: str = Field(
+        "", description="Pipelines that may only read the platform's account, for previews; spelled as oidc.subjects"
+    )
     keys_file: Path | None = Field(None, description="The issuer's keys (JWKS); empty: as it publishes them")
 
 
@@ -170,6 +173,15 @@ class LocalSettings(_Section):
     base: str = Field(
         "base-debian12", description="What the local world's machines boot from: a folder base-* of images/"
     )
+
+
+class PlatformSettings(_Section):
+    """Where the shared platform is."""
+
+    account: str = Field(
+        "", pattern=r"^([0-9]{12})?$", description="AWS account that the platform is in, 12 digits; empty: in none"
+    )
+    region: str = Field("", pattern=r"^([a-z]{2}(-[a-z]+)+-[0-9])?$", description="AWS region that the platform is in")
 
 
 class MonitoringSettings(_Section):
@@ -335,6 +347,7 @@ class Settings(_Section):
     model: ModelSettings = ModelSettings.model_validate({})
     local: LocalSettings = LocalSettings.model_validate({})
     monitoring: MonitoringSettings = MonitoringSettings.model_validate({})
+    platform: PlatformSettings = PlatformSettings.model_validate({})
 
     @property
     def highest_two_person(self) -> float:

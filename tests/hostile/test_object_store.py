@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import blocking
+from hermesops import aws_client, blocking
+from hermesops.aws_client import call
 from hermesops.backup.repository import Bucket
-from hermesops.backup.store import aws_client
-from hermesops.backup.store.aws_client import call
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.backup.store.restic import Restic
 from hermesops.errors import HermesError, RefusedError, UnavailableError

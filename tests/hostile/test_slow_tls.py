@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.aws_client import call
 from hermesops.backup.repository import Bucket
-from hermesops.backup.store.aws_client import call
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.channel.agent import AgentApi
 from hermesops.errors import HermesError

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.aws_client import AbsentError, asking, bound_answers, client_options
 from hermesops.backup.repository import Bucket, Repository, policy_of
-from hermesops.backup.store.aws_client import AbsentError, asking, bound_answers, client_options
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.backup import Credential
 from hermesops.private_file import refuse_readable_by_others

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from hermesops.backup.store.aws_client import call
+from hermesops.aws_client import call
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.backup.store.repository_keys import Keys
 from hermesops.backup.store.restic import Restic

@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from hermesops.aws_client import call
 from hermesops.backup.repository import Bucket, Repository
-from hermesops.backup.store.aws_client import call
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId

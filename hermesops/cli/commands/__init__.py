@@ -9,6 +9,7 @@ SUMMARIES = {
     "image": "Images that machines boot from.",
     "release": "Releases: what runs on instances, locked and signed.",
     "stack": "Pulumi stacks of cells and of the platform.",
+    "platform": "The shared platform, and the cloud account that it is in.",
     "cell": "Cells: some 40 machines each, in one Pulumi stack.",
     "pool": "Warm pools: machines prepared in advance.",
     "backup": "Backups: encrypted copies of agents' states, outside the vendor.",

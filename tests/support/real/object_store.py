@@ -13,8 +13,8 @@ import boto3
 import httpx
 
 from hermesops.assets import folder
+from hermesops.aws_client import client_options
 from hermesops.backup.repository import Bucket
-from hermesops.backup.store.aws_client import client_options
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.localcloud.world.go_tools import GoTools
 from hermesops.model.backup import Credential

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops import blocking
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
     from botocore.awsrequest import AWSPreparedRequest
@@ -17,6 +18,9 @@ _CONNECT_S, _READ_S, _TRIES = 5, 15, 2
 _LONGEST = 300
 """Characters that are repeated of what a store says."""
 
+STORE = "the object store"
+
+_AGAIN = "no agent is touched by that; run the same command again"
 _SETTINGS = Hint(("settings", "show"), ": look at backup.bucket, backup.endpoint and backup.key_file")
 
 
@@ -42,16 +46,20 @@ def client_options(*, is_local: bool) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def asking(what: str) -> Iterator[None]:
+def asking(what: str, *, whom: str = STORE, hint: Hint = _SETTINGS) -> Iterator[None]:
     """Turn the API's errors in the block into ours.
 
     Messages begin with ``what``.
+
+    Args:
+        whom: Who is asked, as messages name it.
+        hint: Where the settings are that lead there.
 
     Raises:
         AbsentError: It is not there.
         RefusedError: The credential may not do that.
         UnavailableError: No answer.
-        UsageError: The settings lead to no object store.
+        UsageError: The settings lead to no such service.
     """
     from botocore.exceptions import (  # noqa: PLC0415 - as above
         BotoCoreError,
@@ -64,30 +72,31 @@ def asking(what: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise _refusal(what, error) from error
+        raise _refusal(what, error, hint) from error
     except (ResponseParserError, LookupError, TypeError, AttributeError, RecursionError) as error:  # no S3, no IAM
         raise UnavailableError(
-            f"the object store's answer is not understood: {what} ({type(error).__name__})", hint=_SETTINGS
+            f"{whom}'s answer is not understood: {what} ({type(error).__name__})", hint=hint
         ) from error
     except (NoCredentialsError, PartialCredentialsError, ValueError) as error:
-        raise UsageError(f"{what}: {error}", hint=_SETTINGS) from error
+        raise UsageError(f"{what}: {error}", hint=hint) from error
     except BotoCoreError as error:
         raise UnavailableError(
-            f"the object store does not answer: {what}: {str(error)[:_LONGEST]}",
-            hint="no agent is touched by that; run the same command again",
+            f"{whom} does not answer: {what}: {one_line(str(error), longest=_LONGEST)}",
+            hint=_AGAIN,
         ) from error
 
 
-def _refusal(what: str, error: "ClientError") -> HermesError:
+def _refusal(what: str, error: "ClientError", hint: Hint) -> HermesError:
     said = error.response.get("Error", {})
     code, message = str(said.get("Code", "")), str(said.get("Message", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    words = f"{what}: {code} {message}".strip()[:_LONGEST]
+    words = one_line(f"{what}: {code} {message}".strip(), longest=_LONGEST)
     if status == HTTPStatus.NOT_FOUND:
-        return AbsentError(words, hint=_SETTINGS)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {0, HTTPStatus.TOO_MANY_REQUESTS}:
-        return UnavailableError(words, hint="no agent is touched by that; run the same command again")
-    return RefusedError(words, hint=_SETTINGS)
+        return AbsentError(words, hint=hint)
+    busy = status in {0, HTTPStatus.TOO_MANY_REQUESTS} or code.startswith("Throttling")
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or busy:
+        return UnavailableError(words, hint=_AGAIN)
+    return RefusedError(words, hint=hint)
 
 
 T = TypeVar("T")
@@ -98,21 +107,25 @@ CALL_S = 60.0
 _LARGEST = 16 << 20
 """Bytes of an answer: a page of a thousand keys, the largest that S3 gives, has less than one megabyte."""
 
-_STORE = "the object store"
 
-
-async def call(work: Callable[..., T], *args: Any, within_s: float = CALL_S, **named: Any) -> T:  # noqa: ANN401 - handed on
-    """Call a store in a thread of its own, through a client that ``bound_answers`` bounded.
+async def call(
+    work: Callable[..., T],
+    *args: Any,  # noqa: ANN401 - handed on
+    within_s: float = CALL_S,
+    whom: str = STORE,
+    **named: Any,  # noqa: ANN401 - as above
+) -> T:
+    """Call a service in a thread of its own, through a client that ``bound_answers`` bounded.
 
     It is abandoned after ``within_s`` seconds.
 
     Raises:
         UnavailableError: It was abandoned, or too many others wait for an answer.
     """
-    return await blocking.call(partial(work, *args, **named), whom=_STORE, within_s=within_s)
+    return await blocking.call(partial(work, *args, **named), whom=whom, within_s=within_s)
 
 
-def bound_answers(client: Any) -> None:  # noqa: ANN401 - the stubs of boto3's clients lack what is used here
+def bound_answers(client: Any, whom: str = STORE) -> None:  # noqa: ANN401 - the stubs of boto3's clients lack what is used here
     """Make a client of boto3's keep to the deadline of a ``call`` and to a largest answer.
 
     Its requests go out as before, except those of a call that was abandoned.
@@ -123,12 +136,12 @@ def bound_answers(client: Any) -> None:  # noqa: ANN401 - the stubs of boto3's c
         from botocore.exceptions import ResponseStreamingError  # noqa: PLC0415 - loads for half a second
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 - as above
 
-        blocking.refuse_late(_STORE)
+        blocking.refuse_late(whom)
         request.stream_output = True  # the answer is read here, not by the session
         answer = session.send(request)
         try:
             # The body is read once here; botocore.awsrequest then finds it there.
-            answer._content = blocking.read(answer.raw, whom=_STORE, largest=_LARGEST)  # noqa: SLF001
+            answer._content = blocking.read(answer.raw, whom=whom, largest=_LARGEST)  # noqa: SLF001
         except HTTPError as error:
             raise ResponseStreamingError(error=error) from error
         return answer

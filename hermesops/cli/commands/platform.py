@@ -1,0 +1,117 @@
+"""``hermesops platform``: the shared platform of an environment."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import Yes, advice, agree, is_json, result, say, table, table_lines
+from hermesops.errors import CHANGES_REMAIN, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.bootstrap.decide import Step
+    from hermesops.bootstrap.runner import Bootstrap, Preview
+
+app = Noun(no_args_is_help=True)
+
+_COLUMNS = ("thing", "step")
+
+
+@app.command()
+def bootstrap(
+    account: Annotated[
+        str, typer.Option("--account", help="AWS account, 12 digits; by default platform.account.", show_default=False)
+    ] = "",
+    region: Annotated[
+        str, typer.Option("--region", help="AWS region; by default platform.region.", show_default=False)
+    ] = "",
+    preview: Annotated[bool, typer.Option("--preview", help="Only show what would be done.")] = False,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="With --preview: exit 7 when something is left.")
+    ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Delete all of it, while the bucket is empty and nothing else uses it.")
+    ] = False,
+    yes: Yes = False,
+) -> int:
+    """Prepare an AWS account for Pulumi: state bucket, its key, and the roles that pipelines take by OIDC.
+
+    Shows first what would be made or mended, and asks. What is there already stays; killed at any moment, the same
+    command goes on.
+    """
+    from hermesops.app.services.environments import require_known
+    from hermesops.app.services.platform_bootstrap import bootstrap_of
+
+    if exit_code and not preview:
+        raise UsageError("--exit-code goes with --preview")
+    env = context.environment()
+    require_known(env)
+    made = bootstrap_of(env, account=account, region=region, undo=undo, report=say)
+    seen = context.run(made.preview())
+    if preview:
+        _show(made, seen)
+        return CHANGES_REMAIN if exit_code and seen.steps else 0
+    for line in (*table_lines(_COLUMNS, _rows(seen.steps), ""), *seen.notes) if seen.steps else ():
+        say(line)
+    if seen.steps:
+        verb = "deletes" if undo else "changes"
+        agree(
+            f"As {seen.caller}, this {verb} account {made.spec.account} ({env.name}, {made.spec.region}).",
+            expect=made.spec.account,
+            spared="nothing was touched",
+            yes=yes,
+        )
+    done = context.run(made.run(seen.steps))
+    _report(made, seen, done)
+    return 0
+
+
+def _show(made: "Bootstrap", seen: "Preview") -> None:
+    table(
+        "platform-bootstrap-preview",
+        "steps",
+        _COLUMNS,
+        _rows(seen.steps),
+        f"nothing to do in account {made.spec.account}",
+        beside={"caller": seen.caller, "notes": list(seen.notes), **_names(made)},
+    )
+    for line in () if is_json() else seen.notes:
+        say(line)
+
+
+def _report(made: "Bootstrap", seen: "Preview", done: "Sequence[Step]") -> None:
+    spec, names = made.spec, _names(made)
+    if made.undo:
+        lines = [f"account {spec.account}: {len(done)} steps are done, nothing of the bootstrap is left"]
+    else:
+        lines = [
+            f"account {spec.account} is ready: {len(done)} steps were done",
+            f"  pulumi.backend   {names['backend']}",
+            f"  role of previews {names['preview_role']}",
+            f"  role of applies  {names['apply_role']}",
+            advice(("platform", "bootstrap", "--preview", "--exit-code"), "tells later whether it is still so"),
+        ]
+    shape = {"done": _rows(done), "notes": list(seen.notes), **names}
+    result("platform-bootstrap", shape, [*lines, *seen.notes])
+
+
+def _names(made: "Bootstrap") -> dict[str, str]:
+    from hermesops.bootstrap.spec import PipelineRole
+
+    spec = made.spec
+    return {
+        "account": spec.account,
+        "region": spec.region,
+        "backend": spec.backend_url,
+        "key": spec.alias,
+        "preview_role": spec.role_arn(PipelineRole.PREVIEW),
+        "apply_role": spec.role_arn(PipelineRole.APPLY),
+        "boundary": spec.boundary_arn,
+    }
+
+
+def _rows(steps: "Sequence[Step]") -> list[dict[str, object]]:
+    return [{"thing": one.thing, "step": one.action.value} for one in steps]
