@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops.app.container_parts.unconnected import Unconnected
+from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
@@ -167,4 +168,8 @@ class Container(Unconnected):
         from hermesops.app.container_parts.local_world import world_of
         from hermesops.app.services.world_purge import WorldPurge
 
-        return WorldPurge(self.env, world_of(self.env), self.registry_place, self.report)
+        def reopened() -> WorldPurge:
+            env = Environment.load(self.env.name, self.env.variables)
+            return Container(env, self.report, self._warn).world_purge
+
+        return WorldPurge(self.env, world_of(self.env), self.registry_place, self.report, reopened)

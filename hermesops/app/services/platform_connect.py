@@ -308,6 +308,18 @@ def _write_settings(files: PlatformFiles, wanted: Mapping[str, str]) -> None:
         replace_secret(files.settings, changed)
 
 
+def take_back(env: Environment) -> None:
+    """Have the settings and the registry from before count again, where the platform is gone."""
+    files = PlatformFiles(env)
+    source = Database(f"sqlite:///{env.folder / 'registry.db'}")
+    try:
+        if not source.is_missing():
+            transfer.unmark_moved(source)
+    finally:
+        source.close()
+    files.before.replace(files.settings)
+
+
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?")
 
 
