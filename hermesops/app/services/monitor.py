@@ -19,6 +19,7 @@ from hermesops.model.backup import newest_to_restore
 from hermesops.model.fleet import ExpectedFleet
 from hermesops.model.health import Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Lease, OperationKind, OperationStatus
 from hermesops.model.rollout import RolloutState
 from hermesops.monitor.decide import Actions, Policy, Repairing, Replace
@@ -106,14 +107,23 @@ class MonitorRecords:
         return states | {series("hermesops_rollout_halted", rollout=one.id): 1.0 for one in halted}
 
     def _provisions(self, now: datetime) -> dict[Series, float]:
+        provisions = self.registry.operations.list(kind=OperationKind.PROVISION)
         ended = (
-            one
-            for one in self.registry.operations.list(kind=OperationKind.PROVISION)
-            if one.status is OperationStatus.DONE and now - one.updated_at <= _PROVISIONS
+            one for one in provisions if one.status is OperationStatus.DONE and now - one.updated_at <= _PROVISIONS
         )
+        # One that was refused halfway has no operation any more, and its user waits all the same.
+        begun = [
+            *(one.created_at for one in provisions if not one.status.has_ended),
+            *(one.created_at for one in self.registry.instances.list(status=InstanceStatus.PROVISIONING)),
+        ]
         return {
-            series("hermesops_provision_seconds", operation=one.id): (one.updated_at - one.created_at).total_seconds()
-            for one in ended
+            series("hermesops_provision_oldest_seconds"): (now - min(begun, default=now)).total_seconds(),
+            **{
+                series("hermesops_provision_seconds", operation=one.id): (
+                    one.updated_at - one.created_at
+                ).total_seconds()
+                for one in ended
+            },
         }
 
 
