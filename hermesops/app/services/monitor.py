@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from hermesops.app.services.costs import costs_of
 from hermesops.app.services.fleet_health import fleet_health
@@ -32,7 +32,8 @@ from hermesops.settings import MonitoringSettings
 REASON = "monitor: "
 """What the reasons of operations begin with that the monitor opens."""
 
-_PROVISIONS = timedelta(hours=1)
+PROVISIONS_S = 3600.0
+"""Seconds for which a provision that ended is told: the alert about slow ones is of the last hour's."""
 
 OpenVendor = Callable[[], AbstractAsyncContextManager[Client]]
 
@@ -56,9 +57,14 @@ def leader(registry: Registry) -> Lease | None:
 
 @dataclass(frozen=True)
 class MonitorRecords:
-    """``hermesops.monitor.ports.Records`` in the registry."""
+    """``hermesops.monitor.ports.Records`` in the registry.
+
+    Attributes:
+        provisions_s: See ``PROVISIONS_S``.
+    """
 
     registry: Registry
+    provisions_s: float = PROVISIONS_S
 
     def expected(self) -> ExpectedFleet:
         """Every instance that should run."""
@@ -109,7 +115,7 @@ class MonitorRecords:
         ended = (
             one
             for one in self.registry.operations.list(kind=OperationKind.PROVISION)
-            if one.status is OperationStatus.DONE and now - one.updated_at <= _PROVISIONS
+            if one.status is OperationStatus.DONE and (now - one.updated_at).total_seconds() <= self.provisions_s
         )
         return {
             series("hermesops_provision_seconds", operation=one.id): (one.updated_at - one.created_at).total_seconds()
