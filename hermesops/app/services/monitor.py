@@ -1,6 +1,6 @@
 """The monitor's view of the registry, the vendor and operations; and which monitor leads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -85,6 +85,7 @@ class MonitorRecords:
             self.registry.backups.newest(),
             {
                 **self._conditions(),
+                **self._never_backed_up(expected, fleet.now),
                 **{
                     series("hermesops_instance_outdated", instance_id=one.instance_id): 1.0
                     for one in outdated(self.registry)
@@ -103,6 +104,14 @@ class MonitorRecords:
         return {
             series("hermesops_instance_condition", instance_id=one, condition=judgement.condition.value): 1.0
             for one, judgement in fleet_health(self.registry).judgements.items()
+        }
+
+    def _never_backed_up(self, expected: Collection[InstanceId], now: datetime) -> dict[Series, float]:
+        """As old as the instance: without a figure, the one that would lose most would look as if all were well."""
+        return {
+            series("hermesops_instance_backup_age_seconds", instance_id=one): (now - created_at).total_seconds()
+            for one, created_at in self.registry.backups.never().items()
+            if one in expected
         }
 
     def _rollouts(self) -> dict[Series, float]:
