@@ -212,7 +212,8 @@ class MonitoringSettings(_Section):
         1.0,
         ge=0.2,
         le=10,
-        description="What waiting times of alerts are multiplied by in the local world; below 1 for tests and drills",
+        description="What waiting times of alerts, and machines' intervals of metrics, are multiplied by in the local "
+        "world; below 1 for tests and drills",
     )
     actions: Literal["none", "restart", "all"] = Field(
         "restart", description="What the monitor does by itself: nothing, restart machines, or replace them as well"

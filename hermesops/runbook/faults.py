@@ -128,6 +128,14 @@ _FILL = (
     'test "$(stat -c %d /var/lib/hermes)" != "$(stat -c %d /)" && '
     f"size=$(($1 * $2 / 100 * 95)) && test $size -lt 5000000000 && fallocate -l $size {_FILLER}"
 )
+_LEAK = (
+    f"systemctl set-property --runtime {_GATEWAY} MemoryMax=400M && "
+    # Into the unit's cgroup, so that it ends with the unit. Of two hierarchies the older one is systemd's.
+    f"group=$(systemctl show -p ControlGroup --value {_GATEWAY}); "
+    'for root in /sys/fs/cgroup/systemd /sys/fs/cgroup; do test -e "$root$group/cgroup.procs" && break; done; '
+    "setsid python3 -c 'import time; kept = b\"x\" * 300_000_000; time.sleep(3600)' >/dev/null 2>&1 & "
+    'echo $! > "$root$group/cgroup.procs"'
+)
 _SHOW = ("instance", "show", "USER")
 _REACHABILITY = ("AgentReachabilityBurnFast", "AgentReachabilityBurnSlow")
 
@@ -268,13 +276,8 @@ FAULTS = (
         "memory-cap-reached",
         "memory-near-cap",
         ("MemoryNearCap",),
-        "the gateway's cap is lowered to what it holds",
-        inject=(
-            OnMachine(
-                f"systemctl set-property --runtime {_GATEWAY} MemoryMax=$("
-                "awk '/^hermes_gateway_memory_bytes /{printf \"%d\", $2 * 1.05}' /run/hermes-metrics/hermes.prom)"
-            ),
-        ),
+        "something that the gateway started fills its cap, which is lowered for that",
+        inject=(OnMachine(_LEAK),),
         sign=_over("hermes_gateway_memory_bytes", "hermes_gateway_memory_max_bytes", 0.9),
         undo=OnMachine(f"systemctl revert {_GATEWAY}"),
         needs_real=True,
@@ -283,18 +286,18 @@ FAULTS = (
         "database-grown",
         "database-growing",
         ("DatabaseGrowing",),
-        "a table with 64 MB of nothing is added to state.db",
+        "a table with 128 MB of nothing is added to state.db",
         inject=(
             OnMachine(
                 "runuser -u hermes -- python3 -c '"
                 'import sqlite3; c = sqlite3.connect("/var/lib/hermes/state.db", 30); '
                 'c.execute("create table drill (x)"); '
-                'c.executemany("insert into drill values (zeroblob(1048576))", [()] * 64); c.commit()'
+                'c.executemany("insert into drill values (zeroblob(1048576))", [()] * 128); c.commit()'
                 "'"
             ),
             OnMachine("hermes-node databases; hermes-node metrics"),
         ),
-        sign=_above('hermes_database_bytes{database=\\"state\\"}', 60_000_000),
+        sign=_above('hermes_database_bytes{database=\\"state\\"}', 100_000_000),
         needs_real=True,
     ),
     Fault(

@@ -406,7 +406,7 @@ class Runtime:
         node.write(program)
         variables = self._base_variables
         asked = settings.monitoring
-        monitoring = machine_monitoring(asked.profile, asked.loki, loki_program(app.env))
+        monitoring = machine_monitoring(asked.profile, asked.loki, loki_program(app.env), time_scale=asked.time_scale)
         inputs = definition.inputs_of(
             made,
             roles=assets.folder("roles"),
@@ -534,23 +534,28 @@ class Runtime:
             every_s: Seconds from the begin of one pass to the next.
             grace_s: Seconds for repairs under way to end after a stop was requested.
         """
-        from hermesops.app.services.monitor import InstanceRepairs, MonitorRecords, VendorMachines, policy_of
+        from hermesops.app.services.monitor import (
+            PROVISIONS_S,
+            InstanceRepairs,
+            MonitorRecords,
+            VendorMachines,
+            policy_of,
+        )
         from hermesops.monitor.ports import Ports
         from hermesops.monitor.runner import Monitor
         from hermesops.monitor.service_manager import SystemdNotify
 
-        app, registry = self.app, self.app.registry
+        app, registry, settings = self.app, self.app.registry, self.app.env.settings.monitoring
         async with self._metrics() as metrics:
             ports = Ports(
                 registry,
-                MonitorRecords(registry),
+                MonitorRecords(registry, PROVISIONS_S * settings.time_scale),
                 metrics,
                 VendorMachines(app.env.name, registry, self.instance_client, self._same_client),
                 InstanceRepairs(registry, self.instance_requests, self.operations, self.instance_client),
                 SystemdNotify(app.env.variables.get("NOTIFY_SOCKET", "")),
             )
-            policy = policy_of(app.env.settings.monitoring)
-            yield Monitor(ports, policy, every_s=every_s, grace_s=grace_s)
+            yield Monitor(ports, policy_of(settings), every_s=every_s, grace_s=grace_s)
 
     @asynccontextmanager
     async def _metrics(self) -> "AsyncIterator[Metrics | None]":
