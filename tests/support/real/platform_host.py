@@ -187,7 +187,7 @@ def _variables(
         f"{prefix}port": ports["nginx"],
         f"{prefix}client_certificate": client.pem,
         f"{prefix}client_key": client.key,
-"hermes_platform_tls_certificate": own.pem,
+        "hermes_platform_tls_certificate": own.pem,
         "hermes_platform_tls_key": own.key,
         "hermes_platform_tls_authorities": authority.certificate,
         f"{prefix}identity_url": "https://127.0.0.1:1",  # nobody is asked: tests write the list
