@@ -182,6 +182,14 @@ class PlatformSettings(_Section):
         "", pattern=r"^([0-9]{12})?$", description="AWS account that the platform is in, 12 digits; empty: in none"
     )
     region: str = Field("", pattern=r"^([a-z]{2}(-[a-z]+)+-[0-9])?$", description="AWS region that the platform is in")
+    key_file: Path | None = Field(
+        None,
+        description="Keys to buckets of releases and Pulumi's state, in the form of ~/.aws/credentials, whose profile "
+        "their URL names; empty: as AWS programs find them",
+    )
+    ca_file: Path | None = Field(
+        None, description="Certificates that are trusted for those buckets' server; empty: the distribution's"
+    )
 
 
 class MonitoringSettings(_Section):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from hermesops.engine.embedded.state.storage import Storage
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UsageError
 from hermesops.model.stack import Change, Import, StackRef
 from hermesops.private_file import read_secret
@@ -31,7 +32,7 @@ class EngineConfig:
     """What an engine is made with.
 
     Attributes:
-        backend: Folder or URL of Pulumi's file backend; both engines keep the same files there.
+        backend: Folder, URL or storage of Pulumi's file backend; both engines keep the same files there.
         passphrase: Asked for only when a secret of the state is read or written; by the CLI, before every command.
         environment: The whole environment of the engine's and the plugins' processes.
         plugin_folders: Searched for plugins before ``PATH``; by default beside this Python, where ours is installed.
@@ -40,7 +41,7 @@ class EngineConfig:
             an earlier token are stale.
     """
 
-    backend: str | Path
+    backend: str | Path | Storage
     passphrase: Callable[[], str]
     environment: Mapping[str, str]
     plugin_folders: Sequence[Path] = field(default_factory=lambda: (Path(sys.executable).parent,))

@@ -82,6 +82,22 @@ class Authority:
         key = read_key(text, source=source)
         return cls(key, _find(key, registry) or _begin(key, registry, environment, source))
 
+    @classmethod
+    def of_trusted(cls, text: str, trusted: str, *, source: str) -> Self:
+        """The authority of a key, where the registry cannot be asked.
+
+        Args:
+            trusted: Certificates of authorities that are known to be trusted, PEM of each.
+
+        Raises:
+            RefusedError: The key is damaged, or of none of them.
+        """
+        key = read_key(text, source=source)
+        for root in x509.load_pem_x509_certificates(trusted.encode()):
+            if root.public_key() == key.public_key():
+                return cls(key, root)
+        raise RefusedError(f"{source} holds the key of no authority that is known to be trusted")
+
     @property
     def certificate(self) -> str:
         """Its own certificate, PEM."""

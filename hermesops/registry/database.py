@@ -76,6 +76,8 @@ class Database:
         self.title = self._url.database or "" if self.is_sqlite else _shown(self._url)
         self.before_write: Callable[[], None] | None = None
         """Called before each guarded write; may refuse it."""
+        self.in_write: Callable[[sa.Connection], None] | None = None
+        """Called in each guarded transaction that writes, first; may refuse it."""
         self._engine = _sqlite_engine(self._url) if self.is_sqlite else _postgresql_engine(self._url)
 
     @contextmanager
@@ -112,6 +114,8 @@ class Database:
             self._engine.connect().execution_options(**options) as connection,
             connection.begin(),
         ):
+            if guarded and self.in_write:
+                self.in_write(connection)
             yield connection
             for work in ending.before_commit:
                 work()

@@ -12,7 +12,7 @@ from hermesops.registry.encryption.reseal import PROOF, SealingRepository
 from hermesops.registry.encryption.sealing import Sealer, place
 from hermesops.registry.maintenance.backup import Copies
 from hermesops.registry.maintenance.consistency import ConsistencyRepository
-from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss
+from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss, refuse_moved
 from hermesops.registry.meta import read_meta
 from hermesops.registry.repositories.backups import BackupRepository
 from hermesops.registry.repositories.base import WriteContext, insert_if_absent
@@ -154,6 +154,8 @@ def open_registry(
         schema_version.require(database)
         _prove(database, keys, proof)
         audit_log = AuditLog(database, actor if callable(actor) else lambda: actor, anchor, warn)
+        if database.is_sqlite:
+            database.in_write = refuse_moved
         database.before_write = WriteGuard(database, anchor, copies, warn, lambda: audit_log.actor)
     except BaseException:
         database.close()

@@ -121,6 +121,14 @@ async def _build_beside(env: Environment, report: Reporter) -> None:
         report(f"the object store's program was not built in the background: {failure}")
 
 
+async def versitygw_of(env: Environment, report: Reporter) -> Path:
+    """The program of an object store, built from source unless this computer has it; raises as ``loki_of``."""
+    tools = _tools(env, report)
+    if not tools.place(_VERSITYGW).exists():
+        report("the object store's program is built from source first: minutes of a core, once")
+    return await tools.build(_VERSITYGW)
+
+
 async def loki_of(env: Environment, report: Reporter) -> Path:
     """The program Loki, built from source unless this computer has it.
 

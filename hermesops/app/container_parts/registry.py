@@ -54,6 +54,14 @@ class RegistryPlace:
         """Open it, as ``open_registry`` does."""
         return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
 
+    def open_at(self, url: str) -> Registry:
+        """Open this environment's registry where it is kept at another URL; with that one's own anchor."""
+        file = _sqlite_file(url)
+        own = f"sqlite:///{self._env.folder / 'registry.db'}"
+        anchor = Anchor(self._env.settings.audit_anchor or self._env.folder / _anchor_name("" if url == own else url))
+        copies = Copies(file, self._env.settings.registry.copies) if file else None
+        return self._open_at(url, anchor=anchor, copies=copies)
+
     def open_anew(self, why: str, *, above: int = 0) -> Registry:
         """Open an empty registry after a loss of all copies, with an epoch above all known ones.
 

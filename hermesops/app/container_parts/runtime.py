@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from hermesops.app.services.jobs import Jobs
     from hermesops.app.services.local_monitoring import LocalMonitoring
     from hermesops.app.services.platform import LocalPlatforms, PlatformStack
+    from hermesops.app.services.platform_connect import PlatformConnection
     from hermesops.app.services.platform_host import PlatformHost
+    from hermesops.app.services.platform_state import HostState
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
@@ -319,18 +321,18 @@ class Runtime:
     @cached_property
     def platform_host(self) -> "PlatformHost":
         """Applies the platform's roles to its host."""
+        from hermesops.app.container_parts.platform import platform_authority, platform_context
         from hermesops.app.services.platform_host import PlatformHost
-        from hermesops.model.certificate import OURS
+        from hermesops.channel import ToolboxChannel
 
         app = self.app
         return PlatformHost(
             environment=app.env.name,
-            channel_to=self.instance_client.channel,
+            channel_to=partial(ToolboxChannel, self.client),
             converger=self.converger,
-            load_authority=app.authority.load,
-            registry=app.registry,
+            load_authority=partial(platform_authority, app),
             variables=self._base_variables,
-            context=partial(app.authority.client_context, OURS),
+            context=partial(platform_context, app),
             report=app.report,
         )
 
@@ -343,7 +345,7 @@ class Runtime:
         """
         from hermesops.app.container_parts.local_world import loki_of
         from hermesops.app.container_parts.monitoring import url_in_local_world
-        from hermesops.app.container_parts.platform import monitoring_part, platform_stack
+        from hermesops.app.container_parts.platform import monitoring_part, platform_stack, trusted_authorities
         from hermesops.app.services.local_monitoring import LocalMonitoring, refuse_simulated
         from hermesops.localcloud.world.files import WorldFiles
 
@@ -357,6 +359,7 @@ class Runtime:
             has_platform=platform_stack(self).exists,
             client=self.client,
             host=self.platform_host,
+            authorities=partial(trusted_authorities, app),
             loki=partial(loki_of, app.env, app.report),
             part=partial(monitoring_part, self),
             server_type=settings.server_types[Plan.LIGHT],
@@ -382,6 +385,30 @@ class Runtime:
         from hermesops.app.container_parts.platform import local_platforms
 
         return local_platforms(self)
+
+    async def platform_connection(self) -> "PlatformConnection":
+        """Points this environment at its platform.
+
+        Raises:
+            RefusedError: It has none.
+        """
+        from hermesops.app.container_parts.platform import platform_connection
+
+        return await platform_connection(self)
+
+    async def observe_platform(self) -> "HostState | None":
+        """The platform's host as it is now; ``None`` where the platform is on no single one.
+
+        Raises:
+            RefusedError: There is no such machine.
+            UnavailableError: It does not answer.
+        """
+        from hermesops.app.container_parts.platform import platform_machine
+        from hermesops.app.services.platform_state import observe_host
+
+        if not self.app.env.is_local:
+            return None
+        return await observe_host(self.platform_host.channel_to(await platform_machine(self)))
 
     @property
     def _base_variables(self) -> Mapping[str, object]:

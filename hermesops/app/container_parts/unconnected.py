@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from hermesops import assets, child_environment
 from hermesops.app.container_parts.endpoint import endpoint_of, platform_url_of
 from hermesops.app.container_parts.narration import Reporter, Warn, report_problem, report_progress, warn
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import Hint, UnavailableError, UsageError
+from hermesops.model.cell import PLATFORM
 from hermesops.model.certificate import OURS
 from hermesops.settings import Environment
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.rollout_requests import RolloutRequests
     from hermesops.cells.stack.stacks import CellStacks
     from hermesops.cells.stack.state_repair import CellStates
+    from hermesops.engine.embedded.state.bucket import BucketAccess
     from hermesops.engine.interface import Engine
     from hermesops.image.definition import Definition
     from hermesops.justavps import Client
@@ -115,7 +117,8 @@ class Unconnected:
         from hermesops.engine.embedded.state.storage import open_storage
         from hermesops.release import Releases
 
-        store = open_storage(self.env.settings.releases or self.env.folder / "releases", setting="releases")
+        where = self.env.settings.releases or self.env.folder / "releases"
+        store = open_storage(where, setting="releases", access=self.bucket_access)
         return Releases(store, trust_of(self.env, store), self.release_key)
 
     @cached_property
@@ -258,13 +261,21 @@ class Unconnected:
         """The same for the platform's stack; of a local world's its state is here, as the platform has the other."""
         return self._engine_at(str(self.env.folder / "pulumi")) if self.env.is_local else self.engine
 
+    @property
+    def bucket_access(self) -> "BucketAccess":
+        """What opens the buckets of releases and of Pulumi's state."""
+        from hermesops.engine.embedded.state.bucket import BucketAccess
+
+        return BucketAccess(self.env.settings.platform.key_file, self.env.settings.platform.ca_file)
+
     def _engine_at(self, backend: str) -> "Engine":
         from hermesops.engine import EngineConfig, make_engine
+        from hermesops.engine.embedded.state.storage import open_storage
 
         return make_engine(
             self.env.settings.pulumi.engine,
             EngineConfig(
-                backend=backend,
+                backend=open_storage(backend, access=self.bucket_access),
                 passphrase=self.pulumi_passphrase,
                 environment=self._plugin_environment(),
                 token_of=self._token_of,
@@ -276,7 +287,8 @@ class Unconnected:
         """Environment of Pulumi's plugins: they order machines, so they get the vendor's key and no other secret."""
         is_bucket = self.pulumi_backend.startswith("s3://") or self.env.settings.secrets.home.startswith("aws:")
         names = (child_environment.PULUMI, *((child_environment.BUCKET,) if is_bucket else ()))
-        return self.env.for_hermesops(*names, secrets={"HERMESOPS_API_KEY", "HERMESOPS_SECRET_API_KEY"})
+        made = self.env.for_hermesops(*names, secrets={"HERMESOPS_API_KEY", "HERMESOPS_SECRET_API_KEY"})
+        return {**made, **self.bucket_access.environment()}
 
     @property
     def pulumi_backend(self) -> str:
@@ -295,7 +307,13 @@ class Unconnected:
 
     def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
         subject = f"stack/{stack.project}/{stack.stack}"
-        held = (lease for lease in self.registry.leases.list() if lease.subject == subject)
+        try:
+            leases = self.registry.leases.list()
+        except UnavailableError:
+            if stack.project != PLATFORM:  # which is brought up to have a registry again
+                raise
+            return None
+        held = (lease for lease in leases if lease.subject == subject)
         return next(((lease.epoch, lease.counter) for lease in held), None)
 
     @cached_property

@@ -90,7 +90,7 @@ class BackupStore:
         bucket = Bucket(
             settings.backup.bucket, settings.backup.region, settings.backup.endpoint, settings.backup.iam_endpoint, ca
         )
-        return ObjectStore(bucket, self._key_file)
+        return ObjectStore(bucket, self._key_file, ca_file=settings.backup.ca_file)
 
     @property
     def _key_file(self) -> Path | None:

@@ -109,6 +109,7 @@ class LocalMonitoring:
     has_platform: Callable[[], Awaitable[bool]]
     client: justavps.Client
     host: PlatformHost
+    authorities: Callable[[], str]
     loki: Callable[[], Awaitable[Path]]
     part: Callable[[str, Path | None], MonitoringPart]
     server_type: str
@@ -137,7 +138,7 @@ class LocalMonitoring:
         order = justavps.MachineOrder(name=name, server_type=self.server_type, region=self.region)
         self.report(f"machine {name}")
         machine_id = await rented(self.client, self.host.channel_to, order, report=self.report)
-        parts: list[Part] = [TlsPart(lambda: self.host.authorities), self.part(url, loki)]
+        parts: list[Part] = [TlsPart(self.authorities), self.part(url, loki)]
         changed = await self.host.apply(HostAddress(name, machine_id, httpx.URL(url).host), parts)
         write_private(self.world.platform, machine_id.encode())
         write_private(self.world.monitoring, b"")

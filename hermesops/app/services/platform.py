@@ -27,7 +27,11 @@ T = TypeVar("T")
 UP = Hint(("stack", "up", "platform"))
 
 DATABASE = "hermesops"
-RELEASES_BUCKET, BACKUP_BUCKET, STATE_BUCKET = "hermesops-releases", "hermesops-backups", "hermesops-state"
+RELEASES_BUCKET, BACKUP_BUCKET, STATE_BUCKET = "releases", "backups", "pulumi-state"
+"""Of role ``hermes_platform_object_store``; each has a user of its name."""
+
+DATABASE_BUCKET = "postgresql"
+
 REGION = "us-east-1"
 """The region that versitygw's signatures name."""
 
@@ -240,9 +244,9 @@ def local_outputs(services: Mapping[PlatformService, str]) -> PlatformOutputs[An
         redis_host=redis_host,
         redis_port=redis_port,
         redis_secret="",
-        releases_url=f"s3://{RELEASES_BUCKET}{at_store}",
+        releases_url=f"s3://{RELEASES_BUCKET}{at_store}&profile={RELEASES_BUCKET}",
         backup_bucket=BACKUP_BUCKET,
-        pulumi_state_url=f"s3://{STATE_BUCKET}{at_store}",
+        pulumi_state_url=f"s3://{STATE_BUCKET}{at_store}&profile={STATE_BUCKET}",
         object_store_endpoint=store,
         region=REGION,
         router_url=f"{url[PlatformService.LLM_ROUTER]}/v1",

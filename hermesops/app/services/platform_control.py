@@ -10,7 +10,6 @@ from hermesops.image.control_bundle import ControlBundle
 from hermesops.secrets.catalog import (
     API_KEY,
     AUTHORITY_KEY,
-    BACKUP_KEY,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
     ROUTER_KEY,
@@ -25,7 +24,22 @@ AUTHORITIES = "/etc/hermes-platform/tls/authorities.crt"
 PROCESSES = {"hermesops": "/var/lib/hermesops", "hermesops-identity": "/var/lib/hermesops-identity"}
 """Users of hermesops' processes, with their homes; the names in the certificates by which they reach the registry."""
 
-HANDED_OVER = (API_KEY, REGISTRY_KEY, AUTHORITY_KEY, ROUTER_KEY, PULUMI_PASSPHRASE, BACKUP_KEY)
+OPERATOR = "hermesops-operator"
+"""Name of an operator's computer in the certificate by which it reaches the registry."""
+
+DATABASE_USER = "hermesops"
+"""Role of the database that owns the registry."""
+
+DATABASE_CLIENTS = {DATABASE_USER: [*PROCESSES, OPERATOR], "router": ["hermesops-router"]}
+"""Names in certificates by roles of the database."""
+
+STORE_KEYS = "object-store.keys"
+"""File of the keys to buckets of releases and of Pulumi's state, a profile each; in ``keys/``."""
+
+IAM_ON_HOST = "https://127.0.0.1:8447"
+"""IAM of the host's object store."""
+
+HANDED_OVER = (API_KEY, REGISTRY_KEY, AUTHORITY_KEY, ROUTER_KEY, PULUMI_PASSPHRASE)
 """Secrets that processes on the platform cannot work without; the role says which gets which."""
 
 
@@ -40,6 +54,8 @@ class ControlPart:
         keys: Texts of secrets by their names; those that are not there are left out.
         vendor_api: ``HOST:PORT`` of a local world's API; empty for a vendor that is reached by itself.
         vendor_api_port: On the host's loopback, as on the computer of the world.
+        is_connected: Whether the host's registry has the environment's rows. Two registries over one vendor would work
+            against each other, so no process runs before.
     """
 
     environment: str
@@ -49,6 +65,7 @@ class ControlPart:
     keys: Callable[[], Mapping[str, str]]
     vendor_api: str
     vendor_api_port: int
+    is_connected: bool
     role: str = "hermes_platform_control"
 
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
@@ -67,6 +84,8 @@ class ControlPart:
             "certificates": certificates,
             "settings": self.settings,
             "keys": self.keys(),
+            "object_store": True,
+            "processes": ["worker", "monitor", "identity"] if self.is_connected else [],
             "vendor_api": self.vendor_api,
             "vendor_api_port": self.vendor_api_port,
         }
@@ -74,10 +93,10 @@ class ControlPart:
 
 def url_on_host(database: str) -> str:
     """SQLAlchemy's URL of the registry as processes on a local platform's host reach it, without their certificates."""
-    return f"postgresql://hermesops@127.0.0.1:5432/{database}?sslmode=verify-full&sslrootcert={AUTHORITIES}"
+    return f"postgresql://{DATABASE_USER}@127.0.0.1:5432/{database}?sslmode=verify-full&sslrootcert={AUTHORITIES}"
 
 
-_OWN = ("registry.", "local.", "pulumi.", "secrets.", "backup.", "release.")
+_OWN = ("registry.", "local.", "pulumi.", "secrets.", "release.", "platform.")
 """Settings that say where this computer keeps something; the host keeps its own."""
 
 
@@ -104,6 +123,15 @@ def host_settings(
         "router.url": outputs.router_url,
         "monitoring.url": outputs.monitoring_url,
         "monitoring.ingest_url": outputs.ingest_url,
+        "releases": outputs.releases_url,
+        "pulumi.backend": outputs.pulumi_state_url,
+        "platform.key_file": f"{PROCESSES['hermesops']}/{env.name}/keys/{STORE_KEYS}",
+        "platform.ca_file": AUTHORITIES,
+        "backup.bucket": outputs.backup_bucket,
+        "backup.endpoint": outputs.object_store_endpoint,
+        "backup.iam_endpoint": IAM_ON_HOST,
+        "backup.region": outputs.region,
+        "backup.ca_file": AUTHORITIES,
     }
     top = {name: value for name, value in found.items() if "." not in name}
     tables: dict[str, dict[str, object]] = {}

@@ -16,7 +16,6 @@ from hermesops.image.machines import Reporter
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
 from hermesops.pki.authority import Authority
-from hermesops.registry import Registry
 from hermesops.waiting import Pending, until
 
 PLAYBOOK, GROUP = "platform", "platforms"
@@ -37,7 +36,7 @@ ROLES = (
 TLS = "/etc/hermes-platform/tls"
 """Folder of a platform's host with its certificates."""
 
-OPEN_PORTS = (5432, 6380, 8443, 8444, 8445, 8446)
+OPEN_PORTS = (5432, 6380, 8443, 8444, 8445, 8446, 8447)
 """TCP ports on which a platform's services may be reached, by mutual TLS or TLS with a key."""
 
 INTERNAL_NAME = "platform.hermes.internal"
@@ -110,6 +109,19 @@ class CertificatePairs:
 
 
 @dataclass(frozen=True)
+class PlainPart:
+    """A role that is told the same at each run, and no certificate of its own."""
+
+    role: str
+    told: Mapping[str, object]
+
+    async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
+        """What the role has to be told."""
+        del at, pairs
+        return self.told
+
+
+@dataclass(frozen=True)
 class TlsPart:
     """Role ``hermes_platform_tls``: the certificate that all services of the host share."""
 
@@ -135,15 +147,9 @@ class PlatformHost:
     channel_to: Callable[[MachineId], Channel]
     converger: Converger
     load_authority: Callable[[], Authority]
-    registry: Registry
     variables: Mapping[str, object]
     context: Callable[[], ssl.SSLContext]
     report: Reporter
-
-    @property
-    def authorities(self) -> str:
-        """The authorities that certificates may be signed by, PEM of each."""
-        return "".join(self.registry.certificates.list_authorities())
 
     async def apply(self, at: HostAddress, parts: Sequence[Part]) -> int:
         """Apply the roles of these parts, and no other; how many tasks changed something.

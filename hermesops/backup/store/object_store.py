@@ -31,12 +31,16 @@ class ObjectStore:
         key_file: That credential, in the form of ``~/.aws/credentials``; ``None`` finds one as every AWS program does.
         is_local: Whether it is this computer's own: no proxy is used, and a missing bucket is made; elsewhere whoever
             pays for it makes it.
+        ca_file: Who may have signed its certificate; ``None`` for whom the distribution trusts.
     """
 
-    def __init__(self, bucket: Bucket, key_file: Path | None, *, is_local: bool = False) -> None:
+    def __init__(
+        self, bucket: Bucket, key_file: Path | None, *, is_local: bool = False, ca_file: Path | None = None
+    ) -> None:
         self.bucket = bucket
         self._key_file = key_file
         self._is_local = is_local
+        self._verify = str(ca_file) if ca_file else None
         self._is_ready = False
 
     def prepare(self) -> None:
@@ -151,7 +155,10 @@ class ObjectStore:
     @cached_property
     def _s3(self) -> "S3Client":
         client = self._session.client(
-            "s3", endpoint_url=self.bucket.endpoint or None, **client_options(is_local=self._is_local)
+            "s3",
+            endpoint_url=self.bucket.endpoint or None,
+            verify=self._verify,
+            **client_options(is_local=self._is_local),
         )
         bound_answers(client)
         return client
@@ -159,7 +166,10 @@ class ObjectStore:
     @cached_property
     def _iam(self) -> "IAMClient":
         client = self._session.client(
-            "iam", endpoint_url=self.bucket.iam_endpoint or None, **client_options(is_local=self._is_local)
+            "iam",
+            endpoint_url=self.bucket.iam_endpoint or None,
+            verify=self._verify,
+            **client_options(is_local=self._is_local),
         )
         bound_answers(client)
         return client

@@ -43,7 +43,7 @@ Monitoring = Annotated[
 def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
     """Start the local world, or find it running; its machines run again."""
     environment = context.environment()
-    command = [sys.executable, "-m", "hermesops", "--env", environment.name, "local", "serve"]
+    command = serve_command(environment.name)
     if driver:
         command += ["--driver", driver]
     from hermesops.app.container_parts.local_world import server_environment
@@ -161,6 +161,11 @@ def clear() -> None:
     """Forget all faults."""
     count = context.run(_world().clear_faults())
     result("local-faults-cleared", {"cleared": count}, [f"{count} faults forgotten"])
+
+
+def serve_command(environment: str) -> list[str]:
+    """The command that is a local world's server."""
+    return [sys.executable, "-m", "hermesops", "--env", environment, "local", "serve"]
 
 
 def _world(driver: str = "") -> "World":

@@ -12,8 +12,13 @@ from hermesops.errors import CHANGES_REMAIN, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hermesops.app import Container
+    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.services.platform_connect import Connected, SettingChange
+    from hermesops.app.services.platform_state import HostState
     from hermesops.bootstrap.decide import Step
     from hermesops.bootstrap.runner import Bootstrap, Preview
+    from hermesops.stacks.platform.outputs import PlatformOutputs
 
 app = Noun(no_args_is_help=True)
 
@@ -67,6 +72,110 @@ def bootstrap(
     done = context.run(made.run(seen.steps))
     _report(made, seen, done)
     return 0
+
+
+@app.command()
+def show() -> None:
+    """Show where the platform's services are, how they are, and how old the newest backup of the database is."""
+    from hermesops.app.services.platform_connect import is_connected
+    from hermesops.cli.views import platform as view
+
+    composed = context.compose()
+    outputs, host = context.run_connected(composed, _observe)
+    connected = is_connected(composed.env)
+    shown = view.show(outputs, host, connected=connected)
+    if is_json() or host is None:
+        result("platform-show", shown, view.lines(outputs, host, connected=connected))
+        return
+    columns = ("service", "state", "healthy", "restarts")
+    table("platform-show", "services", columns, shown["services"], "no services")
+    result("platform-show", shown, view.lines(outputs, host, connected=connected))
+
+
+@app.command()
+def connect(
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take the settings from before, and the registry as it was then.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Point this environment at its platform: settings, keys, and the registry, whose rows are copied.
+
+    Shows first what changes in settings.toml, and asks. Nobody may write the registry meanwhile, and no operation may
+    be open. Killed at any moment, the same command goes on. The local world's server starts anew; machines go on.
+    """
+    composed = context.compose()
+    if undo:
+        _disconnect(composed, yes=yes)
+        return
+    from hermesops.cli.views import platform as view
+
+    found = context.run_connected(composed, _planned)
+    rows = view.changes(found)
+    for line in table_lines(("setting", "before", "after"), rows, "every setting is as it should be"):
+        say(line)
+    if found:
+        agree(
+            f"This changes settings.toml of environment {composed.env.name}, and moves its registry.",
+            expect=composed.env.name,
+            spared="nothing was changed",
+            yes=yes,
+        )
+    done = context.run_connected(context.compose(), _connected)
+    _restart_world()
+    shape = {"settings": rows, "rows": done.rows, "epoch": done.epoch, "files": done.files}
+    lines = [
+        f"{len(rows)} settings changed, {done.rows} rows of the registry and {done.files} files copied",
+        advice(("platform", "show"), "shows its services"),
+    ]
+    if not rows and not done.rows and not done.files:
+        lines[0] = "this environment uses its platform already; nothing was changed"
+    result("platform-connect", shape, lines)
+
+
+def _disconnect(composed: "Container", *, yes: bool) -> None:
+    name = composed.env.name
+    agree(
+        f"This takes the settings and the registry of environment {name} from before it was connected; "
+        "what was written since stays in the platform's registry alone.",
+        expect=name,
+        spared="nothing was changed",
+        yes=yes,
+    )
+
+    async def work(session: "Runtime") -> int:
+        return await (await session.platform_connection()).undo()
+
+    epoch = context.run_connected(composed, work)
+    _restart_world()
+    result(
+        "platform-disconnect",
+        {"epoch": epoch},
+        [f"the registry of this computer counts again, from epoch {epoch}", advice(("fleet", "drift"), "compares it")],
+    )
+
+
+async def _observe(session: "Runtime") -> "tuple[PlatformOutputs[str], HostState | None]":
+    outputs = await session.platform_stack.outputs()
+    return outputs, await session.observe_platform()
+
+
+async def _planned(session: "Runtime") -> "tuple[SettingChange, ...]":
+    return (await session.platform_connection()).changes()
+
+
+async def _connected(session: "Runtime") -> "Connected":
+    return await (await session.platform_connection()).connect()
+
+
+def _restart_world() -> None:
+    """Have the local world's server read the settings as they are now."""
+    from hermesops.app.container_parts.local_world import server_environment, world_of
+    from hermesops.cli.commands.local import serve_command
+
+    env = context.environment()
+    if env.is_local:
+        context.run(world_of(env).restart(serve_command(env.name), environment=server_environment(env), report=say))
 
 
 def _show(made: "Bootstrap", seen: "Preview") -> None:

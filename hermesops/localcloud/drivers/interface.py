@@ -36,6 +36,7 @@ class PlatformService(StrEnum):
     REDIS = "redis"
     LLM_ROUTER = "llm_router"
     OBJECT_STORE = "object_store"
+    OBJECT_STORE_IAM = "object_store_iam"
     IDENTITY = "identity"
 
 
@@ -46,10 +47,12 @@ class PlatformPort:
     Attributes:
         on_machine: Where it listens; the default of its role.
         on_gateway: Where machines and this computer reach it.
+        for_machines: Whether machines do; else this computer alone.
     """
 
     on_machine: int
     on_gateway: int
+    for_machines: bool = True
 
 
 PLATFORM_SERVICES: Mapping[PlatformService, PlatformPort] = {
@@ -59,13 +62,14 @@ PLATFORM_SERVICES: Mapping[PlatformService, PlatformPort] = {
     PlatformService.LLM_ROUTER: PlatformPort(8444, 18086),
     PlatformService.OBJECT_STORE: PlatformPort(8445, 18087),
     PlatformService.IDENTITY: PlatformPort(8446, 18088),
+    PlatformService.OBJECT_STORE_IAM: PlatformPort(8447, 18090, for_machines=False),
 }
 
 SERVICE_PORTS = (
     MODEL_PORT,
     OBJECT_STORE_PORT,
     PLATFORM_PORT,
-    *(port.on_gateway for port in PLATFORM_SERVICES.values()),
+    *(port.on_gateway for port in PLATFORM_SERVICES.values() if port.for_machines),
     VENDOR_API_PORT,
 )
 """What machines reach on this computer; their links let nothing else through."""

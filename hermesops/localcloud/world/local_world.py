@@ -101,6 +101,14 @@ class World:
         report(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
         return await self._settled(status, report) if status.unsettled else status
 
+    async def restart(
+        self, server_command: Sequence[str], *, environment: Mapping[str, str], report: Callable[[str], None]
+    ) -> None:
+        """Start the server anew where it runs, as with other settings; machines go on. Raises as ``up``."""
+        if self._process.pid():
+            await self._process.stop()
+            await self.up(server_command, environment=environment, report=report)
+
     async def contents(self) -> Contents | None:
         """Its contents, up or down; ``None`` when its file is damaged or its server is stuck."""
         try:

@@ -6,13 +6,32 @@ from datetime import UTC, date, datetime
 
 import sqlalchemy as sa
 
-from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UnavailableError
 from hermesops.model.audit import AuditHead
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.log import Warn
 from hermesops.registry.database import RESTORE, Database
 from hermesops.registry.maintenance.backup import Copies
+from hermesops.registry.meta import read_meta
 from hermesops.registry.schema.tables import audit
+
+MOVED_TO = "moved_to"
+"""Name of the row of ``meta`` that says where an SQLite registry was moved to; it takes no writes any more."""
+
+
+def refuse_moved(connection: sa.Connection) -> None:
+    """Refuse to write a registry that was moved elsewhere.
+
+    Raises:
+        RefusedError: It was.
+    """
+    if to := read_meta(connection, MOVED_TO):
+        raise RefusedError(
+            f"this registry was moved to {to}, and its file takes no writes any more",
+            hint=Hint(
+                "run the same command again, which then asks the other one; or", ("platform", "connect", "--undo")
+            ),
+        )
 
 
 class WriteGuard:

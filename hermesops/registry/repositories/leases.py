@@ -87,6 +87,11 @@ class LeaseRepository(Repository):
 class EpochRepository(Repository):
     """The present epoch."""
 
+    def now(self) -> int:
+        """Its number."""
+        with self._database.reading() as connection:
+            return read_epoch(connection)
+
     def open(self, why: str, *, above: int = 0) -> int:
         """Begin a new epoch, which ends every lease; returns its number.
 

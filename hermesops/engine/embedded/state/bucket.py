@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -93,17 +94,42 @@ def parse_bucket(url: str, setting: str = "pulumi.backend") -> Bucket:
     return Bucket(parts.netloc, texts.get("prefix", "") + (f"{folder}/" if folder else ""), texts, frozenset(flags))
 
 
-class BucketStorage:
-    """A bucket as ``Storage``. Connects at the first file; finds its credentials as every AWS program does."""
+@dataclass(frozen=True)
+class BucketAccess:
+    """Where the credentials of buckets are, and who may have signed their servers' certificates.
 
-    def __init__(self, url: str, bucket: Bucket, setting: str = "pulumi.backend") -> None:
+    Attributes:
+        key_file: In the form of ~/.aws/credentials, the URL says which profile; ``None``: as AWS programs find one.
+        ca_file: PEM; ``None`` for the distribution's.
+    """
+
+    key_file: Path | None = None
+    ca_file: Path | None = None
+
+    def environment(self) -> dict[str, str]:
+        """The same as variables of AWS programs."""
+        named = {"AWS_SHARED_CREDENTIALS_FILE": self.key_file, "AWS_CA_BUNDLE": self.ca_file}
+        return {name: str(file) for name, file in named.items() if file}
+
+
+DEFAULT_ACCESS = BucketAccess()
+
+
+class BucketStorage:
+    """A bucket as ``Storage``. Connects at the first file."""
+
+    def __init__(
+        self, url: str, bucket: Bucket, setting: str = "pulumi.backend", access: BucketAccess = DEFAULT_ACCESS
+    ) -> None:
         self.url = url
         self._bucket = bucket
         self._setting = setting
+        self._access = access
 
     @cached_property
     def _client(self) -> "S3Client":
         import boto3  # noqa: PLC0415  loads for half a second
+        import botocore.session  # noqa: PLC0415  as above
         from botocore import UNSIGNED  # noqa: PLC0415  as above
         from botocore.config import Config  # noqa: PLC0415  as above
 
@@ -126,9 +152,13 @@ class BucketStorage:
         )
 
         def connect() -> "S3Client":
-            session = boto3.Session(profile_name=bucket.texts.get("profile"))
+            found = botocore.session.Session(profile=bucket.texts.get("profile"))
+            if self._access.key_file:
+                found.set_config_variable("credentials_file", str(self._access.key_file))
+            session = boto3.Session(botocore_session=found)
             region = bucket.texts.get("region") or session.region_name
-            return session.client("s3", region_name=region, endpoint_url=bucket.endpoint, config=config)
+            verify = str(self._access.ca_file) if self._access.ca_file else None
+            return session.client("s3", region_name=region, endpoint_url=bucket.endpoint, config=config, verify=verify)
 
         return self._request("", connect)
 

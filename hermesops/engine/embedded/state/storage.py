@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.engine.embedded.state.bucket import BucketAccess
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.EXDEV, errno.ENOSYS})
 
@@ -71,10 +74,12 @@ class Folder:
         return [file for file in self.storage.list(self.name) if file.endswith(ending)]
 
 
-def open_storage(where: str | Path, *, setting: str = "pulumi.backend") -> Storage:
+def open_storage(
+    where: str | Path, *, setting: str = "pulumi.backend", access: "BucketAccess | None" = None
+) -> Storage:
     """Open a folder, or a backend URL of Pulumi's: ``file://…`` or ``s3://…``. Connects to nothing.
 
-    ``setting`` says where, for errors.
+    ``setting`` says where, for errors; ``access`` opens a bucket, unless AWS programs find a way by themselves.
 
     Raises:
         UsageError: It is of another kind, or says something that is not understood.
@@ -85,9 +90,13 @@ def open_storage(where: str | Path, *, setting: str = "pulumi.backend") -> Stora
     if scheme == "file":
         return FolderStorage(Path(where.removeprefix("file://")).expanduser())
     if scheme == "s3":
-        from hermesops.engine.embedded.state.bucket import BucketStorage, parse_bucket  # noqa: PLC0415  loads urllib3
+        from hermesops.engine.embedded.state.bucket import (  # noqa: PLC0415  loads urllib3
+            DEFAULT_ACCESS,
+            BucketStorage,
+            parse_bucket,
+        )
 
-        return BucketStorage(where, parse_bucket(where, setting), setting)
+        return BucketStorage(where, parse_bucket(where, setting), setting, access or DEFAULT_ACCESS)
     raise UsageError(
         f"files cannot be kept in {scheme}://: a folder or an s3:// bucket can hold it",
         hint=f"set {setting} to a folder or to s3://BUCKET/FOLDER?region=REGION",

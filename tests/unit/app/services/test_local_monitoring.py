@@ -89,13 +89,11 @@ class Host:
         client: Any = part(create_machine=self.create_machine, get_machine=self.get_machine)
         converger: Any = part(run=self.converge)
         context: Any = lambda: True  # noqa: E731 - httpx takes it for a context
-        registry: Any = part(certificates=part(list_authorities=lambda: [self.authority.certificate]))
         platform = PlatformHost(
             environment="local",
             channel_to=lambda _: channel,
             converger=converger,
             load_authority=lambda: self.authority,
-            registry=registry,
             variables={"hermes_base_daemon_port": 7070},
             context=context,
             report=self.said.append,
@@ -107,6 +105,7 @@ class Host:
             has_platform=self.stack_exists,
             client=client,
             host=platform,
+            authorities=lambda: self.authority.certificate,
             loki=self.loki,
             part=self.part,
             server_type="starter",

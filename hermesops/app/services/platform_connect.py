@@ -1,0 +1,352 @@
+"""Points an environment of this computer at its platform: settings, keys, and the registry's rows."""
+
+import asyncio
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hermesops.app.services.platform_control import DATABASE_USER, OPERATOR, STORE_KEYS
+from hermesops.app.services.platform_host import CERTIFICATE_LIFE, is_of_caller
+from hermesops.channel import Channel
+from hermesops.engine.embedded.state.storage import Storage
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.model.certificate import CallerName
+from hermesops.pki.authority import Authority
+from hermesops.private_file import replace_secret
+from hermesops.registry import Registry
+from hermesops.registry.database import Database
+from hermesops.registry.maintenance import transfer
+from hermesops.settings import Environment, value_of, variable_of
+from hermesops.stacks.platform.outputs import PlatformOutputs
+
+UNITS = ("hermesops-worker.service", "hermesops-monitor.service", "hermesops-identity.service")
+"""Of role ``hermes_platform_control``: they work with a registry that has this environment's rows, and no other."""
+
+_STORE = "/etc/hermes-platform/secrets/object-store"
+_BUCKETS = ("backups", "releases", "pulumi-state")
+_BEFORE = "settings.toml.before-platform"
+_COMMAND_S = 120.0
+
+
+@dataclass(frozen=True)
+class SettingChange:
+    """A setting that connecting changes.
+
+    Attributes:
+        before: Empty for the default.
+    """
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Connected:
+    """What connecting did.
+
+    Attributes:
+        rows: Rows of the registry that were copied; 0 when they had been before.
+        epoch: The registry's, which began with it.
+        files: Files of releases and of Pulumi's state that were copied.
+    """
+
+    settings: Sequence[SettingChange]
+    rows: int
+    epoch: int
+    files: int
+
+
+class PlatformFiles:
+    """Files of an environment with which it reaches its platform.
+
+    Attributes:
+        authorities: Who may have signed the platform's certificates.
+        certificate: Of this computer for the registry, with its key.
+        store_keys: To buckets of releases and of Pulumi's state, a profile each.
+        before: The settings before they were changed.
+    """
+
+    def __init__(self, env: Environment) -> None:
+        self.folder = env.folder / "platform"
+        self.authorities = self.folder / "authorities.crt"
+        self.certificate = self.folder / "registry-client.crt"
+        self.key = self.folder / "registry-client.key"
+        self.store_keys = self.folder / STORE_KEYS
+        self.backup_key = self.folder / "backup.key"
+        self.settings = env.folder / "settings.toml"
+        self.before = env.folder / _BEFORE
+
+
+def is_connected(env: Environment) -> bool:
+    """Whether an environment's registry is its platform's."""
+    files, url = PlatformFiles(env), env.settings.registry.url
+    return files.before.exists() and url is not None and url.get_secret_value().startswith("postgresql")
+
+
+def settings_of(
+    env: Environment, outputs: PlatformOutputs[str], *, iam_endpoint: str, has_router: bool, moves_backups: bool
+) -> dict[str, str]:
+    """The settings with which this computer uses its platform, by name.
+
+    Args:
+        iam_endpoint: Of the object store, as this computer reaches it.
+        has_router: Whether the platform has a model router.
+        moves_backups: Whether backups go to the platform's store from now on.
+    """
+    files = PlatformFiles(env)
+    tls = f"sslmode=verify-full&sslrootcert={files.authorities}&sslcert={files.certificate}&sslkey={files.key}"
+    where = f"{outputs.database_host}:{outputs.database_port}/{outputs.database_name}"
+    found = {
+        "registry.url": f"postgresql://{DATABASE_USER}@{where}?{tls}",
+        "releases": outputs.releases_url,
+        "pulumi.backend": outputs.pulumi_state_url,
+        "platform.key_file": str(files.store_keys),
+        "platform.ca_file": str(files.authorities),
+        "monitoring.url": outputs.monitoring_url,
+        "monitoring.ingest_url": outputs.ingest_url,
+        "platform_url": outputs.identity_url,
+    }
+    if moves_backups:
+        found |= {
+            "backup.bucket": outputs.backup_bucket,
+            "backup.endpoint": outputs.object_store_endpoint,
+            "backup.iam_endpoint": iam_endpoint,
+            "backup.region": outputs.region,
+            "backup.key_file": str(files.backup_key),
+            "backup.ca_file": str(files.authorities),
+        }
+    return found | ({"router.url": outputs.router_url} if has_router else {})
+
+
+@dataclass(frozen=True)
+class PlatformConnection:
+    """Connects and disconnects one environment.
+
+    Killed anywhere, the same once more finishes.
+
+    Args:
+        wanted: The settings with the platform, by name.
+        channel: To the platform's host.
+        source: The registry in SQLite.
+        open_target: Opens the registry at a URL.
+        folders: What is copied: from a folder of this computer, into the platform's bucket, names under these folders.
+    """
+
+    env: Environment
+    wanted: Mapping[str, str]
+    channel: Channel
+    load_authority: Callable[[], Authority]
+    authorities: Callable[[], str]
+    source_url: str
+    open_target: Callable[[str], Registry]
+    copies: Callable[[], Sequence["FolderCopy"]]
+    report: Callable[[str], None]
+
+    def changes(self) -> tuple[SettingChange, ...]:
+        """What connecting would change in the settings.
+
+        Raises:
+            RefusedError: A variable sets one of them, and would win.
+        """
+        seen = []
+        for name, after in self.wanted.items():
+            if self.env.sources[name] == "environment":
+                raise RefusedError(
+                    f"{variable_of(name)} is set and wins over settings.toml", hint=f"unset {variable_of(name)}"
+                )
+            before = _text(value_of(self.env.settings, name))
+            if before != after:
+                seen.append(SettingChange(name, before if self.env.sources[name] != "default" else "", after))
+        return tuple(seen)
+
+    async def connect(self) -> Connected:
+        """Connect.
+
+        Raises:
+            RefusedError: An operation is open, or the platform's registry has rows of its own.
+            UnavailableError: The platform's host or its database does not answer.
+        """
+        files, changes = PlatformFiles(self.env), self.changes()
+        await self._lay_files(files)
+        # Nobody there may write what is replaced now.
+        await self._on_host(f"systemctl disable --now {' '.join(UNITS)}")
+        self.report("copying the registry's rows")
+        rows, epoch = await asyncio.to_thread(self._move_registry)
+        copied = 0
+        for one in self.copies():
+            self.report(f"copying {one.what}")
+            copied += await asyncio.to_thread(one.run)
+        _write_settings(files, self.wanted)
+        await self._on_host(f"systemctl enable --now {' '.join(UNITS)}")
+        return Connected(changes, rows, epoch, copied)
+
+    async def undo(self) -> int:
+        """Go back to the settings from before, and to the registry in SQLite as it was then; its new epoch.
+
+        Raises:
+            RefusedError: The environment is not connected.
+        """
+        files = PlatformFiles(self.env)
+        if not files.before.exists():
+            raise RefusedError(f"environment {self.env.name} is not connected to a platform")
+        await self._on_host(f"systemctl disable --now {' '.join(UNITS)}")
+        epoch = await asyncio.to_thread(self._take_registry_back)
+        files.before.replace(files.settings)
+        return epoch
+
+    async def _lay_files(self, files: PlatformFiles) -> None:
+        files.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        replace_secret(files.authorities, self.authorities())
+        authority, caller = self.load_authority(), CallerName(self.env.name, OPERATOR)
+        shown = files.certificate.read_text() if files.certificate.exists() else ""
+        if not is_of_caller(shown, caller, authority, datetime.now(UTC)):
+            made = authority.introduce(caller, life=CERTIFICATE_LIFE)
+            replace_secret(files.key, made.key)
+            replace_secret(files.certificate, made.pem)
+        keys = {name: await self._read(f"{_STORE}/{name}") for name in _BUCKETS}
+        replace_secret(files.backup_key, keys["backups"])
+        profiles = (keys[name].replace("[default]", f"[{name}]") for name in _BUCKETS[1:])
+        replace_secret(files.store_keys, "\n".join(profiles))
+
+    def _move_registry(self) -> tuple[int, int]:
+        source, target = Database(self.source_url), Database(self.wanted["registry.url"])
+        try:
+            if source.is_missing():
+                return 0, self._begin_epoch(0)
+            moved = 0 if transfer.moved_to(source) else transfer.transfer(source, target).total
+            return moved, self._begin_epoch(transfer.epoch_of(source))
+        finally:
+            source.close()
+            target.close()
+
+    def _begin_epoch(self, before: int) -> int:
+        """Open the platform's registry, with an epoch above the one before; its audit's chain has to be whole."""
+        registry = self.open_target(self.wanted["registry.url"])
+        try:
+            epoch = registry.epochs.now()
+            if epoch <= before:
+                epoch = registry.epochs.open("moved to the platform", above=before)
+            if broken := registry.audit.check().findings:
+                raise RefusedError(
+                    f"the audit of the platform's registry is broken: {broken[0].what}", hint=Hint(("audit", "verify"))
+                )
+            return epoch
+        finally:
+            registry.close()
+
+    def _take_registry_back(self) -> int:
+        target, source = Database(self.wanted["registry.url"]), Database(self.source_url)
+        try:
+            known = transfer.epoch_of(target)
+        except UnavailableError as error:
+            self.report(f"the platform's registry does not answer, so its epoch is not known: {error.message}")
+            known = 0
+        try:
+            transfer.unmark_moved(source)
+        finally:
+            source.close()
+            target.close()
+        registry = self.open_target(self.source_url)
+        try:
+            return registry.epochs.open("back from the platform", above=known)
+        finally:
+            registry.close()
+
+    async def _on_host(self, command: str) -> None:
+        done = await self.channel.run(command, timeout_s=_COMMAND_S)
+        if done.exit_code:
+            said = done.stderr.decode(errors="replace").strip()
+            raise UnavailableError(f"the platform's host refused {command!r}: {said}", hint=Hint(("platform", "show")))
+
+    async def _read(self, file: str) -> str:
+        done = await self.channel.run(f"cat {file}", timeout_s=_COMMAND_S)
+        if done.exit_code:
+            raise UnavailableError(f"the platform's host has no {file}", hint=Hint(("stack", "up", "platform")))
+        return done.text
+
+
+@dataclass(frozen=True)
+class FolderCopy:
+    """Copies files of a folder into a bucket, those that are not there yet."""
+
+    what: str
+    folder: Path
+    target: Storage
+    below: str = ""
+
+    def run(self) -> int:
+        """Copy; how many files."""
+        found = [file for file in sorted((self.folder / self.below).rglob("*")) if file.is_file()]
+        count = 0
+        for file in found:
+            name = file.relative_to(self.folder).as_posix()
+            content = file.read_bytes()
+            if not name.endswith(".new") and self.target.read(name) != content:
+                self.target.write(name, content)
+                count += 1
+        return count
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    getter = getattr(value, "get_secret_value", None)
+    return str(getter()) if getter else str(value)
+
+
+def _write_settings(files: PlatformFiles, wanted: Mapping[str, str]) -> None:
+    present = files.settings.read_text() if files.settings.exists() else ""
+    if not files.before.exists():
+        replace_secret(files.before, present)
+    changed = edited(present, wanted)
+    if changed != present:
+        replace_secret(files.settings, changed)
+
+
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?")
+
+
+def edited(text: str, values: Mapping[str, str]) -> str:
+    """A settings.toml with values changed or added, and everything else as it is, comments too.
+
+    Args:
+        values: By the names of settings; one with a dot is in a table.
+
+    Raises:
+        UsageError: The file is written in a way that this cannot change.
+    """
+    lines, table = [], ""
+    for line in text.splitlines():
+        header = _HEADER.fullmatch(line)
+        table = header[1].strip() if header else table
+        key = line.partition("=")[0].strip()
+        if header or not key or f"{table}.{key}".lstrip(".") not in values:
+            lines.append(line)
+    tables: dict[str, list[str]] = {}
+    for name, value in values.items():
+        where, _, key = name.rpartition(".")
+        tables.setdefault(where, []).append(f"{key} = {json.dumps(value)}")
+    heads = {found[1].strip(): at for at, line in enumerate(lines) if (found := _HEADER.fullmatch(line))}
+    for where, added in sorted(tables.items(), key=lambda pair: heads.get(pair[0], len(lines)), reverse=True):
+        if where in heads:
+            lines[heads[where] + 1 : heads[where] + 1] = added
+        elif where:
+            lines += [*([""] if lines else []), f"[{where}]", *added]
+    lines = [*tables.get("", []), *lines]
+    made = "\n".join(lines) + "\n"
+    wanted = _flat(tomllib.loads(text)) | dict(values)
+    if _flat(tomllib.loads(made)) != wanted:
+        raise UsageError("settings.toml is written in a way that cannot be changed here", hint="set these by hand")
+    return made
+
+
+def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in values.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found

@@ -1,0 +1,50 @@
+"""What ``platform`` prints."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from hermesops.cli.views import shapes
+
+if TYPE_CHECKING:
+    from hermesops.app.services.platform_connect import SettingChange
+    from hermesops.app.services.platform_state import HostState
+    from hermesops.stacks.platform.outputs import PlatformOutputs
+
+
+def show(outputs: "PlatformOutputs[str]", host: "HostState | None", *, connected: bool) -> dict[str, Any]:
+    """A platform; ``services`` and what follows are null where it is on no single host."""
+    seen: dict[str, Any] = {"services": None, "versions": None, "database_backup": None, "certificate_until": None}
+    if host:
+        seen = {
+            "services": [
+                {"service": one.name, "state": one.state, "healthy": one.is_healthy, "restarts": one.restarts}
+                for one in host.services
+            ],
+            "versions": dict(host.versions),
+            "database_backup": shapes.timestamp(host.database_backup),
+            "certificate_until": shapes.timestamp(host.certificate_until),
+        }
+    healthy = host.is_healthy if host else None
+    return {"outputs": outputs.by_name(), "connected": connected, "healthy": healthy, **seen}
+
+
+def lines(outputs: "PlatformOutputs[str]", host: "HostState | None", *, connected: bool) -> list[str]:
+    """The same for people."""
+    found = [*shapes.fields({name: value for name, value in outputs.by_name().items() if value}), ""]
+    if host:
+        backup = f"{_age(host.database_backup)} old" if host.database_backup else "none yet"
+        until = f"{host.certificate_until:%Y-%m-%d}" if host.certificate_until else "unknown"
+        found += shapes.fields({"database backup": backup, "certificate until": until, **host.versions})
+        found.append("")
+    found.append("this environment uses it" if connected else "this environment does not use it yet")
+    return found
+
+
+def changes(found: "tuple[SettingChange, ...]") -> list[dict[str, object]]:
+    """Settings that change."""
+    return [{"setting": one.name, "before": one.before or None, "after": one.after} for one in found]
+
+
+def _age(moment: datetime) -> str:
+    hours, seconds = divmod(int((datetime.now(UTC) - moment).total_seconds()), 3600)
+    return f"{hours} h" if hours else f"{seconds // 60} min"
