@@ -20,6 +20,7 @@ from hermesops.registry.repositories.cells import CellRepository
 from hermesops.registry.repositories.credentials.certificates import CertificateRepository, RelayCallerRepository
 from hermesops.registry.repositories.credentials.connections import ConnectionRepository
 from hermesops.registry.repositories.credentials.model_tokens import ModelTokenRepository
+from hermesops.registry.repositories.credentials.model_usage import ModelUsageRepository
 from hermesops.registry.repositories.credentials.proxy_tokens import ProxyTokenRepository
 from hermesops.registry.repositories.images import ImageRepository
 from hermesops.registry.repositories.instances.fleet import FleetRepository
@@ -82,6 +83,7 @@ class Registry:
         self.certificates = CertificateRepository(context)
         self.connections = ConnectionRepository(context)
         self.model_tokens = ModelTokenRepository(context)
+        self.model_usage = ModelUsageRepository(context)
         self.proxy_tokens = ProxyTokenRepository(context)
         self.relay_callers = RelayCallerRepository(context)
         self.audit = AuditRepository(context)
