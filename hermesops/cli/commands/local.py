@@ -62,10 +62,26 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
         _show(status)
         return
     found = context.run_connected(context.compose(), lambda session: session.local_monitoring.up())
-    words = advice(f"monitoring at {found.url};", ("alert", "list"), "shows its alerts")
     done = f"machine {found.machine}: {found.changed} changes, {found.seconds:g} s"
     logs = "" if found.logs else "without logs: Loki could not be built"
-    result("local-monitoring", asdict(found), [line for line in (done, logs, words) if line])
+    lines = [line for line in (done, logs) if line]
+    result("local-monitoring", asdict(found), [*lines, *monitoring_lines(found.url)])
+
+
+def monitoring_lines(url: str) -> list[str]:
+    """What monitoring that is up is good for: the commands that come next."""
+    commands = {
+        ("monitor",): "watches the fleet until it is stopped; without it an alert says so",
+        ("alert", "list"): "shows open alerts, and for each the command of its runbook",
+        ("fleet", "status", "--watch"): "shows how each agent is",
+        ("fleet", "top"): "shows agents' figures",
+    }
+    shown = {advice(words): meaning for words, meaning in commands.items()}
+    width = max(map(len, shown))
+    return [
+        f"monitoring at {url}: a certificate of this environment opens it, which hermesops makes for each command",
+        *(f"  {command:<{width}}  {meaning}" for command, meaning in shown.items()),
+    ]
 
 
 @app.command()
