@@ -64,6 +64,7 @@ class Fault:
         undo: The action that ends it without the runbook; ``None`` where giving up the machine does.
         prepare: Commands before it, as a backup that its runbook restores.
         needs_real: Whether simulated machines have nothing that could break so.
+        needs_local: Whether only the local world can bring it about.
         picked: The step of the runbook to choose, where a person would; the run begins with it.
     """
 
@@ -76,6 +77,7 @@ class Fault:
     undo: Action | None = None
     prepare: tuple[ByCommand, ...] = ()
     needs_real: bool = False
+    needs_local: bool = False
     picked: str = ""
 
     @property
@@ -304,16 +306,18 @@ FAULTS = (
         "clock-shifted",
         "clock-off",
         ("ClockOff",),
-        "the machine finds its clock 42 seconds off",
+        "the platform's answers say a time 42 seconds ahead of the machine's, which then asks no more",
         inject=(
             OnMachine("systemctl stop hermes-orders.timer hermes-orders.service"),
-            OnMachine(
-                'printf \'{"offset_s": 42.0, "at": %s}\' $(date +%s) > /run/hermes-node/clock.json; hermes-node metrics'
-            ),
+            # Bounded, for who is killed here: it is everybody's platform.
+            ByCommand(("local", "fault", "set", "date-shifted", "--seconds", "42", "--for", "120")),
+            OnMachine("systemctl start hermes-orders.service && hermes-node metrics"),
+            ByCommand(("local", "fault", "clear")),
         ),
         sign=_above("hermes_clock_offset_seconds", 10),
         undo=OnMachine("systemctl start hermes-orders.timer"),
         needs_real=True,
+        needs_local=True,
     ),
     # Of more than one machine, or of what hermesops itself stands on
     Fault("gateways-stopped", "agent-reachability-burn", _REACHABILITY, "the gateways of several agents are stopped"),

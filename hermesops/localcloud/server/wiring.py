@@ -138,7 +138,8 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         if platform:
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)
-        proxy = Proxy(_api(parts, port_of(api_socket), facts, objects), store, parts.fleet.broker, parts.faults)
+        api = _api(parts, port_of(api_socket), facts, objects, files.date_shift)
+        proxy = Proxy(api, store, parts.fleet.broker, parts.faults)
         listeners = [
             Listener(SilenceLimit(proxy, parts.faults), api_socket, proxy.upgrade),
             Listener(router.app(), model_socket),
@@ -216,14 +217,15 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
     ]
 
 
-def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore) -> Starlette:
-    store, fleet, faults = parts.store, parts.fleet, parts.faults
+def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore, date_shift: Path) -> Starlette:
     vendor = _starlette(vendor_routes(parts, port))
-    own = _starlette(control.Control(store, fleet, faults, parts.model_log, parts.webhooks, facts, objects).routes())
+    own = control.Control(
+        parts.store, parts.fleet, parts.faults, parts.model_log, parts.webhooks, facts, objects, date_shift
+    )
     return _starlette(
         [
-            Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, faults, fleet.names_of), parts.keys)),
-            Mount(control.PREFIX, app=KeyCheck(own, parts.keys)),
+            Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, parts.faults, parts.fleet.names_of), parts.keys)),
+            Mount(control.PREFIX, app=KeyCheck(_starlette(own.routes()), parts.keys)),
         ],
     )
 
