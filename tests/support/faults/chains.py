@@ -48,6 +48,8 @@ class Chain:
         beside: Names of alerts that rightly fire as well.
         repairs: What the monitor rightly does by itself.
         restarted: Users whose gateways this may start anew, beside ``user``.
+        meanwhile: Done again and again while the runbook runs, as whoever follows it would.
+        shows: What shows the fault in the place of an alert that can be asked for.
         turns: Whether users talk to their agents meanwhile.
         resolves: Why it does not end with the runbook; then it is undone, and that is told.
         undo: What makes the world as it was before, whatever came of it.
@@ -70,6 +72,8 @@ class Chain:
     beside: frozenset[str] = frozenset()
     repairs: frozenset[tuple[str, str]] = frozenset()
     restarted: tuple[str, ...] = ()
+    meanwhile: Act | None = None
+    shows: Callable[[WatchedFleet], Awaitable[bool]] | None = None
     turns: bool = False
     resolves: str = ""
     undo: Act | None = None
@@ -86,6 +90,20 @@ class Chain:
     def expected(self) -> About:
         """The alert, and whom it is about."""
         return self.alert, self.about or self.user
+
+
+@dataclass(frozen=True)
+class NotHad:
+    """What a local world of real machines cannot have, or not within a test.
+
+    Attributes:
+        alert: One that is missing in the table.
+        fault: One of the table of faults; empty for an alert without any.
+    """
+
+    alert: str
+    fault: str
+    why: str
 
 
 @dataclass
@@ -197,7 +215,12 @@ async def _repair(chain: Chain, fleet: WatchedFleet, outcome: Outcome) -> None:
         return
     for user in chain.whose or (chain.user,):
         words = ("runbook", "run", outcome.runbook, *(("--instance", user) if user else ()), "--yes")
-        ran = await fleet.command.run(*words, *(("--from", chain.pick) if chain.pick else ()))
+        picked = ("--from", chain.pick) if chain.pick else ()
+        running = asyncio.create_task(fleet.command.run(*words, *picked))
+        while chain.meanwhile and not running.done():
+            await chain.meanwhile(fleet, user)
+            await asyncio.wait({running}, timeout=2)
+        ran = await running
         allowed = {0, _HALTED} if chain.halts is None else {_HALTED if chain.halts else 0}
         assert ran.exit_code in allowed, str(ran)
         if chain.by_hand:
@@ -208,6 +231,8 @@ async def _repair(chain: Chain, fleet: WatchedFleet, outcome: Outcome) -> None:
 
 async def _until_fires(chain: Chain, fleet: WatchedFleet) -> None:
     async def fires() -> bool | Pending[bool]:
+        if chain.shows:
+            return await chain.shows(fleet) or Pending("it does not show")
         return True if chain.expected in fleet.record.told else Pending(str(sorted(fleet.record.told)))
 
     await until(fires, what=f"{chain.expected} to fire", timeout_s=chain.alert_s, every_s=0.5)
@@ -215,6 +240,8 @@ async def _until_fires(chain: Chain, fleet: WatchedFleet) -> None:
 
 async def _until_ended(chain: Chain, fleet: WatchedFleet) -> None:
     async def ended() -> bool | Pending[bool]:
+        if chain.shows:
+            return not await chain.shows(fleet) or Pending("it shows")
         open_ones = [one for one in fleet.record.firings if one.ended is None and one.about == chain.expected]
         return True if not open_ones and not fleet.record.problem else Pending(f"{open_ones} {fleet.record.problem}")
 
@@ -339,7 +366,7 @@ def line(outcome: Outcome) -> str:
     )
 
 
-def show(outcomes: Sequence[Outcome], not_had: Iterable[tuple[str, str, str]]) -> str:
+def show(outcomes: Sequence[Outcome], not_had: Iterable[NotHad]) -> str:
     """The table, and what is not in it, with reasons."""
     columns = ("alert", "runbook", "drill", "to alert", "runbook s", "to end", "beside", "repairs", "found")
     table = Table(*columns, title="Faults of real machines; seconds")
@@ -356,8 +383,8 @@ def show(outcomes: Sequence[Outcome], not_had: Iterable[tuple[str, str, str]]) -
             " ".join(one.repairs),
             "; ".join(one.wrong) or "well",
         )
-    for alert, fault, why in not_had:
-        table.add_row(alert, "-", fault, "-", "-", "-", "", "", f"not had: {why}")
+    for left in not_had:
+        table.add_row(left.alert or "none", "-", left.fault or "-", "-", "-", "-", "", "", f"not had: {left.why}")
     console = Console(width=220, record=True)
     console.print(table)
     return console.export_text()

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from hermesops.registry.schema import tables
 from hermesops.runbook.faults import AtVendor
-from hermesops.waiting import pause
-from tests.support.faults.chains import Chain, act, commands, each, on_machine, on_platform
-from tests.support.faults.watched import REASON, USERS, WatchedFleet
+from hermesops.waiting import Pending, pause, until
+from tests.support.faults.chains import Chain, NotHad, act, commands, each, on_machine, on_platform
+from tests.support.faults.watched import REASON, SCALE, USERS, WatchedFleet
 
 _GATEWAY = "hermes-gateway.service"
 _ROLLOUT = ("--soak", "1s", "--settle", "1s", "--vitals", "none", "--drill", "no", *REASON)
@@ -23,11 +23,51 @@ _CLEAR = commands(("local", "fault", "clear"))
 
 
 def _again_and_again(script: str) -> str:
-    """A unit of a machine that runs a script without end, until it is stopped."""
-    return f"systemd-run --quiet --collect --unit {_STARTED} sh -c 'while true; do {script}; done'"
+    """A unit of a machine that runs a script without end, until it is stopped; it knows ``$release``."""
+    unit = f"systemd-run --quiet --collect --setenv=release=$release --unit {_STARTED}"
+    return f"{unit} sh -c 'while true; do {script}; done'"
 
 
 _NO_MORE = on_machine(f"systemctl stop {_STARTED} 2>/dev/null || true; systemctl start {_GATEWAY}")
+
+
+_FILL = "set -- $(stat -f -c '%a %S' /var/lib/hermes); fallocate -l $(($1 * $2 / 100 * {share})) /var/lib/hermes/.drill"
+
+# The receiver outside, of which the platform's host has one for once: it notes when it last heard from Alertmanager.
+_HEARD, _RECEIVER_PORT = "/run/hermes-drill-heard", 9099
+_RECEIVER = f"""\
+import http.server, pathlib
+class Heard(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        pathlib.Path("{_HEARD}").touch()
+        self.send_response(200); self.end_headers()
+http.server.HTTPServer(("127.0.0.1", {_RECEIVER_PORT}), Heard).serve_forever()
+"""
+_MISSED_S = 3 * 60 * SCALE
+"""Three of the dead-man's switch's messages."""
+
+
+async def _monitoring_dies(fleet: WatchedFleet, _: str) -> None:
+    settings = "/etc/hermes-platform/alertmanager.yml"
+    line = f'    webhook_configs: [{{url: "http://127.0.0.1:{_RECEIVER_PORT}/", send_resolved: false}}]'
+    await fleet.on_platform(
+        f"cat > /run/receiver.py <<'END'\n{_RECEIVER}END\n"
+        "systemd-run --quiet --collect --unit hermes-drill-receiver python3 /run/receiver.py; "
+        f"sed -i '/name: watchdog/a\\{line}' {settings}; systemctl restart hermes-platform-alertmanager"
+    )
+
+    async def heard() -> bool | Pending[bool]:
+        return not await _is_unheard(fleet) or Pending("nothing was heard")
+
+    await until(heard, what="the receiver outside to hear of the watchdog", timeout_s=120, every_s=1)
+    await fleet.on_platform("systemctl stop hermes-platform-prometheus")
+
+
+async def _is_unheard(fleet: WatchedFleet) -> bool:
+    """What the receiver outside pages for."""
+    age = await fleet.on_platform(f"test -e {_HEARD} && echo $(($(date +%s) - $(stat -c %Y {_HEARD}))) || echo 999999")
+    return float(age) > _MISSED_S
 
 
 # Faults that take more than actions on one machine
@@ -71,7 +111,7 @@ async def _release(fleet: WatchedFleet, note: str, **config: object) -> str:
     managed = fleet.folder / f"{note}.json"
     managed.write_text(json.dumps({"config": {"gateway": {"note": note}, **config}, "environment": {}}))
     built = await fleet.ok("release", "build", "--managed", str(managed), "--note", note)
-    return str(built["release"])
+    return str(built["release"]["id"])
 
 
 async def _left_behind(fleet: WatchedFleet, user: str) -> None:
@@ -84,6 +124,15 @@ async def _halted_rollout(fleet: WatchedFleet, _: str) -> None:
     bad = await _release(fleet, f"bad-{time.time():.0f}", providers={"helium": {"base_url": "http://127.0.0.1:9/v1"}})
     halted = await fleet.command.run("rollout", "start", bad, "--all", *_ROLLOUT)
     assert halted.exit_code == 8, str(halted)
+
+
+async def _promote(fleet: WatchedFleet, _: str) -> None:
+    """A rollout soaks for minutes, unless a person goes on."""
+    await fleet.command.run("rollout", "promote", "--full", *REASON)
+
+
+async def _leave(fleet: WatchedFleet, user: str) -> None:
+    await fleet.terminate(user)
 
 
 async def _monitor_killed(fleet: WatchedFleet, _: str) -> None:
@@ -138,6 +187,7 @@ CHAINS: tuple[Chain, ...] = (
         inject=on_machine(f"systemctl kill --signal=STOP {_GATEWAY}"),
         runbook="none",
         quiet_s=90,
+        beside=frozenset({"GatewayDown"}),  # the watchdog's 30 s are not scaled, and longer than a scaled minute
     ),
     Chain("unit-failed", "UnitFailed", user="bob"),
     Chain(
@@ -309,11 +359,22 @@ CHAINS: tuple[Chain, ...] = (
         "FleetGap",
         about="fleet",
         is_alone=True,
-        inject=on_platform("systemctl stop hermes-ingest.socket hermes-ingest.service"),
+        inject=on_platform("systemctl stop hermes-platform-ingest.service"),
         whose=("",),
         halts=True,
         by_hand=commands(("local", "up", "--monitoring")),
         again="ask-after",
+    ),
+    Chain(
+        "monitoring-away",
+        "Watchdog",
+        about="fleet",
+        is_alone=True,
+        inject=_monitoring_dies,
+        shows=_is_unheard,
+        whose=("",),
+        by_hand=on_platform("systemctl start hermes-platform-prometheus"),
+        undo=commands(("local", "up", "--monitoring")),
     ),
     Chain(
         "many-stopped",
@@ -340,7 +401,30 @@ CHAINS: tuple[Chain, ...] = (
         whose=("dee",),
     ),
     # What leaves machines with another release, plan or state
-    Chain("agent-left-behind", "NodeOutdated", user="fay", is_alone=True, inject=_left_behind, restarted=USERS),
+    Chain(
+        "agent-left-behind",
+        "NodeOutdated",
+        user="fay",
+        is_alone=True,
+        inject=_left_behind,
+        meanwhile=_promote,
+        restarted=USERS,
+        alert_s=600,
+        undo=_leave,
+    ),
+    Chain(
+        "gateways-restart",
+        "GatewayLooping",
+        is_alone=True,
+        inject=on_machine(
+            "release=$(readlink /opt/hermes/current); "
+            + _again_and_again(
+                f'test "$(readlink /opt/hermes/current)" = $release || exit; '
+                f"systemctl kill --kill-who=main --signal=KILL {_GATEWAY}; sleep 14"
+            )
+        ),
+        undo=_NO_MORE,
+    ),
     Chain(
         "release-takes-no-turns",
         "RolloutHalted",
@@ -353,6 +437,17 @@ CHAINS: tuple[Chain, ...] = (
     ),
     Chain("database-overwritten", "DatabaseCorrupt"),
     Chain("database-grown", "DatabaseGrowing", user="bob"),
+    Chain(
+        "data-grow",
+        "DiskFilling",
+        user="bob",
+        meaning="data grow to more than 70 % within minutes, at a pace that fills them in hours",
+        inject=on_machine(_FILL.format(share=76)),
+        alert_s=600,
+        pick="status-after",
+        resolves="the user deletes what may go",
+        undo=on_machine("rm -f /var/lib/hermes/.drill"),
+    ),
     Chain("data-filled", "DiskFilling", user="bob", pick="resize"),
     Chain("machine-deleted", "HeartbeatMissed", user="cyd", runbook="machine-gone"),
     Chain(
@@ -369,5 +464,14 @@ CHAINS: tuple[Chain, ...] = (
     ),
 )
 
-NOT_HAD: tuple[tuple[str, str, str], ...] = ()
-"""Alert, fault, and why a local world of real machines cannot have it."""
+NOT_HAD: tuple[NotHad, ...] = (
+    NotHad(
+        "AgentReachabilityBurnSlow",
+        "",
+        "its budget burns over six hours; whatever burns it within a test burns the fast one's too, which mutes it",
+    ),
+    NotHad("TurnsFailingBurnSlow", "", "as AgentReachabilityBurnSlow"),
+    NotHad(
+        "", "data-full", "it is data-filled, and its runbook is about a volume that has no room left for its own way"
+    ),
+)

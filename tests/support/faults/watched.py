@@ -252,14 +252,15 @@ async def _run(channel: Channel, script: str, timeout_s: float) -> str:
 async def watched_fleet(home: Path) -> AsyncIterator[WatchedFleet]:
     """A monitored world with an agent of each user, and a monitor.
 
-    ``HERMESOPS_TEST_HOME`` names the home of a kept one, which is not purged: booting all of it takes three minutes.
+    ``HERMESOPS_TEST_HOME`` names the home of a kept one, which is neither made nor purged: that takes minutes.
     """
     kept = os.environ.get("HERMESOPS_TEST_HOME")  # noqa: TID251 - a choice of whoever runs the tests
     opened = _kept(Path(kept)) if kept else local_world(home, variables=VARIABLES)
     async with opened as command:
-        for user in USERS:  # one after the other, so that the third is in another cell
-            await command.ok("provision", user, "--plan", "light")
-        await command.ok("local", "up", "--monitoring")
+        if not kept:
+            for user in USERS:  # one after the other, so that the third is in another cell
+                await command.ok("provision", user, "--plan", "light")
+            await command.ok("local", "up", "--monitoring")
         container = Container(Environment.load("local", command.environ), lambda _: None)
         users = {(await _instance(command, user))["instance_id"]: user for user in USERS}
         client = container.monitoring_client()
