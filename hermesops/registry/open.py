@@ -16,6 +16,7 @@ from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss, 
 from hermesops.registry.meta import read_meta
 from hermesops.registry.repositories.backups import BackupRepository
 from hermesops.registry.repositories.base import WriteContext, insert_if_absent
+from hermesops.registry.repositories.billing import BillingRepository
 from hermesops.registry.repositories.cells import CellRepository
 from hermesops.registry.repositories.credentials.certificates import CertificateRepository, RelayCallerRepository
 from hermesops.registry.repositories.credentials.connections import ConnectionRepository
@@ -80,6 +81,7 @@ class Registry:
         self.rollout_events = RolloutEventRepository(context)
         self.freezes = FreezeRepository(context)
         self.backups = BackupRepository(context)
+        self.billing = BillingRepository(context)
         self.certificates = CertificateRepository(context)
         self.connections = ConnectionRepository(context)
         self.model_tokens = ModelTokenRepository(context)

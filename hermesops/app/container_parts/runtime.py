@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hermesops.app.adapters.release_transfer import ReleaseTransfer
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.app.services.backups import Backups
+    from hermesops.app.services.billing import Billing
     from hermesops.app.services.certificates import CertificateRenewal
     from hermesops.app.services.fleet import Drift
     from hermesops.app.services.jobs import Jobs
@@ -501,6 +502,30 @@ class Runtime:
         return Upkeep(self.app.registry, self.app.cell_stacks, end, timedelta(days=settings.previous_days))
 
     @cached_property
+    def billing(self) -> "Billing":
+        """Stripe's events about subscriptions."""
+        from hermesops.app.services.billing import Billing
+        from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
+        from hermesops.app.services.paid_agents import PaidAgents
+        from hermesops.billing.decide import Policy
+
+        app, settings = self.app, self.app.env.settings
+        asked = settings.billing
+        agents = PaidAgents(
+            app.registry,
+            Policy(asked.prices, timedelta(days=asked.grace_days)),
+            is_graceful=settings.grace_days > 0,
+            keeps_backup=settings.last_backup == "required",
+            admission=lambda: self.admission,
+            requests=lambda: self.instance_requests,
+            leave=self.operations.leave,
+            hold_lease=app.hold_lease,
+            current=partial(subscriptions_at_stripe, asked, app.secrets, is_production=app.env.is_production),
+        )
+        rules = partial(rules_of, asked, app.secrets, is_production=app.env.is_production)
+        return Billing(app.registry, rules, timedelta(days=asked.keep_days), agents)
+
+    @cached_property
     def audited_access(self) -> AuditedAccess:
         """Records why an operator enters a machine."""
         return AuditedAccess(self.app.registry)
@@ -538,6 +563,7 @@ class Runtime:
             upkeep=self.upkeep,
             proxy_tokens=self.proxy_tokens,
             model_tokens=self.model_tokens,
+            billing=self.billing,
         )
 
     def make_worker(self, *, concurrency: int, grace_s: float) -> "Worker":
