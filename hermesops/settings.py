@@ -32,7 +32,7 @@ LOCAL = "local"
 PREFIX = "HERMESOPS_"
 SECRET_PREFIX = "HERMESOPS_SECRET_"  # noqa: S105 - a name's beginning
 """Of variables that hold secrets, where the environment is their home."""
-_PLAN_TABLES = {"server_types", "plan_regions", "pool_size", "data_gb"}
+_PLAN_TABLES = {"server_types", "plan_regions", "pool_size", "data_gb", "billing.prices"}
 _ADDRESSES = (
     "api_url",
     "router.url",
@@ -220,7 +220,8 @@ class MonitoringSettings(_Section):
         1.0,
         ge=0.2,
         le=10,
-        description="What waiting times of alerts are multiplied by in the local world; below 1 for tests and drills",
+        description="What waiting times of alerts, and machines' intervals of metrics, are multiplied by in the local "
+        "world; below 1 for tests and drills",
     )
     actions: Literal["none", "restart", "all"] = Field(
         "restart", description="What the monitor does by itself: nothing, restart machines, or replace them as well"
@@ -231,6 +232,38 @@ class MonitoringSettings(_Section):
     repairs_per_hour: int = Field(20, ge=1, description="Machines that the monitor repairs in all, an hour")
     silent_share: float = Field(
         0.2, ge=0, le=1, description="Part of the agents that may be silent at once; above it the monitor repairs none"
+    )
+
+
+class BillingSettings(_Section):
+    """What Stripe's events about subscriptions ask for."""
+
+    prices: Mapping[str, Plan] = Field({}, description="Plans by the id of their price at Stripe")
+    product: str = Field(
+        "", description="Id of the product that agents are sold as at Stripe; empty: the account sells nothing else"
+    )
+    account: str = Field("", description="Id of the Stripe account, where it is a connected one; empty: one's own")
+    user_key: str = Field(
+        "user_id", min_length=1, max_length=40, description="Key of a subscription's metadata that has the user's id"
+    )
+    secret_file: Path | None = Field(
+        None,
+        description="Signing secret of Stripe's webhook endpoint, two lines while it is rolled; empty: secrets.home",
+    )
+    key_file: Path | None = Field(
+        None, description="Stripe API key that may read subscriptions, to ask before anything is done; empty: none"
+    )
+    livemode: Literal["auto", "live", "test"] = Field(
+        "auto", description="Which of Stripe's modes events have to be of; auto: live in production, else test"
+    )
+    tolerance_s: float = Field(
+        300, gt=0, le=3600, description="Seconds that an event's signature may be older than its receipt"
+    )
+    grace_days: float = Field(
+        3, ge=0, le=60, description="Days from a failed payment until the agent is suspended; a payment ends them"
+    )
+    keep_days: float = Field(
+        14, gt=0, le=90, description="Days for which an event that was not understood is kept as it was received"
     )
 
 
@@ -356,6 +389,7 @@ class Settings(_Section):
     local: LocalSettings = LocalSettings.model_validate({})
     monitoring: MonitoringSettings = MonitoringSettings.model_validate({})
     platform: PlatformSettings = PlatformSettings.model_validate({})
+    billing: BillingSettings = BillingSettings.model_validate({})
 
     @property
     def highest_two_person(self) -> float:

@@ -28,6 +28,9 @@ _RULE_KEYS = frozenset({"alert", "record", "expr", "for", "keep_firing_for", "la
 _RUNBOOK = re.compile(r"runbooks/([a-z0-9]+(?:-[a-z0-9]+)*)\.md")
 _ALERT = re.compile(r"[A-Z][A-Za-z0-9]*")
 
+_LONGEST_SHORTENED = "15m"
+"""What no alert waits longer than, before it is scaled, where times are shortened: of a day a fifth is hours."""
+
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000, "y": 31_536_000_000}
 _LENGTH = r"(?:\d+(?:ms|[smhdwy]))+"
 _DURATION = re.compile(_LENGTH)
@@ -128,13 +131,16 @@ def deployed(text: str, *, scale: float, runbooks_url: str) -> str:
     """A file of rules as a server gets it.
 
     Args:
-        scale: What all waiting times are multiplied by; 1 leaves them alone.
+        scale: What all waiting times are multiplied by; 1 leaves them alone. Below 1 ``for`` is at most 15 minutes
+            before that, so that an alert that waits for a day can be tried.
         runbooks_url: Base of the runbooks' addresses; empty leaves them as they are.
     """
     document: dict[str, Any] = yaml.safe_load(text)
     for group in document["groups"]:
         _scale_keys(group, ("interval",), scale)
         for rule in group["rules"]:
+            if scale < 1 and _milliseconds(str(rule.get("for", "0s"))) > _milliseconds(_LONGEST_SHORTENED):
+                rule["for"] = _LONGEST_SHORTENED
             _scale_keys(rule, ("for", "keep_firing_for"), scale)
             rule["expr"] = scaled_query(str(rule["expr"]), scale)
             if str(rule.get("record", "")).endswith("_timeout:seconds"):
@@ -161,11 +167,15 @@ def scaled_query(query: str, scale: float) -> str:
 
 def scaled(duration: str, scale: float) -> str:
     """A duration of Prometheus, multiplied; a millisecond at least, unless it is none."""
-    total = sum(int(number) * _UNITS_MS[unit] for number, unit in re.findall(r"(\d+)(ms|[smhdwy])", duration))
+    total = _milliseconds(duration)
     if scale == 1 or not total:
         return duration
     milliseconds = max(1, round(total * scale))
     return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
+
+
+def _milliseconds(duration: str) -> int:
+    return sum(int(number) * _UNITS_MS[unit] for number, unit in re.findall(r"(\d+)(ms|[smhdwy])", duration))
 
 
 def _scale_keys(part: dict[str, Any], keys: Collection[str], scale: float) -> None:

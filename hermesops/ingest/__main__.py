@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from hermesops.ingest.nginx import Nginx
 from hermesops.ingest.remote_write import load_snappy
 from hermesops.ingest.revocations import fetch, update
 from hermesops.ingest.senders import Limits, Senders
-from hermesops.ingest.server import Gate, GateServer, MetricsServer, Prometheus
+from hermesops.ingest.server import Gate, GateServer, HostFigures, MetricsServer, Prometheus
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -23,7 +24,8 @@ def main(words: Sequence[str] | None = None) -> int:
 def _serve(given: argparse.Namespace) -> int:
     limits = Limits(**{one.name: getattr(given, one.name) for one in fields(Limits)})
     write = Prometheus("127.0.0.1", given.prometheus_port).write
-    gate = Gate(Senders(limits), write, load_snappy(), given.revocations)
+    figures = HostFigures(Nginx(given.nginx_port, given.authorities), given.revocations)
+    gate = Gate(Senders(limits), write, load_snappy(), figures)
     metrics = MetricsServer(given.metrics_port, gate)
     threading.Thread(target=metrics.serve_forever, daemon=True).start()
     GateServer(given.socket, gate).serve_forever()
@@ -48,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--socket", type=Path, required=True)
     serve.add_argument("--metrics-port", type=int, required=True)
     serve.add_argument("--prometheus-port", type=int, required=True)
-    serve.add_argument("--revocations", type=Path, required=True, help="its age is a metric")
+    serve.add_argument("--revocations", type=Path, help="its age is a metric")
+    serve.add_argument("--nginx-port", type=int, required=True)
+    serve.add_argument("--authorities", type=Path, required=True, help="of the certificate that nginx shows")
     for one in fields(Limits):
         default = getattr(Limits, one.name)
         serve.add_argument(f"--{one.name.replace('_', '-')}", type=type(default), default=default)

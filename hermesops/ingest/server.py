@@ -7,7 +7,7 @@ import http.client
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,6 +16,7 @@ from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 
 from hermesops.ingest.exposition import series_of
+from hermesops.ingest.nginx import Nginx
 from hermesops.ingest.remote_write import Decompress, MalformedError, RawSeries, compress, series_in
 from hermesops.ingest.senders import Identity, Senders
 
@@ -54,16 +55,41 @@ class Prometheus:
             connection.close()
 
 
+@dataclass(frozen=True)
+class HostFigures:
+    """What this host tells of its services beside the gate.
+
+    Args:
+        revocations: The list of what was revoked; ``None`` where nobody is asked for one.
+    """
+
+    nginx: Nginx
+    revocations: Path | None
+
+    def lines(self) -> Iterator[str]:
+        """As Prometheus reads them. What is not known is left out."""
+        if self.revocations is not None:
+            with suppress(OSError):  # a host that never got any says so by lacking it
+                yield f"hermes_platform_revocations_timestamp_seconds {self.revocations.stat().st_mtime:.0f}"
+        try:
+            ends_s = self.nginx.not_after_s()
+        except (OSError, ValueError):
+            yield "hermes_platform_nginx_up 0"
+        else:
+            yield "hermes_platform_nginx_up 1"
+            yield f"hermes_platform_certificate_not_after_timestamp_seconds {ends_s}"
+
+
 class Gate:
     """Takes what senders write, and gives it on under their identity."""
 
     def __init__(
-        self, senders: Senders, write: Callable[[bytes], tuple[int, str]], decompress: Decompress, revocations: Path
+        self, senders: Senders, write: Callable[[bytes], tuple[int, str]], decompress: Decompress, host: HostFigures
     ) -> None:
         self._senders = senders
         self._write = write
         self._decompress = decompress
-        self._revocations = revocations
+        self._host = host
         self._lock = threading.Lock()
         self._answers: dict[int, int] = {}
 
@@ -112,9 +138,7 @@ class Gate:
                 *(f'hermes_platform_ingest_dropped_total{{why="{why}"}} {n}' for why, n in counts.dropped.items()),
                 *(f'hermes_platform_ingest_answers_total{{status="{s}"}} {n}' for s, n in self._answers.items()),
             ]
-        with suppress(OSError):  # a host that never got any says so by lacking it
-            lines.append(f"hermes_platform_revocations_timestamp_seconds {self._revocations.stat().st_mtime:.0f}")
-        return "\n".join([*lines, ""])
+        return "\n".join([*lines, *self._host.lines(), ""])
 
 
 class _Handler(BaseHTTPRequestHandler):

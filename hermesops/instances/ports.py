@@ -37,7 +37,14 @@ class Pool(Protocol):
     """Machines that wait for users."""
 
     async def claim(
-        self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
+        self,
+        user: Callable[[], User],
+        plan: Plan,
+        *,
+        server_type: str,
+        image_id: ImageId,
+        region: str,
+        subscription: str = "",
     ) -> Instance | None:
         """Assign a ready machine to the user and make the user's row; ``None`` when there is no such machine."""
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from math import ceil
 
 from hermesops.model.ids import InstanceId
 
@@ -23,19 +24,32 @@ class ModelRoute:
         name: What the agent asks the router for.
         title: What a user reads.
         context_tokens: Its context length; without it hermes-agent probes the internet for it on the first turn.
+        provider: Who answers, as LiteLLM names it.
+        provider_model: The model's name there.
+        input_price: US dollars for a million tokens that are read, which is millionths of a dollar for one.
+        output_price: The same for those that are written.
     """
 
     name: str
     title: str
     context_tokens: int
+    provider: str
+    provider_model: str
+    input_price: float
+    output_price: float
+
+    def micros(self, input_tokens: int, output_tokens: int) -> int:
+        """What tokens cost, in millionths of a US dollar, rounded up."""
+        return ceil(input_tokens * self.input_price + output_tokens * self.output_price)
 
 
 ROUTES = (
-    ModelRoute("claude-haiku", "Claude Haiku", 200_000),
-    ModelRoute("gpt-4o", "GPT-4o", 128_000),
-    ModelRoute("gemini-flash", "Gemini Flash", 1_000_000),
+    ModelRoute("claude-haiku", "Claude Haiku", 200_000, "anthropic", "claude-3-5-haiku-20241022", 0.80, 4.00),
+    ModelRoute("gpt-4o", "GPT-4o", 128_000, "openai", "gpt-4o", 2.50, 10.00),
+    ModelRoute("gemini-flash", "Gemini Flash", 1_000_000, "gemini", "gemini-1.5-flash", 0.075, 0.30),
 )
-"""Routes of the platform's router; the first is the default (seed, layer L1)."""
+"""Routes of the platform's router; the first is the default (seed, layer L1): Claude 3.5 Haiku, GPT-4o, Gemini 1.5
+Flash. The order is also that in which one stands in for another. Prices: the providers' price lists."""
 
 TOKEN = re.compile(r"hm2\.([0-9A-Za-z-]{1,64})\.([0-9]{1,10})\.([0-9]{1,11})\.([0-9a-f]{40})", re.ASCII)
 """A token as text: instance, generation, expiry in unix seconds, and the signature over all three."""

@@ -13,6 +13,7 @@ from hermesops.errors import Hint, UsageError
 Noun = Literal[
     "alert",
     "backup",
+    "billing event",
     "cell",
     "job",
     "copy of the state",
@@ -39,6 +40,7 @@ Noun = Literal[
 LISTED_BY: Mapping[Noun, tuple[str, ...]] = {
     "alert": ("alert", "list", "--all"),
     "backup": ("backup", "list", "OF"),
+    "billing event": ("billing", "list"),
     "cell": ("cell", "list"),
     "job": ("job", "list"),
     "copy of the state": ("stack", "rollback-state", "OF", "--list"),

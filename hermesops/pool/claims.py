@@ -18,6 +18,7 @@ async def claim(
     target: Target,
     *,
     region: str,
+    subscription: str = "",
 ) -> Instance | None:
     """Assign a ready machine to the user; ``None`` when there is none.
 
@@ -26,6 +27,7 @@ async def claim(
     Args:
         user: Makes the user's row; called only if there is a machine.
         target: The machine's plan, server type and image; its size is not used.
+        subscription: Stripe's id of what pays for the agent; empty for none.
     """
     for row in ready_for(registry.unassigned.list(role=MachineRole.WARM), target, region=region):
         try:
@@ -33,7 +35,12 @@ async def claim(
                 if not await is_up(row):
                     continue
                 instance = registry.assignments.claim(
-                    user(), row.name, plan=target.plan, lease=turn.lease, why="provision"
+                    user(),
+                    row.name,
+                    plan=target.plan,
+                    subscription=subscription,
+                    lease=turn.lease,
+                    why="provision",
                 )
         except LeaseHeldError:
             continue

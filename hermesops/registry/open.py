@@ -16,10 +16,12 @@ from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss, 
 from hermesops.registry.meta import read_meta
 from hermesops.registry.repositories.backups import BackupRepository
 from hermesops.registry.repositories.base import WriteContext, insert_if_absent
+from hermesops.registry.repositories.billing import BillingRepository
 from hermesops.registry.repositories.cells import CellRepository
 from hermesops.registry.repositories.credentials.certificates import CertificateRepository, RelayCallerRepository
 from hermesops.registry.repositories.credentials.connections import ConnectionRepository
 from hermesops.registry.repositories.credentials.model_tokens import ModelTokenRepository
+from hermesops.registry.repositories.credentials.model_usage import ModelUsageRepository
 from hermesops.registry.repositories.credentials.proxy_tokens import ProxyTokenRepository
 from hermesops.registry.repositories.images import ImageRepository
 from hermesops.registry.repositories.instances.fleet import FleetRepository
@@ -79,9 +81,11 @@ class Registry:
         self.rollout_events = RolloutEventRepository(context)
         self.freezes = FreezeRepository(context)
         self.backups = BackupRepository(context)
+        self.billing = BillingRepository(context)
         self.certificates = CertificateRepository(context)
         self.connections = ConnectionRepository(context)
         self.model_tokens = ModelTokenRepository(context)
+        self.model_usage = ModelUsageRepository(context)
         self.proxy_tokens = ProxyTokenRepository(context)
         self.relay_callers = RelayCallerRepository(context)
         self.audit = AuditRepository(context)

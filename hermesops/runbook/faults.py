@@ -64,6 +64,7 @@ class Fault:
         undo: The action that ends it without the runbook; ``None`` where giving up the machine does.
         prepare: Commands before it, as a backup that its runbook restores.
         needs_real: Whether simulated machines have nothing that could break so.
+        needs_local: Whether only the local world can bring it about.
         picked: The step of the runbook to choose, where a person would; the run begins with it.
     """
 
@@ -76,6 +77,7 @@ class Fault:
     undo: Action | None = None
     prepare: tuple[ByCommand, ...] = ()
     needs_real: bool = False
+    needs_local: bool = False
     picked: str = ""
 
     @property
@@ -127,6 +129,14 @@ _FILL = (
     # Only a file system of the data's own is filled, and never by more than 5 GB: others' room may be below it.
     'test "$(stat -c %d /var/lib/hermes)" != "$(stat -c %d /)" && '
     f"size=$(($1 * $2 / 100 * 95)) && test $size -lt 5000000000 && fallocate -l $size {_FILLER}"
+)
+_LEAK = (
+    f"systemctl set-property --runtime {_GATEWAY} MemoryMax=400M && "
+    # Into the unit's cgroup, so that it ends with the unit. Of two hierarchies the older one is systemd's.
+    f"group=$(systemctl show -p ControlGroup --value {_GATEWAY}); "
+    'for root in /sys/fs/cgroup/systemd /sys/fs/cgroup; do test -e "$root$group/cgroup.procs" && break; done; '
+    "setsid python3 -c 'import time; kept = b\"x\" * 300_000_000; time.sleep(3600)' >/dev/null 2>&1 & "
+    'echo $! > "$root$group/cgroup.procs"'
 )
 _SHOW = ("instance", "show", "USER")
 _REACHABILITY = ("AgentReachabilityBurnFast", "AgentReachabilityBurnSlow")
@@ -268,13 +278,8 @@ FAULTS = (
         "memory-cap-reached",
         "memory-near-cap",
         ("MemoryNearCap",),
-        "the gateway's cap is lowered to what it holds",
-        inject=(
-            OnMachine(
-                f"systemctl set-property --runtime {_GATEWAY} MemoryMax=$("
-                "awk '/^hermes_gateway_memory_bytes /{printf \"%d\", $2 * 1.05}' /run/hermes-metrics/hermes.prom)"
-            ),
-        ),
+        "something that the gateway started fills its cap, which is lowered for that",
+        inject=(OnMachine(_LEAK),),
         sign=_over("hermes_gateway_memory_bytes", "hermes_gateway_memory_max_bytes", 0.9),
         undo=OnMachine(f"systemctl revert {_GATEWAY}"),
         needs_real=True,
@@ -283,34 +288,36 @@ FAULTS = (
         "database-grown",
         "database-growing",
         ("DatabaseGrowing",),
-        "a table with 64 MB of nothing is added to state.db",
+        "a table with 128 MB of nothing is added to state.db",
         inject=(
             OnMachine(
                 "runuser -u hermes -- python3 -c '"
                 'import sqlite3; c = sqlite3.connect("/var/lib/hermes/state.db", 30); '
                 'c.execute("create table drill (x)"); '
-                'c.executemany("insert into drill values (zeroblob(1048576))", [()] * 64); c.commit()'
+                'c.executemany("insert into drill values (zeroblob(1048576))", [()] * 128); c.commit()'
                 "'"
             ),
             OnMachine("hermes-node databases; hermes-node metrics"),
         ),
-        sign=_above('hermes_database_bytes{database=\\"state\\"}', 60_000_000),
+        sign=_above('hermes_database_bytes{database=\\"state\\"}', 100_000_000),
         needs_real=True,
     ),
     Fault(
         "clock-shifted",
         "clock-off",
         ("ClockOff",),
-        "the machine finds its clock 42 seconds off",
+        "the platform's answers say a time 42 seconds ahead of the machine's, which then asks no more",
         inject=(
             OnMachine("systemctl stop hermes-orders.timer hermes-orders.service"),
-            OnMachine(
-                'printf \'{"offset_s": 42.0, "at": %s}\' $(date +%s) > /run/hermes-node/clock.json; hermes-node metrics'
-            ),
+            # Bounded, for who is killed here: it is everybody's platform.
+            ByCommand(("local", "fault", "set", "date-shifted", "--seconds", "42", "--for", "120")),
+            OnMachine("systemctl start hermes-orders.service && hermes-node metrics"),
+            ByCommand(("local", "fault", "clear")),
         ),
         sign=_above("hermes_clock_offset_seconds", 10),
         undo=OnMachine("systemctl start hermes-orders.timer"),
         needs_real=True,
+        needs_local=True,
     ),
     # Of more than one machine, or of what hermesops itself stands on
     Fault("gateways-stopped", "agent-reachability-burn", _REACHABILITY, "the gateways of several agents are stopped"),
@@ -323,6 +330,19 @@ FAULTS = (
     Fault("messenger-lost", "messenger-disconnected", ("MessengerDisconnected",), "a messenger's connection is lost"),
     Fault("monitor-killed", "monitor-down", ("MonitorDown",), "no monitor runs"),
     Fault("many-stopped", "monitor-stopped-acting", ("MonitorStoppedActing",), "many machines are switched off"),
+    Fault("provision-killed", "provision-slow", ("ProvisionStuck",), "a provision is killed, and nobody continues it"),
+    Fault(
+        "platform-service-ended",
+        "platform-service-down",
+        ("PlatformServiceDown",),
+        "the program ends that takes in what machines write",
+    ),
+    Fault(
+        "revocations-unheard",
+        "revocations-stale",
+        ("RevocationsStale",),
+        "nobody tells the platform what was revoked",
+    ),
     Fault("monitoring-away", "watchdog", ("Watchdog",), "the platform's monitoring does not answer"),
     Fault("sshd-left-open", "break-glass-open", ("BreakGlassOpen",), "an order to open sshd was left open"),
     Fault("backups-late", "backups-are-late", ("BackupOverdue",), "no backup was made for a day"),

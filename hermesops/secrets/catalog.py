@@ -92,8 +92,38 @@ RELEASE_KEY = SecretSpec(
         ),
     ),
 )
+BILLING_SECRET = SecretSpec(
+    "billing.secret",
+    "proves that events about subscriptions are Stripe's",
+    "billing.secret_file",
+    rotation=(
+        "roll the secret of the endpoint in Stripe's dashboard, and let the old one count for 24 hours more",
+        Hint(("secrets", "set", "billing.secret", "--from", "FILE"), ", where FILE has the new one and the old one"),
+        Hint("a day later, the same with the new one alone; restart what runs all the time, as", ("worker",)),
+    ),
+)
+BILLING_KEY = SecretSpec(
+    "billing.key",
+    "reads subscriptions at Stripe",
+    "billing.key_file",
+    rotation=(
+        "make a second restricted key in Stripe's dashboard, which may read subscriptions and nothing else",
+        Hint(("secrets", "set", "billing.key", "--from", "FILE")),
+        "end the old key in the dashboard",
+    ),
+)
 
-CATALOG = (API_KEY, REGISTRY_KEY, PULUMI_PASSPHRASE, ROUTER_KEY, BACKUP_KEY, AUTHORITY_KEY, RELEASE_KEY)
+CATALOG = (
+    API_KEY,
+    REGISTRY_KEY,
+    PULUMI_PASSPHRASE,
+    ROUTER_KEY,
+    BACKUP_KEY,
+    AUTHORITY_KEY,
+    RELEASE_KEY,
+    BILLING_SECRET,
+    BILLING_KEY,
+)
 """All of them, in the order in which they are shown."""
 
 

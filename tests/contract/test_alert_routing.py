@@ -121,6 +121,24 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
         ),
         {("FleetGap", ""), ("Watchdog", "")},
     ),
+    "the way by which all write": (
+        (
+            labels_of("PlatformServiceDown", "", "page", service="ingest"),
+            labels_of("FleetGap"),
+            labels_of("CellLost", cell="cell-1"),
+            *(of("HeartbeatMissed", name) for name in ("ada", "bob", "cy")),
+            *(labels_of(name) for name in ("MonitorDown", "AgentReachabilityBurnFast")),
+        ),
+        {("PlatformServiceDown", "")},
+    ),
+    "logs": (
+        (labels_of("PlatformServiceDown", "", "ticket", service="loki"), of("HeartbeatMissed", "ada")),
+        {("PlatformServiceDown", ""), ("HeartbeatMissed", "ada")},
+    ),
+    "provisions that hang": (
+        (labels_of("ProvisionStuck"), labels_of("ProvisionSlow")),
+        {("ProvisionStuck", "")},
+    ),
     "a cell": (
         (
             labels_of("CellLost", cell="cell-1"),

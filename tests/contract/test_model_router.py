@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,10 +17,11 @@ from starlette.routing import Route
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.model_router.router import Upstream
-from hermesops.localcloud.model_router.token_floors import EVERY_S, Floors
 from hermesops.localcloud.server.listener import Listener, listen
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
+from hermesops.router.accounts import EVERY_S, Account, Accounts
+from hermesops.router.usage import Usage
 from hermesops.waiting import Pending, pause, until
 from tests.support.worlds.local_server import LocalCloud, serving
 
@@ -115,6 +116,10 @@ async def test_a_token_of_another_key_or_one_that_ran_out_opens_nothing(cloud: L
     assert await statuses(cloud, soon) == {401}
 
 
+def floor_of(account: Account | None) -> int | None:
+    return account.floor if account else None
+
+
 class Table:
     """Floors as a registry has them."""
 
@@ -122,15 +127,19 @@ class Table:
         self.floors = {INSTANCE: 1}
         self.is_away = False
 
-    def read(self) -> dict[InstanceId, int]:
+    def read(self) -> dict[InstanceId, Account]:
         if self.is_away:
             raise UnavailableError("the registry does not answer")
-        return dict(self.floors)
+        return {instance: Account(floor) for instance, floor in self.floors.items()}
+
+    def write(self, batch: str, rows: Sequence[Usage]) -> None:  # noqa: ARG002 - of the port
+        if self.is_away:
+            raise UnavailableError("the registry does not answer")
 
 
 async def test_a_revoked_token_is_dead_within_ten_seconds(tmp_path: Path) -> None:
     table = Table()
-    async with serving(tmp_path, SimDriver(tmp_path), floors=table.read) as cloud:
+    async with serving(tmp_path, SimDriver(tmp_path), ledger=table) as cloud:
         old, new = (issue_token(cloud.model_secret, INSTANCE, generation, in_an_hour()) for generation in (1, 2))
         unknown = issue_token(cloud.model_secret, InstanceId(str(uuid4())), 1, in_an_hour())
         await until_it_answers(cloud, old, 200)
@@ -146,11 +155,11 @@ async def test_a_revoked_token_is_dead_within_ten_seconds(tmp_path: Path) -> Non
 
 async def test_a_router_that_was_down_refuses_what_was_revoked_meanwhile_from_its_first_answer(tmp_path: Path) -> None:
     table = Table()
-    async with serving(tmp_path, SimDriver(tmp_path), floors=table.read) as cloud:
+    async with serving(tmp_path, SimDriver(tmp_path), ledger=table) as cloud:
         token = issue_token(cloud.model_secret, INSTANCE, 1, in_an_hour())
         await until_it_answers(cloud, token, 200)
     table.floors[INSTANCE] = 2
-    async with serving(tmp_path, SimDriver(tmp_path), floors=table.read) as cloud:
+    async with serving(tmp_path, SimDriver(tmp_path), ledger=table) as cloud:
         # 503 until the floors are read, never 200.
         assert await statuses(cloud, token) <= {401, 503}
         await until_it_answers(cloud, token, 401)
@@ -159,7 +168,7 @@ async def test_a_router_that_was_down_refuses_what_was_revoked_meanwhile_from_it
 async def test_a_router_that_cannot_read_floors_at_its_start_opens_to_nobody(tmp_path: Path) -> None:
     table = Table()
     table.is_away = True
-    async with serving(tmp_path, SimDriver(tmp_path), floors=table.read) as cloud:
+    async with serving(tmp_path, SimDriver(tmp_path), ledger=table) as cloud:
         token = issue_token(cloud.model_secret, INSTANCE, 1, in_an_hour())
         for _ in range(3):
             assert await statuses(cloud, token) == {503}
@@ -170,28 +179,28 @@ async def test_a_router_that_cannot_read_floors_at_its_start_opens_to_nobody(tmp
 
 async def test_floors_count_for_a_while_without_the_registry_and_then_nobody_is_let_in() -> None:
     table, now = Table(), [0.0]
-    floors = Floors(table.read, stale_after_s=300, clock=lambda: now[0])
+    floors = Accounts(table.read, stale_after_s=300, clock=lambda: now[0])
     assert not floors.are_known
     await floors.read()
-    assert (floors.are_known, floors.of(INSTANCE)) == (True, 1)
+    assert (floors.are_known, floor_of(floors.of(INSTANCE))) == (True, 1)
     table.is_away = True
     now[0] = 300.0
     await floors.read()
-    assert (floors.are_known, floors.of(INSTANCE)) == (True, 1)
+    assert (floors.are_known, floor_of(floors.of(INSTANCE))) == (True, 1)
     now[0] = 300.1
     assert not floors.are_known
 
 
 async def test_an_instance_that_is_newer_than_the_last_reading_is_looked_up() -> None:
     table, now = Table(), [0.0]
-    floors = Floors(table.read, clock=lambda: now[0])
+    floors = Accounts(table.read, clock=lambda: now[0])
     await floors.read()
     newer = InstanceId("newer")
     table.floors[newer] = 3
     assert floors.of(newer) is None
     assert await floors.of_newest(newer) is None, "read a moment ago"
     now[0] = 0.1
-    assert await floors.of_newest(newer) == 3
+    assert floor_of(await floors.of_newest(newer)) == 3
 
 
 async def until_it_answers(cloud: LocalCloud, token: str, status: int) -> None:

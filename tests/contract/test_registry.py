@@ -33,7 +33,7 @@ from hermesops.registry import Registry, open_registry
 from hermesops.registry.database import Database
 from hermesops.registry.encryption.sealing import sealed_cells
 from hermesops.registry.open import migrate_registry
-from hermesops.registry.repositories.credentials.model_tokens import FloorReader
+from hermesops.registry.repositories.credentials.model_usage import RouterLedger
 from hermesops.registry.schema import indexes, tables
 from hermesops.registry.schema.schema_version import MIGRATIONS, REVISIONS
 from tests.support.hostile.databases import of_no_text
@@ -505,11 +505,11 @@ def test_a_router_reads_floors_and_nothing_else(registry: Registry, url: str) ->
     ada, bob = placed(registry, "ada"), placed(registry, "bob")
     registry.model_tokens.revoke(bob.id, why="leaked")
     registry.terminations.terminate(ada.id)
-    assert FloorReader(url).read() == {ada.id: 2, bob.id: 2}
+    assert {one: account.floor for one, account in RouterLedger(url).read().items()} == {ada.id: 2, bob.id: 2}
 
 
 def test_before_the_first_command_there_is_no_registry_and_no_floor(tmp_path: Path) -> None:
-    assert FloorReader(f"sqlite:///{tmp_path / 'registry.db'}").read() == {}
+    assert RouterLedger(f"sqlite:///{tmp_path / 'registry.db'}").read() == {}
     assert list(tmp_path.iterdir()) == []
 
 

@@ -73,11 +73,11 @@ def test_the_routers_key_may_live_there_and_may_not_be_short(tmp_path: Path) -> 
 
 
 def test_pulumis_passphrase_is_made_once_where_the_home_takes_it(tmp_path: Path) -> None:
-    made = app_of(tmp_path)._passphrase()
-    assert app_of(tmp_path)._passphrase() == made
+    made = app_of(tmp_path).pulumi_passphrase()
+    assert app_of(tmp_path).pulumi_passphrase() == made
     assert app_of(tmp_path).secrets.read(PULUMI_PASSPHRASE) == made
     with pytest.raises(RefusedError, match="HERMESOPS_SECRET_PULUMI_PASSPHRASE"):
-        app_of(tmp_path, SECRETS_HOME="environment")._passphrase()
+        app_of(tmp_path, SECRETS_HOME="environment").pulumi_passphrase()
 
 
 def test_pulumis_passphrase_is_not_made_before_something_needs_it(tmp_path: Path) -> None:

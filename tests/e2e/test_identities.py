@@ -1,13 +1,19 @@
 """Machines prove who they are to the service of a local world, from their first user to the end; by commands."""
 
 import json
+import time
 import uuid
 from collections.abc import AsyncIterator
+from email.utils import parsedate_to_datetime
+from pathlib import Path
 
+import httpx
 import pytest
 
+from hermesops.app import Container
 from hermesops.node.errors import RefusedError
 from hermesops.node.protocol import Credential
+from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 from tests.support.worlds.machine_identities import Machine, machine_of
@@ -139,3 +145,21 @@ async def test_a_real_machine_makes_its_key_and_renews_its_certificate_by_itself
     await until(is_back, what="the machine", timeout_s=120, every_s=0.5)
     assert seen[-1][1:4] == ["active", renewed, key]
     await world.ok("instance", "terminate", user, "--yes", *ASKED)
+
+
+async def test_machines_are_told_a_wrong_time_until_the_fault_is_cleared(tmp_path: Path) -> None:
+    async with local_world(tmp_path, driver="sim") as command:
+        container = Container(Environment.load("local", command.environ), lambda _: None)
+        context, url = container.authority.client_context("hermesops"), container.endpoint.platform_url
+        container.registry.close()
+
+        async def ahead_s() -> float:
+            async with httpx.AsyncClient(verify=context, trust_env=False, timeout=60) as client:
+                answer = await client.get(url)
+            return parsedate_to_datetime(answer.headers["Date"]).timestamp() - time.time()
+
+        assert abs(await ahead_s()) < 20
+        await command.ok("local", "fault", "set", "date-shifted", "--seconds", "600")
+        assert 580 < await ahead_s() < 620
+        await command.ok("local", "fault", "clear")
+        assert abs(await ahead_s()) < 20

@@ -1,7 +1,6 @@
 """The local world of an environment, and the object store in it."""
 
 import asyncio
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from hermesops.localcloud.world.go_tools import GoTools
     from hermesops.localcloud.world.local_world import World
     from hermesops.model.ids import InstanceId
+    from hermesops.registry.repositories.credentials.model_usage import RouterLedger
+    from hermesops.router.accounts import Account
+    from hermesops.router.usage import Usage
 
 _OF_PLATFORM = frozenset({"HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRET_REGISTRY_KEY", "HERMESOPS_SECRET_AUTHORITY_KEY"})
 """Secrets that the service which machines prove themselves to cannot work without."""
@@ -84,19 +86,32 @@ async def serve_world(
             report=report,
             upstream=upstream,
             platform=service,
-            floors=partial(_floors, env),
+            ledger=_Ledger(env),
             object_store_program=lambda: tools.place(_VERSITYGW),
         )
     finally:
         await cancel(building)
 
 
-def _floors(env: Environment) -> "Mapping[InstanceId, int]":
-    """Which tokens of the model router count, as the environment's registry says."""
-    from hermesops.app.container_parts.registry import registry_url
-    from hermesops.registry.repositories.credentials.model_tokens import FloorReader
+class _Ledger:
+    """The environment's registry as its world's model router uses it; its address is asked each time."""
 
-    return FloorReader(registry_url(env)).read()
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def read(self) -> "Mapping[InstanceId, Account]":
+        """Which tokens of the model router count, and what is left of budgets."""
+        return self._registry().read()
+
+    def write(self, batch: str, rows: "Sequence[Usage]") -> None:
+        """Add what agents used."""
+        self._registry().write(batch, rows)
+
+    def _registry(self) -> "RouterLedger":
+        from hermesops.app.container_parts.registry import registry_url
+        from hermesops.registry.repositories.credentials.model_usage import RouterLedger
+
+        return RouterLedger(registry_url(self._env))
 
 
 def loki_program(env: Environment) -> Path:

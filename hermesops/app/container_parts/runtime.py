@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from hermesops.app.adapters.release_transfer import ReleaseTransfer
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.app.services.backups import Backups
+    from hermesops.app.services.billing import Billing
     from hermesops.app.services.certificates import CertificateRenewal
     from hermesops.app.services.fleet import Drift
     from hermesops.app.services.jobs import Jobs
@@ -433,7 +434,7 @@ class Runtime:
         node.write(program)
         variables = self._base_variables
         asked = settings.monitoring
-        monitoring = machine_monitoring(asked.profile, asked.loki, loki_program(app.env))
+        monitoring = machine_monitoring(asked.profile, asked.loki, loki_program(app.env), time_scale=asked.time_scale)
         inputs = definition.inputs_of(
             made,
             roles=assets.folder("roles"),
@@ -501,6 +502,30 @@ class Runtime:
         return Upkeep(self.app.registry, self.app.cell_stacks, end, timedelta(days=settings.previous_days))
 
     @cached_property
+    def billing(self) -> "Billing":
+        """Stripe's events about subscriptions."""
+        from hermesops.app.services.billing import Billing
+        from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
+        from hermesops.app.services.paid_agents import PaidAgents
+        from hermesops.billing.decide import Policy
+
+        app, settings = self.app, self.app.env.settings
+        asked = settings.billing
+        agents = PaidAgents(
+            app.registry,
+            Policy(asked.prices, timedelta(days=asked.grace_days)),
+            is_graceful=settings.grace_days > 0,
+            keeps_backup=settings.last_backup == "required",
+            admission=lambda: self.admission,
+            requests=lambda: self.instance_requests,
+            leave=self.operations.leave,
+            hold_lease=app.hold_lease,
+            current=partial(subscriptions_at_stripe, asked, app.secrets, is_production=app.env.is_production),
+        )
+        rules = partial(rules_of, asked, app.secrets, is_production=app.env.is_production)
+        return Billing(app.registry, rules, timedelta(days=asked.keep_days), agents)
+
+    @cached_property
     def audited_access(self) -> AuditedAccess:
         """Records why an operator enters a machine."""
         return AuditedAccess(self.app.registry)
@@ -538,6 +563,7 @@ class Runtime:
             upkeep=self.upkeep,
             proxy_tokens=self.proxy_tokens,
             model_tokens=self.model_tokens,
+            billing=self.billing,
         )
 
     def make_worker(self, *, concurrency: int, grace_s: float) -> "Worker":
@@ -561,23 +587,28 @@ class Runtime:
             every_s: Seconds from the begin of one pass to the next.
             grace_s: Seconds for repairs under way to end after a stop was requested.
         """
-        from hermesops.app.services.monitor import InstanceRepairs, MonitorRecords, VendorMachines, policy_of
+        from hermesops.app.services.monitor import (
+            PROVISIONS_S,
+            InstanceRepairs,
+            MonitorRecords,
+            VendorMachines,
+            policy_of,
+        )
         from hermesops.monitor.ports import Ports
         from hermesops.monitor.runner import Monitor
         from hermesops.monitor.service_manager import SystemdNotify
 
-        app, registry = self.app, self.app.registry
+        app, registry, settings = self.app, self.app.registry, self.app.env.settings.monitoring
         async with self._metrics() as metrics:
             ports = Ports(
                 registry,
-                MonitorRecords(registry),
+                MonitorRecords(registry, PROVISIONS_S * settings.time_scale),
                 metrics,
                 VendorMachines(app.env.name, registry, self.instance_client, self._same_client),
                 InstanceRepairs(registry, self.instance_requests, self.operations, self.instance_client),
                 SystemdNotify(app.env.variables.get("NOTIFY_SOCKET", "")),
             )
-            policy = policy_of(app.env.settings.monitoring)
-            yield Monitor(ports, policy, every_s=every_s, grace_s=grace_s)
+            yield Monitor(ports, policy_of(settings), every_s=every_s, grace_s=grace_s)
 
     @asynccontextmanager
     async def _metrics(self) -> "AsyncIterator[Metrics | None]":

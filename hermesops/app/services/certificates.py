@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -85,8 +86,13 @@ class CertificateAuthority:
         roots = "".join(self.registry.certificates.list_authorities())
         return client_context(authority, names, roots=roots, life=timedelta(seconds=CERTIFICATE_S))
 
-    async def serve(self, listener: socket.socket, certificates: Certificates) -> None:
+    async def serve(
+        self, listener: socket.socket, certificates: Certificates, clock: Callable[[], float] = time.time
+    ) -> None:
         """Answer machines until cancelled; needs neither controller nor vendor.
+
+        Args:
+            clock: Seconds since 1970, as machines are told.
 
         Raises:
             UsageError: Machines would not know where to find it.
@@ -101,7 +107,7 @@ class CertificateAuthority:
             environment=self.env.name,
             ingest_url=partial(ingest_url_of, self.env),
         )
-        await MutualTlsServer(service.answer, own.context).serve(listener)
+        await MutualTlsServer(service.answer, own.context, clock=clock).serve(listener)
 
     def trust(self, file: Path) -> None:
         """Make a key for another authority, which machines trust beside the present one.

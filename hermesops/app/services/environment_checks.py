@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
+from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
 from hermesops.app.services.certificates import CertificateAuthority
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.doctor.computer import check_computer
@@ -20,6 +21,8 @@ from hermesops.secrets.catalog import (
     API_KEY,
     AUTHORITY_KEY,
     BACKUP_KEY,
+    BILLING_KEY,
+    BILLING_SECRET,
     CATALOG,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
@@ -81,6 +84,8 @@ class EnvironmentChecks:
             BACKUP_KEY: self._bucket_answers,
             AUTHORITY_KEY: self._authority_signs,
             RELEASE_KEY: self._release_key_signs,
+            BILLING_SECRET: self._endpoint_is_known,
+            BILLING_KEY: self._stripe_is_asked,
         }
         wanted = [one for one in CATALOG if not names or one.name in names]
         return [check for one in wanted for check in await check_all({one.name: opens[one]})]
@@ -149,6 +154,19 @@ class EnvironmentChecks:
             return "nobody signs releases here: none can be built, and no image; those of the store can be deployed"
         signer = key.find()
         return f"{signer.public()} signs releases" if signer else "made with the first release"
+
+    async def _endpoint_is_known(self) -> str:
+        if self.secrets().find(BILLING_SECRET) is None:
+            return "none: no events of Stripe's are taken here"
+        rules = rules_of(self.env.settings.billing, self.secrets(), is_production=self.env.is_production)
+        mode = "live" if rules.livemode else "test"
+        return f"{len(rules.secrets)} signing secrets, of {mode} mode"
+
+    async def _stripe_is_asked(self) -> str:
+        settings, is_production = self.env.settings.billing, self.env.is_production
+        if subscriptions_at_stripe(settings, self.secrets(), is_production=is_production) is None:
+            return "none: Stripe's events alone decide"
+        return "Stripe is asked before anything is done"
 
     async def _bucket_answers(self) -> str:
         if self.env.is_local and not self.env.settings.backup.bucket:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from hermesops.app.services.backups import Backups
+from hermesops.app.services.billing import Billing
 from hermesops.app.services.pools import Pools
 from hermesops.app.services.restore_drills import Drills
 from hermesops.app.services.rollout_requests import updatable, usual_spec
@@ -44,6 +45,7 @@ class Jobs:
     upkeep: Upkeep
     proxy_tokens: ProxyTokens
     model_tokens: ModelTokens
+    billing: Billing
 
     def scheduler(self, *, grace_s: float) -> JobScheduler:
         """Runs the jobs of a worker.
@@ -71,6 +73,13 @@ class Jobs:
                 self._ends,
                 self._end,
                 longest=timedelta(hours=8),
+            ),
+            Job(
+                "billing",
+                "read Stripe's events, and bring agents to what is paid for",
+                timedelta(seconds=10),
+                self._unbilled,
+                self.bill,
             ),
             Job(
                 "tokens",
@@ -197,6 +206,15 @@ class Jobs:
     async def _end(self) -> Report:
         upkeep = self.upkeep
         return _report(await upkeep.apply(upkeep.due()), "{} agents ended or machines given back")
+
+    # Billing
+
+    def _unbilled(self) -> list[str]:
+        return self.billing.due()
+
+    async def bill(self, *, everybody: bool = False) -> Report:
+        """Do the job ``billing``; of ``everybody``, though their events are to wait longer."""
+        return Report(await self.billing.run(everybody=everybody))
 
     # Pools
 

@@ -1,9 +1,9 @@
 """The monitor's view of the registry, the vendor and operations; and which monitor leads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from hermesops.app.services.costs import costs_of
 from hermesops.app.services.fleet_health import fleet_health
@@ -19,6 +19,7 @@ from hermesops.model.backup import newest_to_restore
 from hermesops.model.fleet import ExpectedFleet
 from hermesops.model.health import Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Lease, OperationKind, OperationStatus
 from hermesops.model.rollout import RolloutState
 from hermesops.monitor.decide import Actions, Policy, Repairing, Replace
@@ -32,7 +33,8 @@ from hermesops.settings import MonitoringSettings
 REASON = "monitor: "
 """What the reasons of operations begin with that the monitor opens."""
 
-_PROVISIONS = timedelta(hours=1)
+PROVISIONS_S = 3600.0
+"""Seconds for which a provision that ended is told: the alert about slow ones is of the last hour's."""
 
 OpenVendor = Callable[[], AbstractAsyncContextManager[Client]]
 
@@ -56,9 +58,14 @@ def leader(registry: Registry) -> Lease | None:
 
 @dataclass(frozen=True)
 class MonitorRecords:
-    """``hermesops.monitor.ports.Records`` in the registry."""
+    """``hermesops.monitor.ports.Records`` in the registry.
+
+    Attributes:
+        provisions_s: See ``PROVISIONS_S``.
+    """
 
     registry: Registry
+    provisions_s: float = PROVISIONS_S
 
     def expected(self) -> ExpectedFleet:
         """Every instance that should run."""
@@ -79,6 +86,7 @@ class MonitorRecords:
             self.registry.backups.newest(),
             {
                 **self._conditions(),
+                **self._never_backed_up(expected, fleet.now),
                 **{
                     series("hermesops_instance_outdated", instance_id=one.instance_id): 1.0
                     for one in outdated(self.registry)
@@ -99,6 +107,14 @@ class MonitorRecords:
             for one, judgement in fleet_health(self.registry).judgements.items()
         }
 
+    def _never_backed_up(self, expected: Collection[InstanceId], now: datetime) -> dict[Series, float]:
+        """As old as the instance: without a figure, the one that would lose most would look as if all were well."""
+        return {
+            series("hermesops_instance_backup_age_seconds", instance_id=one): (now - created_at).total_seconds()
+            for one, created_at in self.registry.backups.never().items()
+            if one in expected
+        }
+
     def _rollouts(self) -> dict[Series, float]:
         unfinished = self.registry.rollouts.list(unfinished=True)
         states = {series("hermesops_rollout_state", rollout=one.id, state=one.state.value): 1.0 for one in unfinished}
@@ -106,14 +122,25 @@ class MonitorRecords:
         return states | {series("hermesops_rollout_halted", rollout=one.id): 1.0 for one in halted}
 
     def _provisions(self, now: datetime) -> dict[Series, float]:
+        provisions = self.registry.operations.list(kind=OperationKind.PROVISION)
         ended = (
             one
-            for one in self.registry.operations.list(kind=OperationKind.PROVISION)
-            if one.status is OperationStatus.DONE and now - one.updated_at <= _PROVISIONS
+            for one in provisions
+            if one.status is OperationStatus.DONE and (now - one.updated_at).total_seconds() <= self.provisions_s
         )
+        # One that was refused halfway has no operation any more, and its user waits all the same.
+        begun = [
+            *(one.created_at for one in provisions if not one.status.has_ended),
+            *(one.created_at for one in self.registry.instances.list(status=InstanceStatus.PROVISIONING)),
+        ]
         return {
-            series("hermesops_provision_seconds", operation=one.id): (one.updated_at - one.created_at).total_seconds()
-            for one in ended
+            series("hermesops_provision_oldest_seconds"): (now - min(begun, default=now)).total_seconds(),
+            **{
+                series("hermesops_provision_seconds", operation=one.id): (
+                    one.updated_at - one.created_at
+                ).total_seconds()
+                for one in ended
+            },
         }
 
 

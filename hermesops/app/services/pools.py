@@ -57,7 +57,14 @@ class Pools:
     # Claims
 
     async def claim(
-        self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
+        self,
+        user: Callable[[], User],
+        plan: Plan,
+        *,
+        server_type: str,
+        image_id: ImageId,
+        region: str,
+        subscription: str = "",
     ) -> Instance | None:
         """Give a new instance a machine of a pool; ``None`` if none is ready.
 
@@ -65,7 +72,7 @@ class Pools:
         """
         size = self.settings.pool_size.get(plan, 0)
         target = Target(plan, size, server_type, image_id)
-        instance = await claim(self.registry, self.is_up, user, target, region=region)
+        instance = await claim(self.registry, self.is_up, user, target, region=region, subscription=subscription)
         if instance is None:
             if size:
                 self.report(

@@ -21,6 +21,7 @@ SUMMARIES = {
     "rollout": "Rollouts: one release deployed to many instances, in stages that halt when a gate fails.",
     "rollback": "Roll one instance, or all of a rollout, back to the release before.",
     "freeze": "Freezes: spans of time in which nothing is rolled out.",
+    "billing": "Billing: Stripe's events about subscriptions, and what they ask for of agents.",
     "lifecycle": "Scheduled terminations and what else is pending of instances' lifecycle.",
     "job": "Scheduled jobs: what workers run by themselves.",
     "fleet": "The whole fleet.",

@@ -90,6 +90,9 @@ def run(
         hint = Hint(("runbook", "show", fault.runbook), "ends it; tests bring it about, in a world of their own")
         raise RefusedError(f"{fault.name} is about more than one machine", hint=hint)
     composed = context.compose()
+    if fault.needs_local and not composed.env.is_local:
+        hint = Hint(("--env", "local", "drill", fault.name))
+        raise RefusedError(f"only the local world can bring {fault.name} about: {fault.meaning}", hint=hint)
     user = drills.user_of(fault)
     agree(
         f"This breaks a machine of a warm pool of {composed.env.name} ({fault.meaning}) and destroys it afterwards.",

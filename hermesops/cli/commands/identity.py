@@ -1,5 +1,7 @@
 """``hermesops identity``: the certificates of machines, and the service that renews them."""
 
+import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -103,6 +105,7 @@ def trust(
 def serve(
     listen_at: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where machines reach it.")] = "",
     descriptor: Annotated[int, typer.Option("--socket", hidden=True)] = -1,
+    date_shift: Annotated[Path | None, typer.Option("--date-shift", hidden=True)] = None,
 ) -> None:
     """Answer machines over mutual TLS until a signal stops it: renewals, and keys of data. Logs JSON on stderr.
 
@@ -110,5 +113,10 @@ def serve(
     """
     composed = context.compose(logs_all=True)
     server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, "identity", "serve")
-    serving = composed.authority.serve(server, composed.certificates)
+    clock = time.time
+    if date_shift is not None:  # the local world's, which makes the fault of a wrong time with it
+        from hermesops.localcloud.faults.date_shift import shifted_time
+
+        clock = partial(shifted_time, date_shift)
+    serving = composed.authority.serve(server, composed.certificates, clock)
     context.run(serve_until_signal(server, serving, "answering machines"))

@@ -62,10 +62,26 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
         _show(status)
         return
     found = context.run_connected(context.compose(), lambda session: session.local_monitoring.up())
-    words = advice(f"monitoring at {found.url};", ("alert", "list"), "shows its alerts")
     done = f"machine {found.machine}: {found.changed} changes, {found.seconds:g} s"
     logs = "" if found.logs else "without logs: Loki could not be built"
-    result("local-monitoring", asdict(found), [line for line in (done, logs, words) if line])
+    lines = [line for line in (done, logs) if line]
+    result("local-monitoring", asdict(found), [*lines, *monitoring_lines(found.url)])
+
+
+def monitoring_lines(url: str) -> list[str]:
+    """What monitoring that is up is good for: the commands that come next."""
+    commands = {
+        ("monitor",): "watches the fleet until it is stopped; without it an alert says so",
+        ("alert", "list"): "shows open alerts, and for each the command of its runbook",
+        ("fleet", "status", "--watch"): "shows how each agent is",
+        ("fleet", "top"): "shows agents' figures",
+    }
+    shown = {advice(words): meaning for words, meaning in commands.items()}
+    width = max(map(len, shown))
+    return [
+        f"monitoring at {url}: a certificate of this environment opens it, which hermesops makes for each command",
+        *(f"  {command:<{width}}  {meaning}" for command, meaning in shown.items()),
+    ]
 
 
 @app.command()
@@ -102,12 +118,14 @@ def serve(driver: Driver = None) -> None:
     """Run the local world's server; ``up`` starts this."""
     from hermesops.app.container_parts.local_world import serve_world
     from hermesops.localcloud.model_router.router import Upstream
+    from hermesops.localcloud.world.files import WorldFiles
 
     env = context.environment()
     settings = env.settings
     key = settings.model.api_key.get_secret_value() if settings.model.api_key else ""
     upstream = Upstream(settings.model.base_url, key) if settings.model.base_url else None
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
+    platform += ["--date-shift", str(WorldFiles(env.world).date_shift)]
     context.run(serve_world(env, driver or "", report=say, upstream=upstream, platform=platform))
 
 

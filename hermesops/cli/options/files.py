@@ -20,6 +20,21 @@ def read(source: str) -> str:
         raise UsageError(f"{source}: not UTF-8") from None
 
 
+def read_bytes(source: str, *, most: int) -> bytes:
+    """The bytes of a file, one more than ``most`` at most; of standard input for ``-``.
+
+    Raises:
+        UsageError: There is no such file.
+    """
+    try:
+        if source == "-":
+            return sys.stdin.buffer.read(most + 1)
+        with Path(source).open("rb") as file:
+            return file.read(most + 1)
+    except OSError as error:
+        raise UsageError(f"{source}: {error.strerror or error}") from None
+
+
 def read_saved(file: Path) -> str:
     """The text of a saved preview, list or approval.
 

@@ -101,13 +101,14 @@ class ProvisionAdmission:
     policy: Policy
 
     async def admit(
-        self, user_text: str, plan: Plan, *, region: str = "", is_drill: bool = False
+        self, user_text: str, plan: Plan, *, region: str = "", is_drill: bool = False, subscription: str = ""
     ) -> tuple[Instance, Operation]:
         """Write the rows of a requested agent, or find those of an earlier request.
 
         Args:
             region: Where its machine is rented; empty: where the settings say. An earlier request keeps its own.
             is_drill: Whether a drill asks, whose aliases nobody else gets.
+            subscription: Stripe's id of what pays for a new agent; empty for none. An earlier one keeps its own.
 
         Raises:
             UsageError: ``user_text`` can be neither, or is a drill's.
@@ -124,21 +125,31 @@ class ProvisionAdmission:
             image = latest_image(self.registry, self.policy.image)
             # A machine of the pool is bought, booted and checked already: nothing is left to ask the vendor.
             known = await self.pool.claim(
-                new_user, plan, server_type=self.policy.server_types[plan], image_id=image.id, region=where
-            ) or await self._order(new_user, plan, where)
+                new_user,
+                plan,
+                server_type=self.policy.server_types[plan],
+                image_id=image.id,
+                region=where,
+                subscription=subscription,
+            ) or await self._order(new_user, plan, where, subscription)
             refuse_other_plan(user_text, known, plan)  # another request may have been faster
         intent = ProvisionIntent(user=user_text, plan=plan, machine_name=known.machine_name).to_json()
         subject = instance_subject(known.id)
         operation = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=known.id)
         return known, operation
 
-    async def _order(self, new_user: Callable[[], User], plan: Plan, region: str) -> Instance:
+    async def _order(self, new_user: Callable[[], User], plan: Plan, region: str, subscription: str) -> Instance:
         image, policy = await self.preflight.refuse_unrentable((plan, region)), self.policy
         choose = partial(
             self.choose_cell, plan=plan, region=region, size=policy.cell_size, plans_apart=policy.plans_apart
         )
         return self.registry.placements.place(
-            new_user(), plan=plan, server_type=policy.server_types[plan], image_id=image.id, choose=choose
+            new_user(),
+            plan=plan,
+            server_type=policy.server_types[plan],
+            image_id=image.id,
+            choose=choose,
+            subscription=subscription,
         )
 
 

@@ -67,6 +67,8 @@ class FaultKind(StrEnum):
     # The model router
     MODEL_FAILS = "model-fails", "the model answers a turn with a 5xx", _SERVER_ERRORS
     MODEL_LIMITED = "model-limited", "the model answers a turn with 429"
+    # The platform's service for machines
+    DATE_SHIFTED = "date-shifted", "machines are told a time that is --seconds ahead, until cleared or --for", _NONE, 42
     # Webhooks
     WEBHOOK_LOST = "webhook-lost", "an event is never sent"
     WEBHOOK_TWICE = "webhook-twice", "an event is sent twice"

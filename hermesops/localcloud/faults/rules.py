@@ -64,7 +64,7 @@ class FaultOrder:
             raise UsageError(f"a probability is above 0 and at most 1, not {self.probability:g}")
         if self.for_s is not None and self.for_s < 1:
             raise UsageError(f"a fault lasts at least a second, not {self.for_s}")
-        bounded = self.for_s is not None or self.probability < 1
+        bounded = self.for_s is not None or self.probability < 1 or kind is FaultKind.DATE_SHIFTED
         return FaultRow(
             id=str(uuid4()),
             kind=kind,

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from uuid import uuid4
 
 import httpx
@@ -16,19 +17,22 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hermesops.localcloud.model_router import scripted_model
-from hermesops.localcloud.model_router.scripted_model import answer_to
-from hermesops.localcloud.model_router.token_floors import Floors
+from hermesops.localcloud.model_router.scripted_model import Answer, answer_to
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import ModelRequestRow, now
-from hermesops.model.route import ROUTES, read_token, refusal_of
+from hermesops.model.ids import InstanceId
+from hermesops.model.route import ROUTES
+from hermesops.router.admission import Admission, Refused, bad_request, parsed, unknown_model
+from hermesops.router.books import Books
+from hermesops.router.gate import models
+from hermesops.router.usage import Usage
 from hermesops.waiting import pause
 
 _KEPT = 10_000
 
 
 _UPSTREAM_TIMEOUT = httpx.Timeout(connect=10, read=600, write=60, pool=None)
-_NAMES = frozenset(route.name for route in ROUTES)
-_BEARER = "Bearer "
+_ROUTES = {route.name: route for route in ROUTES}
 _PASSED_BACK = ("content-type", "retry-after")
 
 
@@ -71,7 +75,7 @@ class Router:
     Args:
         secret: Signs instances' tokens; see ``hermesops.model.route``.
         upstream: Who answers; ``None`` has the script do it.
-        floors: Which tokens are revoked; ``None`` for none, where no registry is beside the router.
+        books: What the registry says, and what it is told; ``None`` where no registry is beside the router.
         fault: Whether a fault of the model strikes now: the status that it answers, 0 for none.
     """
 
@@ -80,11 +84,11 @@ class Router:
         secret: bytes,
         model_log: ModelLog,
         upstream: Upstream | None = None,
-        floors: Floors | None = None,
+        books: Books | None = None,
         fault: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._secret = secret
-        self._floors = floors
+        self._admission = Admission([secret], books.accounts if books else None)
+        self._books = books
         self._fault = fault
         self._log = model_log
         self._upstream = upstream
@@ -112,11 +116,7 @@ class Router:
         caller = await self._caller(request)
         if isinstance(caller, Response):
             return caller
-        models = [
-            {"id": route.name, "object": "model", "owned_by": "hermesops", "context_length": route.context_tokens}
-            for route in ROUTES
-        ]
-        return JSONResponse({"object": "list", "data": models})
+        return JSONResponse(models(ROUTES))
 
     async def _complete(self, request: Request) -> Response:
         instance = await self._caller(request)
@@ -124,38 +124,55 @@ class Router:
             return instance
         body = await request.body()
         try:
-            asked = json.loads(body)
-            model, messages = str(asked["model"]), list(asked["messages"])
-        except (ValueError, KeyError, TypeError):
-            return JSONResponse(_error("model and messages are required", code="bad_request"), 400)
-        if model not in _NAMES:
-            self._log.note(instance, model[:100], 400)
-            # 400, not 404: what the platform's router answers, and what operators know as the symptom.
-            message = f"Invalid model name passed in model={model[:100]}. Call `/v1/models` to view available models"
-            return JSONResponse(_error(message, code="model_not_found", param="model"), 400)
+            found = parsed(json.loads(body))
+        except ValueError:
+            found = bad_request()
+        if isinstance(found, Refused):
+            return _refusal(found)
+        model, asked = found
+        if model not in _ROUTES:
+            self._use(instance, model[:100], 400)
+            return _refusal(unknown_model(model))
+        if refused := self._admission.over_budget(instance):
+            self._use(instance, model, refused.status)
+            return _refusal(refused)
         if status := self._fault():
-            self._log.note(instance, model, status)
+            self._use(instance, model, status)
             return JSONResponse(_error("the model does not answer now", code=str(status)), status)
         if self._upstream and self._http:
             return await self._ask_upstream(self._http, self._upstream, instance, model, body)
-        self._log.note(instance, model, 200)
-        return await _scripted(asked, model, messages, len(body))
+        answer = answer_to(_messages_of(asked), _tools_of(asked))
+        self._use(instance, model, 200, scripted_model.usage(answer.content, len(body)))
+        return await _scripted(asked, model, answer, len(body))
 
-    async def _caller(self, request: Request) -> str | Response:
+    async def _caller(self, request: Request) -> InstanceId | Response:
         """The instance whose good token the request carries, or the refusal."""
-        given = request.headers.get("authorization", "")
-        token = read_token(self._secret, given.removeprefix(_BEARER)) if given.startswith(_BEARER) else None
-        if token is None:
-            return _refused("no token of this router")
-        if self._floors and not self._floors.are_known:
-            # Not 401: the token may well be good, and the agent asks again.
-            return JSONResponse(_error("revoked tokens are not known now", code="503"), 503)
-        floor = await self._floors.of_newest(token.instance_id) if self._floors else token.generation
-        why = refusal_of(token, floor=floor, now=time.time())
-        return _refused(why) if why else token.instance_id
+        address = request.client.host if request.client else ""
+        found = await self._admission.caller(request.headers.get("authorization", ""), address)
+        return _refusal(found) if isinstance(found, Refused) else found
+
+    def _use(self, instance: InstanceId, model: str, outcome: int, usage: Mapping[str, int] | None = None) -> None:
+        self._log.note(instance, model, outcome)
+        route = _ROUTES.get(model)
+        if not self._books:
+            return
+        read, written = (usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)) if usage else (0, 0)
+        self._books.use(
+            Usage(
+                instance,
+                datetime.now(UTC).date(),
+                route.name if route else "",
+                route.provider if route else "",
+                str(int(outcome)),
+                1,
+                read,
+                written,
+                route.micros(read, written) if route else 0,
+            )
+        )
 
     async def _ask_upstream(
-        self, http: httpx.AsyncClient, upstream: Upstream, instance: str, model: str, body: bytes
+        self, http: httpx.AsyncClient, upstream: Upstream, instance: InstanceId, model: str, body: bytes
     ) -> Response:
         request = http.build_request(
             "POST",
@@ -166,10 +183,10 @@ class Router:
         try:
             response = await http.send(request, stream=True)
         except httpx.TransportError as error:
-            self._log.note(instance, model, 502)
+            self._use(instance, model, 502)
             message = f"the model's endpoint does not answer ({type(error).__name__})"
             return JSONResponse(_error(message, code="upstream_unavailable"), 502)
-        self._log.note(instance, model, response.status_code)
+        self._use(instance, model, response.status_code)
         headers = {name: response.headers[name] for name in _PASSED_BACK if name in response.headers}
         return StreamingResponse(_body_of(response), response.status_code, headers)
 
@@ -182,10 +199,7 @@ async def _body_of(response: httpx.Response) -> AsyncIterator[bytes]:
         await response.aclose()
 
 
-async def _scripted(
-    asked: Mapping[str, object], model: str, messages: list[Mapping[str, object]], length: int
-) -> Response:
-    answer = answer_to(messages, _tools_of(asked))
+async def _scripted(asked: Mapping[str, object], model: str, answer: Answer, length: int) -> Response:
     if answer.after_s:
         await pause(answer.after_s)
     request_id, created = f"chatcmpl-{uuid4().hex}", int(time.time())
@@ -201,8 +215,14 @@ def _tools_of(asked: Mapping[str, object]) -> frozenset[str]:
     return frozenset(str(function.get("name")) for function in functions if isinstance(function, dict))
 
 
-def _refused(why: str) -> Response:
-    return JSONResponse(_error(f"Invalid proxy server token passed: {why}", code="401"), 401)
+def _messages_of(asked: Mapping[str, object]) -> list[Mapping[str, object]]:
+    messages = asked["messages"]
+    return [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+
+
+def _refusal(refused: Refused) -> Response:
+    headers = {"retry-after": str(refused.retry_after_s)} if refused.retry_after_s else None
+    return JSONResponse(refused.body(), refused.status, headers)
 
 
 def _error(message: str, *, code: str, param: str | None = None) -> dict[str, object]:

@@ -87,14 +87,14 @@ def whole(request_id: str, created: int, model: str, content: Say | Call, prompt
         "created": created,
         "model": model,
         "choices": [{"index": 0, "message": message, "finish_reason": _reason(content)}],
-        "usage": _usage(content, prompt_length),
+        "usage": usage(content, prompt_length),
     }
 
 
 def stream(request_id: str, created: int, model: str, content: Say | Call, prompt_length: int) -> Iterator[str]:
     """The same as server-sent events: the role, the content in pieces, the reason, the usage, the end."""
 
-    def event(choices: list[dict[str, object]], usage: dict[str, int] | None = None) -> str:
+    def event(choices: list[dict[str, object]], used: dict[str, int] | None = None) -> str:
         chunk: dict[str, object] = {
             "id": request_id,
             "object": "chat.completion.chunk",
@@ -102,8 +102,8 @@ def stream(request_id: str, created: int, model: str, content: Say | Call, promp
             "model": model,
             "choices": choices,
         }
-        if usage:
-            chunk["usage"] = usage
+        if used:
+            chunk["usage"] = used
         return f"data: {json.dumps(chunk)}\n\n"
 
     def delta(fields: dict[str, object], reason: str | None = None) -> str:
@@ -116,7 +116,7 @@ def stream(request_id: str, created: int, model: str, content: Say | Call, promp
     else:
         yield delta({"tool_calls": [{"index": 0, **_tool_call(request_id, content)}]})
     yield delta({}, _reason(content))
-    yield event([], _usage(content, prompt_length))
+    yield event([], usage(content, prompt_length))
     yield "data: [DONE]\n\n"
 
 
@@ -132,7 +132,8 @@ def _reason(content: Say | Call) -> str:
     return "stop" if isinstance(content, Say) else "tool_calls"
 
 
-def _usage(content: Say | Call, prompt_length: int) -> dict[str, int]:
+def usage(content: Say | Call, prompt_length: int) -> dict[str, int]:
+    """What an answer used, in OpenAI's shape."""
     # Four characters are about a token: enough for callers that add them up.
     characters = len(content.text if isinstance(content, Say) else content.arguments)
     prompt, completion = prompt_length // 4, max(1, characters // 4)

@@ -5,6 +5,7 @@ Same key as the API. It must not show secrets.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -14,6 +15,7 @@ from hermesops.errors import HermesError, UsageError
 from hermesops.localcloud.api.problem import Problem, found
 from hermesops.localcloud.api.requests import object_of, text
 from hermesops.localcloud.api.wire import shown_status
+from hermesops.localcloud.faults import date_shift
 from hermesops.localcloud.faults.rules import FaultOrder, Faults
 from hermesops.localcloud.fleet.machine_tasks import Fleet
 from hermesops.localcloud.model_router.router import ModelLog
@@ -36,6 +38,7 @@ class Control:
     webhooks: Webhooks
     facts: Mapping[str, object]
     objects: ObjectStore
+    date_shift: Path
 
     def routes(self) -> list[Route]:
         """Its routes."""
@@ -89,10 +92,13 @@ class Control:
             row = self.faults.add(_fault_order(body))
         except UsageError as error:
             raise Problem(400, error.message) from error
+        date_shift.write(self.date_shift, self.faults.waiting())
         return JSONResponse(fault_to_wire(row), status_code=201)
 
     async def _clear_faults(self, _: Request) -> Response:
-        return JSONResponse({"cleared": self.faults.clear()})
+        cleared = self.faults.clear()
+        date_shift.write(self.date_shift, ())
+        return JSONResponse({"cleared": cleared})
 
     async def _test_webhook(self, request: Request) -> Response:
         webhook_id = text(object_of(await request.body()), "webhook_id")

@@ -37,7 +37,6 @@ from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.fleet.disk_copies import Backups, Images
 from hermesops.localcloud.fleet.machine_tasks import Fleet, address_of
 from hermesops.localcloud.model_router.router import ModelLog, Router, Upstream
-from hermesops.localcloud.model_router.token_floors import Floors, ReadFloors
 from hermesops.localcloud.proxy.vendor_proxy import Proxy
 from hermesops.localcloud.server import control
 from hermesops.localcloud.server.listener import Listener, listen_again, port_of
@@ -47,8 +46,10 @@ from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_forward, platform_socket
 from hermesops.localcloud.world.files import WorldFiles, key_of, write_object
 from hermesops.localcloud.world.object_store import ObjectStore
+from hermesops.router.books import Ledger, open_books
 
 _LOOPBACK = "127.0.0.1"
+_USAGE = "model-usage"
 _NO_PROGRAM = Path("/nonexistent/versitygw")
 
 log = structlog.get_logger()
@@ -71,7 +72,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
     upstream: Upstream | None = None,
     platform: platform_socket.Service | None = None,
     object_store_program: Callable[[], Path] | None = None,
-    floors: ReadFloors | None = None,
+    ledger: Ledger | None = None,
     serving: Callable[[Serving], None] | None = None,
     stop: asyncio.Event | None = None,
 ) -> None:
@@ -84,7 +85,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             too.
         platform: Starts the service that machines prove themselves to; none without.
         object_store_program: Says where versitygw is; without, the world has no object store.
-        floors: Reads which tokens of the model router are revoked; none are without.
+        ledger: The registry, as the model router uses it; without, no token is revoked and no budget used up.
         serving: Called once everything answers.
         stop: Set by a caller that runs it inside its own process.
 
@@ -110,14 +111,14 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         parts.backups.open()
         parts.webhooks.open()
 
-        known = Floors(floors) if floors else None
-        if known:
-            await stack.enter_async_context(known.kept())
+        books = open_books(ledger, files.folder / _USAGE) if ledger else None
+        if books:
+            await stack.enter_async_context(books.accounts.kept())
         router = Router(
             key_of(files.model_key, "").encode(),
             parts.model_log,
             upstream,
-            known,
+            books,
             functools.partial(_model_fault, parts.faults),
         )
         stack.push_async_callback(router.close)
@@ -137,7 +138,8 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         if platform:
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)
-        proxy = Proxy(_api(parts, port_of(api_socket), facts, objects), store, parts.fleet.broker, parts.faults)
+        api = _api(parts, port_of(api_socket), facts, objects, files.date_shift)
+        proxy = Proxy(api, store, parts.fleet.broker, parts.faults)
         listeners = [
             Listener(SilenceLimit(proxy, parts.faults), api_socket, proxy.upgrade),
             Listener(router.app(), model_socket),
@@ -215,14 +217,15 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
     ]
 
 
-def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore) -> Starlette:
-    store, fleet, faults = parts.store, parts.fleet, parts.faults
+def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore, date_shift: Path) -> Starlette:
     vendor = _starlette(vendor_routes(parts, port))
-    own = _starlette(control.Control(store, fleet, faults, parts.model_log, parts.webhooks, facts, objects).routes())
+    own = control.Control(
+        parts.store, parts.fleet, parts.faults, parts.model_log, parts.webhooks, facts, objects, date_shift
+    )
     return _starlette(
         [
-            Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, faults, fleet.names_of), parts.keys)),
-            Mount(control.PREFIX, app=KeyCheck(own, parts.keys)),
+            Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, parts.faults, parts.fleet.names_of), parts.keys)),
+            Mount(control.PREFIX, app=KeyCheck(_starlette(own.routes()), parts.keys)),
         ],
     )
 

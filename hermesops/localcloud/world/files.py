@@ -24,6 +24,7 @@ class WorldFiles:
         object_store: Folder of the object store's data and log.
         platform: Holds the id of the machine that the platform is on; absent while there is none.
         monitoring: There once monitoring has come up on it.
+        date_shift: By how much the platform's service is to tell machines a wrong time; absent for not at all.
         object_store_key: The object store's root credential, in the format of AWS's programs.
     """
 
@@ -39,6 +40,7 @@ class WorldFiles:
         self.object_store = folder / "object-store"
         self.platform = folder / "platform"
         self.monitoring = folder / "monitoring"
+        self.date_shift = folder / "date-shift.json"
         self.object_store_key = folder / "object-store.key"
 
 

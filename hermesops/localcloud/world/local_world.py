@@ -27,8 +27,8 @@ from hermesops.waiting import Pending, WaitExpiredError, until
 
 if TYPE_CHECKING:
     from hermesops.localcloud.model_router.router import Upstream
-    from hermesops.localcloud.model_router.token_floors import ReadFloors
     from hermesops.localcloud.world.platform_socket import Service
+    from hermesops.router.books import Ledger
 
 UP_TIMEOUT_S = 1800.0
 """A first start builds the base from Debian's packages, which takes as long as the mirror does."""
@@ -171,7 +171,7 @@ class World:
         upstream: "Upstream | None" = None,
         platform: "Service | None" = None,
         object_store_program: Callable[[], Path] | None = None,
-        floors: "ReadFloors | None" = None,
+        ledger: "Ledger | None" = None,
     ) -> None:
         """Be the server, until SIGTERM; see ``localcloud.server.wiring.serve``. Narration goes to the world's log."""
         from hermesops.localcloud.server import wiring  # noqa: PLC0415 - half a second that only the server needs
@@ -184,7 +184,7 @@ class World:
             upstream=upstream,
             platform=platform,
             object_store_program=object_store_program,
-            floors=floors,
+            ledger=ledger,
         )
 
     async def faults(self) -> list[Mapping[str, object]]:

@@ -139,6 +139,15 @@ class BackupRepository(Repository):
         )
         return {InstanceId(id_): at for id_, at in self._rows(query)}
 
+    def never(self) -> Mapping[InstanceId, datetime]:
+        """When each living instance that was never backed up was created."""
+        query = (
+            sa.select(hermes_instances.c.id, hermes_instances.c.created_at)
+            .select_from(hermes_instances.outerjoin(backups))
+            .where(LIVING, backups.c.id.is_(None))
+        )
+        return {InstanceId(id_): at for id_, at in self._rows(query)}
+
     def loss(self, objective: timedelta) -> Loss:
         """How long ago the running agents were backed up, compared with how long ago it may be."""
         of, made = hermes_instances.c.id, hermes_instances.c.created_at

@@ -102,6 +102,8 @@ instance_details = sa.Table(
     sa.Column("model_token_handed_at", UtcTimestamp, nullable=True),
     # Text and not an enumeration of the database: it comes from machines, and words may be added.
     sa.Column("reported_gateway", sa.String(16), nullable=True),
+    # The oldest generation that counts while another one is handed out; NULL: the generation is.
+    sa.Column("model_token_floor", sa.Integer, nullable=True),
 )
 
 unassigned_machines = sa.Table(
@@ -460,4 +462,38 @@ billing_events = sa.Table(
     sa.Column("due_at", UtcTimestamp, nullable=True),
     sa.Column("decided_at", UtcTimestamp, nullable=True),
     sa.Index("ix_billing_events_state_due_at", "state", "due_at"),
+)
+
+model_usage = sa.Table(
+    "model_usage",
+    metadata,
+    # Model routers add to rows. No key of instances: what was used is billed after an instance's row is gone, too.
+    sa.Column("day", sa.Date, primary_key=True),
+    sa.Column("instance_id", uuid(), primary_key=True, index=True),
+    # Texts and not enumerations of the database: a router of another version may know more of them.
+    sa.Column("model", sa.String(64), primary_key=True),
+    sa.Column("provider", sa.String(32), primary_key=True),
+    sa.Column("outcome", sa.String(16), primary_key=True),
+    sa.Column("requests", sa.BigInteger, nullable=False),
+    sa.Column("input_tokens", sa.BigInteger, nullable=False),
+    sa.Column("output_tokens", sa.BigInteger, nullable=False),
+    # Millionths of a US dollar.
+    sa.Column("micros", sa.BigInteger, nullable=False),
+)
+
+model_usage_batches = sa.Table(
+    "model_usage_batches",
+    metadata,
+    # What was added already: a router that got no answer delivers a batch again.
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("at", UtcTimestamp, nullable=False, index=True),
+)
+
+model_budgets = sa.Table(
+    "model_budgets",
+    metadata,
+    # What an agent may use in a month (UTC); a plan without a row, and NULL, have no limit.
+    sa.Column("plan", sa.String(16), primary_key=True),
+    sa.Column("tokens", sa.BigInteger, nullable=True),
+    sa.Column("micros", sa.BigInteger, nullable=True),
 )

@@ -30,7 +30,14 @@ class AssignmentTransactions(Repository):
         self._unassigned = UnassignedMachineRepository(context)
 
     def claim(
-        self, user: User, name: MachineName, *, plan: Plan, lease: Lease | None = None, why: str = ""
+        self,
+        user: User,
+        name: MachineName,
+        *,
+        plan: Plan,
+        subscription: str = "",
+        lease: Lease | None = None,
+        why: str = "",
     ) -> Instance | None:
         """Turn a machine of the warm pool into a user's instance: the machine's row is replaced by the instance's.
 
@@ -49,7 +56,9 @@ class AssignmentTransactions(Repository):
             if row is None:
                 return None
             key = self._unassigned.api_server_key_of(row)
-            machine = NewMachine(row.cell, row.region, row.server_type, row.image_id, name, row.machine_id, key)
+            machine = NewMachine(
+                row.cell, row.region, row.server_type, row.image_id, name, row.machine_id, key, subscription
+            )
             instance = self._placements.write_in(connection, user, plan, machine)
             if instance.machine_name == name:
                 connection.execute(unassigned_machines.delete().where(unassigned_machines.c.name == name))

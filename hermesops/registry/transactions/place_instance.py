@@ -35,6 +35,7 @@ class NewMachine:
         name: ``None`` for a machine to be made: it is named after the instance.
         machine_id: ``None`` for a machine to be made.
         api_server_key: The key made on the machine; empty for a new one.
+        subscription: Stripe's id of what pays for it; empty for none.
     """
 
     cell: CellName
@@ -44,6 +45,7 @@ class NewMachine:
     name: MachineName | None = None
     machine_id: MachineId | None = None
     api_server_key: str = field(default="", repr=False)
+    subscription: str = ""
 
 
 class PlacementTransactions(Repository):
@@ -54,7 +56,16 @@ class PlacementTransactions(Repository):
         self._cells = CellRepository(context)
         self._secrets = InstanceSecretRepository(context)
 
-    def place(self, user: User, *, plan: Plan, server_type: str, image_id: ImageId | None, choose: Choose) -> Instance:
+    def place(
+        self,
+        user: User,
+        *,
+        plan: Plan,
+        server_type: str,
+        image_id: ImageId | None,
+        choose: Choose,
+        subscription: str = "",
+    ) -> Instance:
         """Write the row of a user's instance in the cell that ``choose`` names, or return the living instance.
 
         Concurrent calls make one row; the second returns the first one's, whatever it asked for. A new row has its
@@ -71,7 +82,7 @@ class PlacementTransactions(Repository):
             place = choose(self._cells.list())
             with self._database.writing() as connection:
                 if self.has_room_in(connection, choose, place):
-                    machine = NewMachine(place.cell, place.region, server_type, image_id)
+                    machine = NewMachine(place.cell, place.region, server_type, image_id, subscription=subscription)
                     return self.write_in(connection, user, plan, machine)
         raise UnavailableError(f"found no room for {user.alias or user.id}: others took it {ATTEMPTS} times")
 
@@ -91,6 +102,7 @@ class PlacementTransactions(Repository):
             "plan": plan,
             "vm_id": machine.machine_id,
             "status": InstanceStatus.PROVISIONING,
+            "stripe_subscription_id": machine.subscription or None,
             "created_at": self._database.now(connection),
         }
         if insert_if_absent(connection, hermes_instances, row):
@@ -113,6 +125,8 @@ class PlacementTransactions(Repository):
             made = {"user": user.id, "plan": plan.value, "cell": machine.cell, "server_type": machine.server_type}
             if machine.name:
                 made["machine"] = machine.name
+            if machine.subscription:
+                made["subscription"] = machine.subscription
             self._note(connection, "instance_created", instance_subject(instance_id), after=made)
         found = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
         if found is None:

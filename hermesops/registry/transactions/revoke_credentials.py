@@ -42,6 +42,7 @@ def raise_token_floor(connection: "sa.Connection", instance_id: InstanceId) -> N
     columns = instance_details.c
     raised = {
         "model_token_generation": columns.model_token_generation + 1,
+        "model_token_floor": None,
         "model_token_expires_at": None,
         "model_token_handed_at": None,
     }

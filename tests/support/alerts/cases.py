@@ -320,6 +320,17 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             Kind.FIRES,
+            "it is told for longer than those of the machines, five minutes after the machines are heard again",
+            monitor(1500)
+            | {
+                key: f"{growing(15, 300)} _x19 {growing(15, 900, begin=600)}" if "timestamp" in key else value
+                for name in ("ada", "bob", "cy")
+                for key, value in instance(name, 1500).items()
+            },
+            {385: ({},), 900: ({},), 945: ({},), 990: ()},
+        ),
+        Case(
+            Kind.FIRES,
             "nothing arrives any more, neither from machines nor from the monitor",
             {
                 key: f"{value} _x60" if "expected" in key or "pass" in key else value
@@ -938,6 +949,12 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
 
 _BREAK_GLASS: Labels = {"instance_id": "ada"}
 
+
+def _up(service: str) -> str:
+    """Whether Prometheus reaches a service beside it."""
+    return f'up{{job="platform", service="{service}"}}'
+
+
 PLATFORM: dict[str, tuple[Case, ...]] = {
     "Watchdog": (
         Case(Kind.FIRES, "always", {}, {0: ({},), 600: ({},)}),
@@ -952,6 +969,103 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             {430: (), 445: (), 470: (), 900: ()},
         ),
         Case(Kind.FIRES, "no monitor ever was", {"up": steady(1, 300)}, {25: (), 35: ({},)}),
+    ),
+    "PlatformServiceDown page": (
+        Case(
+            Kind.FIRES,
+            "the ingest does not answer from 300 s to 600 s; it is told until what it stands for is over, too",
+            {_up("ingest"): then((1, 300), (0, 300), (1, 600)), _up("prometheus"): steady(1, 1200)},
+            {325: (), 335: ({"service": "ingest"},), 1010: ({"service": "ingest"},), 1030: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.FIRES,
+            "nginx does not answer",
+            {
+                _up("ingest"): steady(1, 900),
+                'hermes_platform_nginx_up{job="platform", service="ingest"}': then((1, 300), (0, 600)),
+            },
+            {325: (), 335: ({"service": "nginx"},)},
+            severity="page",
+        ),
+        Case(
+            Kind.BELOW,
+            "it restarts, and misses one question",
+            {_up("ingest"): then((1, 300), (0, 15), (1, 585))},
+            dict.fromkeys((305, 320, 335, 350, 900), ()),
+            severity="page",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a machine that writes such a series is not the platform",
+            world(900)
+            | {
+                of("up", job="platform", service="ingest"): steady(0, 900),
+                of("hermes_platform_nginx_up", job="platform"): steady(0, 900),
+            },
+            {600: (), 900: ()},
+            severity="page",
+        ),
+    ),
+    "PlatformServiceDown ticket": (
+        Case(
+            Kind.FIRES,
+            "Loki does not answer",
+            {_up("loki"): then((1, 300), (0, 600))},
+            {595: (), 605: ({"service": "loki"},)},
+            severity="ticket",
+        ),
+        Case(
+            Kind.BELOW,
+            "it took four minutes",
+            {_up("loki"): then((1, 300), (0, 240), (1, 360))},
+            {595: (), 605: (), 900: ()},
+            severity="ticket",
+        ),
+    ),
+    "RevocationsStale": (
+        Case(
+            Kind.FIRES,
+            "the list is of 60 s, and no other one comes",
+            {"hermes_platform_revocations_timestamp_seconds": steady(60, 1800)},
+            {960: (), 1015: (), 1030: ({},), 1800: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "one comes after 15 minutes",
+            {"hermes_platform_revocations_timestamp_seconds": then((60, 960), (960, 840))},
+            {960: (), 1030: (), 1800: ()},
+        ),
+    ),
+    "ProvisionStuck": (
+        Case(
+            Kind.FIRES,
+            "one has begun 800 s before",
+            monitor(900) | {"hermesops_provision_oldest_seconds": f"{growing(15, 600, begin=800)} {then((0, 285))}"},
+            {105: (), 155: (), 170: ({},), 600: ({},), 625: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "one that ends after a quarter of an hour",
+            monitor(900) | {"hermesops_provision_oldest_seconds": f"{growing(15, 120, begin=800)} {then((0, 765))}"},
+            {105: (), 170: (), 900: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "none is under way",
+            monitor(900) | {"hermesops_provision_oldest_seconds": steady(0, 900)},
+            {900: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN of one monitor does not hide another's",
+            monitor(900)
+            | {
+                'hermesops_provision_oldest_seconds{source="a"}': steady("NaN", 900),
+                'hermesops_provision_oldest_seconds{source="b"}': steady(901, 900),
+            },
+            {300: ({},)},
+        ),
     ),
     "MonitorStoppedActing": (
         Case(

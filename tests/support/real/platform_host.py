@@ -9,7 +9,7 @@ import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +20,7 @@ from uuid import uuid4
 import httpx
 
 from hermesops import assets, waiting
+from hermesops.alerts.rules import deployed
 from hermesops.ingest import build
 from hermesops.model.certificate import CallerName, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
@@ -67,6 +68,7 @@ class PlatformHost:
     Attributes:
         url: Of nginx.
         ports: Of the services on loopback, by name.
+        start: Starts a service that has ended, once more.
     """
 
     folder: Path
@@ -75,6 +77,11 @@ class PlatformHost:
     authority: Authority
     processes: dict[str, "subprocess.Popen[bytes]"]
     variables: Mapping[str, Any]
+    start: Callable[[str], None]
+
+    def stop(self, name: str) -> None:
+        """End a service."""
+        _end(self.processes[name])
 
     def machine(self, *, cell: str = "cell1", of: Authority | None = None, environment: str = ENVIRONMENT) -> Client:
         """A machine of an instance, or, without a cell, of nobody."""
@@ -126,10 +133,19 @@ def programs() -> Path | None:
 
 @contextmanager
 def running(
-    folder: Path, root: Path, *, loki: Path | None = None, variables: Mapping[str, Any] | None = None
+    folder: Path,
+    root: Path,
+    *,
+    loki: Path | None = None,
+    variables: Mapping[str, Any] | None = None,
+    authority: Authority | None = None,
 ) -> Iterator[PlatformHost]:
-    """Run the services; gone afterwards."""
-    authority = authority_in(folder, environment=ENVIRONMENT)
+    """Run the services; gone afterwards.
+
+    Args:
+        authority: Of the environment; ``None`` makes one.
+    """
+    authority = authority or authority_in(folder, environment=ENVIRONMENT)
     ports = _free_ports("nginx", "prometheus", "alertmanager", "loki", "loki_grpc", "ingest")
     url = f"https://127.0.0.1:{ports['nginx']}"
     given = _variables(folder, authority, ports, url, loki, variables or {})
@@ -138,12 +154,16 @@ def running(
     names = ["prometheus", "alertmanager", *(["loki"] if loki else []), "ingest", "nginx"]
     with ExitStack() as stack:
         processes: dict[str, subprocess.Popen[bytes]] = {}
-        host = PlatformHost(folder, url, ports, authority, processes, given)
-        for name in names:
+
+        def start(name: str) -> None:
             words = _command(name, given, root)
-            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            log = stack.enter_context((folder / f"{name}.log").open("ab"))
             processes[name] = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, env=environment)
             stack.callback(_end, processes[name])
+
+        host = PlatformHost(folder, url, ports, authority, processes, given, start)
+        for name in names:
+            start(name)
         for name in names:
             _await(host, name)
         yield host
@@ -170,7 +190,7 @@ def _variables(
         "hermes_platform_tls_certificate": own.pem,
         "hermes_platform_tls_key": own.key,
         "hermes_platform_tls_authorities": authority.certificate,
-        f"{prefix}identity_url": "",
+        f"{prefix}identity_url": "https://127.0.0.1:1",  # nobody is asked: tests write the list
         f"{prefix}loki": str(loki or ""),
         f"__{prefix}has_loki": bool(loki),
         f"__{prefix}settings": str(folder / "settings"),
@@ -204,7 +224,8 @@ def _lay(folder: Path, given: Mapping[str, Any]) -> None:
     for name in ("nginx.conf", "prometheus.yml", "alertmanager.yml", "loki.yml"):
         (folder / "settings" / name).write_text(rendered(ROLE, f"{name}.j2", given))
     for rules in (assets.folder("roles") / ROLE / "files/rules").glob("*.yml"):
-        (folder / "settings/rules" / rules.name).write_bytes(rules.read_bytes())
+        text = deployed(rules.read_text(), scale=given[f"{ROLE}_time_scale"], runbooks_url="")
+        (folder / "settings/rules" / rules.name).write_text(text)
     build.write(folder / "programs/hermes-ingest")
     if loki := given[f"{ROLE}_loki"]:
         (folder / "programs/loki").symlink_to(loki)

@@ -5,7 +5,9 @@ Faults of one machine are brought about by ``hermesops drill``, without a line h
 
 import asyncio
 import json
+import os
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -17,6 +19,7 @@ from hermesops.settings import Environment
 from hermesops.waiting import pause
 from tests.support.real.command import Command, Ran
 from tests.support.releases.simulated import built
+from tests.support.runbooks.platform import alerts_until, watched
 from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 
 Execution = Callable[[Command], Awaitable[None]]
@@ -283,6 +286,49 @@ async def monitoring_away(world: Command) -> None:
     assert (await world.run("alert", "list")).exit_code
     found = await mended(world, "Watchdog")
     assert set(found.values()) == {"done"}
+
+
+@execution("platform-service-ended")
+async def platform_service_ended(world: Command) -> None:
+    async with watched(world) as (seen, host):
+        await asyncio.to_thread(host.stop, "ingest")
+        await alerts_until(seen, lambda names: names == {"PlatformServiceDown"})
+        found = await halted(seen, "PlatformServiceDown")
+        assert (found["status"], found["alerts-after"]) == ("done", "differs")
+        host.start("ingest")
+        await alerts_until(seen, lambda names: "PlatformServiceDown" not in names)
+        await mended(seen, "PlatformServiceDown", "--from", "alerts-after")
+
+
+@execution("revocations-unheard")
+async def revocations_unheard(world: Command) -> None:
+    async with watched(world) as (seen, host):
+        heard = host.folder / "data/revocations/revoked.map"
+        half_an_hour_ago = time.time() - 1800
+        os.utime(heard, (half_an_hour_ago, half_an_hour_ago))
+        await alerts_until(seen, lambda names: "RevocationsStale" in names)
+        found = await halted(seen, "RevocationsStale")
+        assert (found["certificates"], found["alerts-after"]) == ("done", "differs")
+        heard.touch()
+        await alerts_until(seen, lambda names: "RevocationsStale" not in names)
+        await mended(seen, "RevocationsStale", "--from", "alerts-after")
+
+
+@execution("provision-killed")
+async def provision_killed(world: Command) -> None:
+    await world.killed_at("making machine", "provision", "ira", "--plan", "light")
+    async with watched(world) as (seen, _):
+        # Begun a quarter of an hour ago; the alert's waiting time is scaled to 45 s.
+        monitor = await seen.start("monitor", "--every", "1")
+        try:
+            await alerts_until(seen, lambda names: "ProvisionStuck" in names)
+            found = await mended(seen, "ProvisionStuck", "--instance", "ira")
+            assert found["continue"] == "done"
+            await alerts_until(seen, lambda names: "ProvisionStuck" not in names)
+        finally:
+            monitor.terminate()
+            await monitor.communicate()
+    await world.ok("instance", "terminate", "ira", "--now", "--without-backup", "--yes", "--reason", "t")
 
 
 @execution("sshd-left-open")

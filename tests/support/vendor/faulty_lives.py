@@ -30,11 +30,11 @@ from tests.support.real.forked import Forked
 from tests.support.worlds.left_worlds import remember_world
 from tests.support.worlds.traces import traces
 
-_UNMET = ("webhook", "backup", "image")
+_UNMET = ("webhook", "backup", "image", "date")
 KINDS = [kind for kind in FaultKind if not kind.startswith(_UNMET)]
 """Those that a command of a cell's life can meet: none of them takes an image or a backup, or hears of events."""
 
-KINDS_OF_AGENTS = [kind for kind in FaultKind if not kind.startswith(("webhook", "backup"))]
+KINDS_OF_AGENTS = [kind for kind in FaultKind if not kind.startswith(("webhook", "backup", "date"))]
 """Those that a command of an agent's life can meet: its backups are not the vendor's."""
 
 HONEST = {e.exit_code for e in (RefusedError, UnavailableError, UnknownOutcomeError, PartlyDoneError)}

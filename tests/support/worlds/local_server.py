@@ -11,8 +11,8 @@ import httpx
 
 from hermesops.localcloud.drivers.interface import Driver
 from hermesops.localcloud.model_router.router import Upstream
-from hermesops.localcloud.model_router.token_floors import ReadFloors
 from hermesops.localcloud.server.wiring import Serving, serve
+from hermesops.router.books import Ledger
 from hermesops.waiting import Pending, until
 
 Json = dict[str, Any]
@@ -87,7 +87,7 @@ async def serving(
     *,
     model_port: int = 0,
     upstream: Upstream | None = None,
-    floors: ReadFloors | None = None,
+    ledger: Ledger | None = None,
 ) -> AsyncIterator[LocalCloud]:
     """Run a server until the block ends; machines stay."""
     stop, up = asyncio.Event(), asyncio.Event()
@@ -103,7 +103,7 @@ async def serving(
             driver,
             model_port=model_port,
             upstream=upstream,
-            floors=floors,
+            ledger=ledger,
             serving=serving_at,
             stop=stop,
         )

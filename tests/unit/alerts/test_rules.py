@@ -106,5 +106,13 @@ def test_a_server_gets_scaled_times_and_whole_addresses() -> None:
     assert alert["annotations"]["figure"] == "{{ $value }} s"
 
 
+def test_shortened_times_have_no_alert_wait_for_hours() -> None:
+    waits = GOOD.replace("for: 1m30s", "for: 1d")
+    assert waits != GOOD
+    shortened = yaml.safe_load(deployed(waits, scale=0.2, runbooks_url=""))["groups"][0]["rules"][1]
+    stretched = yaml.safe_load(deployed(waits, scale=2, runbooks_url=""))["groups"][0]["rules"][1]
+    assert (shortened["for"], stretched["for"]) == ("180s", "172800s")
+
+
 def test_without_a_base_addresses_stay() -> None:
     assert yaml.safe_load(deployed(GOOD, scale=1, runbooks_url="")) == yaml.safe_load(GOOD)

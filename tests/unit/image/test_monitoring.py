@@ -53,6 +53,15 @@ def test_lean_takes_no_loki(built: Path) -> None:
     assert machine_monitoring("lean", _PINNED, built).variables["hermes_monitoring_loki_sources"] == []
 
 
+def test_machines_tell_as_much_oftener_as_alerts_wait_shorter_and_never_less_often(built: Path) -> None:
+    plain, quick, slow = (machine_monitoring("lean", "", built, time_scale=scale) for scale in (1.0, 0.2, 10.0))
+    wanted = {"hermes_node_metrics_seconds": 3, "hermes_monitoring_scrape_seconds": 3}
+    assert wanted.items() <= quick.variables.items()
+    assert wanted.items() <= quick.inputs.items(), "it is another image"
+    assert plain.inputs == slow.inputs
+    assert "hermes_node_metrics_seconds" not in plain.variables
+
+
 def test_full_without_a_loki_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="needs Loki"):
         machine_monitoring("full", "", tmp_path / "loki")

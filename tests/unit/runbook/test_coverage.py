@@ -9,6 +9,7 @@ import pytest
 from hermesops import assets
 from hermesops.runbook.document import Kind, Runbook, load, names
 from hermesops.runbook.faults import FAULTS, OnMachine, fault
+from tests.support.faults.table import CHAINS, NOT_HAD
 from tests.support.runbooks.executions import ELSEWHERE, EXECUTIONS
 
 FOLDER = assets.folder("runbooks")
@@ -51,6 +52,24 @@ def test_every_fault_is_brought_about_by_a_test() -> None:
         file, _, function = where.partition("::")
         tree = ast.parse((TOP / file).read_text())
         assert function in {one.name for one in tree.body if isinstance(one, ast.AsyncFunctionDef)}
+
+
+def test_every_alert_fires_on_real_machines_or_it_is_told_why_not() -> None:
+    tried = {one.alert for one in CHAINS if one.alert}
+    left = {one.alert for one in NOT_HAD if one.alert}
+    assert tried | left == set(alerts_of_rules())
+    assert not tried & left
+
+
+def test_every_fault_of_one_machine_is_brought_about_on_a_real_one_or_it_is_told_why_not() -> None:
+    tried = {one.fault for one in CHAINS}
+    assert len(tried) == len(CHAINS)
+    left = {one.fault for one in NOT_HAD}
+    assert {one.name for one in FAULTS if one.is_drilled} <= tried | left
+    assert not tried & left
+    for one in CHAINS:
+        assert one.entry or (one.meaning and one.inject), one.fault
+        assert one.runbook in {"", "none", *RUNBOOKS}
 
 
 def test_faults_are_named_once_and_have_a_runbook() -> None:

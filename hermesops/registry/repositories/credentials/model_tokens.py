@@ -4,7 +4,6 @@ Routers read the generation as a floor and refuse tokens of earlier ones. A tran
 machine raises it too, so a copied token is never valid once a row says that the agent is gone.
 """
 
-from collections.abc import Mapping
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -12,39 +11,10 @@ import sqlalchemy as sa
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.route import PresentToken
-from hermesops.registry.database import Database
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of, update_details
 from hermesops.registry.schema.tables import hermes_instances, instance_details
 from hermesops.registry.transactions.revoke_credentials import raise_token_floor
-
-
-class FloorReader:
-    """Reads token floors for a model router: without a key, and with no rights but ``SELECT`` on two columns.
-
-    It connects for each reading: an SQLite registry may have been restored from a copy since the last one.
-    """
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def read(self) -> Mapping[InstanceId, int]:
-        """The oldest valid generation of each instance's tokens, of terminated instances too.
-
-        Raises:
-            UnavailableError: The registry does not answer.
-            BrokenInvariantError: It is damaged, or older than this code.
-        """
-        database = Database(self._url)
-        try:
-            if database.is_missing():
-                return {}
-            columns = instance_details.c
-            with database.reading() as connection:
-                rows = connection.execute(sa.select(columns.instance_id, columns.model_token_generation)).all()
-            return {InstanceId(row.instance_id): int(row.model_token_generation) for row in rows}
-        finally:
-            database.close()
 
 
 class ModelTokenRepository(Repository):

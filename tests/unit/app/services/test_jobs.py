@@ -15,7 +15,17 @@ from tests.support.fakes.parts import part
 
 def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service
     settings = Settings.model_validate({"without_jobs": parts.pop("without", "")})
-    names = ("backups", "drills", "rollouts", "pools", "upkeep", "proxy_tokens", "model_tokens", "operations")
+    names = (
+        "backups",
+        "drills",
+        "rollouts",
+        "pools",
+        "upkeep",
+        "proxy_tokens",
+        "model_tokens",
+        "operations",
+        "billing",
+    )
     return Jobs(settings=settings, registry=parts.pop("registry", part()), **({name: part() for name in names} | parts))
 
 

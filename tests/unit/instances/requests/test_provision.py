@@ -58,7 +58,14 @@ class Pool:
         self.plans = list(plans)
 
     async def claim(
-        self, user: Callable[[], User], plan: Plan, *, server_type: str, image_id: ImageId, region: str
+        self,
+        user: Callable[[], User],
+        plan: Plan,
+        *,
+        server_type: str,
+        image_id: ImageId,
+        region: str,
+        subscription: str = "",
     ) -> Instance | None:
         assert image_id == "image"
         if self.registry is None or plan not in self.plans:
@@ -70,6 +77,7 @@ class Pool:
             server_type=server_type,
             image_id=image_id,
             choose=lambda _cells: Placement(CellName("pooled"), region, only_plan=None),
+            subscription=subscription,
         )
 
 
@@ -138,6 +146,18 @@ async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry
     assert [(cell.name, cell.region, cell.machines) for cell in registry.cells.list()] == [("cell1", "hel1", 1)]
     with pytest.raises(RefusedError, match="plan light"):
         await admission(registry, Vendor()).admit("ada", Plan.HEAVY)
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+async def test_what_pays_for_a_new_agent_is_in_its_row(registry: Registry, pooled: bool) -> None:  # noqa: FBT001 - pytest's
+    record_image(registry)
+    pool = Pool(registry, Plan.LIGHT) if pooled else Pool()
+    placing = ProvisionAdmission(registry, preflight(registry, Vendor(), Purse(), POLICY), choose_cell, pool, POLICY)
+    for subscription in ("sub_1", "sub_2"):
+        instance, _ = await placing.admit("ada", Plan.LIGHT, subscription=subscription)
+        assert registry.billing.subscriptions_of(instance.user_id) == {instance.id: "sub_1"}, (
+            "an earlier one keeps its own"
+        )
 
 
 async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry) -> None:

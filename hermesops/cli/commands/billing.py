@@ -1,0 +1,119 @@
+"""``hermesops billing``: Stripe's events about subscriptions, and what became of them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.command_group import Noun
+from hermesops.cli.console import advice, require_reason, result, table
+from hermesops.cli.options.values import one_of
+from hermesops.cli.views import billing as view
+from hermesops.errors import Hint, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.model.billing import BillingEvent
+
+app = Noun(no_args_is_help=True)
+
+Event = Annotated[str, typer.Argument(help="Number of the event, or Stripe's id of it.")]
+
+
+@app.command()
+def apply(
+    source: Annotated[str, typer.Argument(metavar="FILE", help="The body as received; - is standard input.")] = "",
+    signature: Annotated[str, typer.Option(help="The header Stripe-Signature as received.")] = "",
+) -> None:
+    """Take in one event of Stripe's; without FILE work off the queue that the platform's webhook endpoint fills.
+
+    What an event asks for is left to the workers. Events may come twice and in any order. One that is not Stripe's, too
+    old or of the other mode is refused: exit code 3.
+    """
+    if not source:
+        if signature:
+            raise UsageError("--signature goes with the body that it signs", hint=Hint(("billing", "apply", "FILE")))
+        _work_off()
+        return
+    if not signature:
+        raise UsageError("say how Stripe signed it", hint=Hint(("billing", "apply", source, "--signature", "HEADER")))
+    from hermesops.cli.options.files import read_bytes
+    from hermesops.registry.repositories.billing import MOST_BYTES
+
+    body = read_bytes(source, most=MOST_BYTES)
+
+    async def work(session: "Runtime") -> "BillingEvent":
+        return await session.billing.apply(body, signature)
+
+    _show(context.run_connected(context.compose(), work))
+
+
+def _work_off() -> None:
+    composed = context.compose()
+
+    async def work(session: "Runtime") -> str:
+        from dataclasses import replace
+        from functools import partial
+
+        from hermesops.jobs.runner import do_now
+
+        job = replace(session.jobs.named("billing"), do=partial(session.jobs.bill, everybody=True))
+        return (await do_now(job, composed.registry)).done
+
+    done = context.run_connected(composed, work)
+    counts = {state.value: count for state, count in composed.registry.billing.count().items()}
+    result("billing", {"done": done, "events": counts}, [done])
+
+
+@app.command("list")
+def list_(
+    state: Annotated[
+        str, typer.Option(help="queued, waiting, applied, set_aside or refused; all by default.", show_default=False)
+    ] = "",
+    user: Annotated[str, typer.Option(help="User id or alias.", show_default=False)] = "",
+    limit: Annotated[int, typer.Option(help="Most events.", min=1, max=10000)] = 50,
+) -> None:
+    """List events, the newest first, with why one waits or was set aside."""
+    from hermesops.model.billing import BillingState
+
+    registry = context.compose().registry
+    states = (one_of(BillingState, state, "--state"),) if state else ()
+    user_id = registry.users.resolve(user).id if user else None
+    rows = [view.event(one) for one in registry.billing.list(states=states, user_id=user_id, limit=limit)]
+    table("billing-list", "events", ("event", "type", "subscription", "state", "due", "detail"), rows, "no events")
+
+
+@app.command()
+def show(event: Event) -> None:
+    """Show one event: what it says, what became of it, and the others of its user."""
+    registry = context.compose().registry
+    found = registry.billing.get(event)
+    owner = registry.billing.user_of(found.fact.subscription_id) if found.fact else None
+    others = [one for one in registry.billing.of_user(owner) if one.id != found.id] if owner else []
+    data = {**view.event(found), "others": [view.event(one) for one in others]}
+    result("billing-show", data, view.lines(found, others))
+
+
+@app.command()
+def retry(
+    event: Event, reason: Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")] = ""
+) -> None:
+    """Look at an event again that waits, was set aside or refused, as after a change of settings.
+
+    An operation that has failed is opened anew.
+    """
+    require_reason(reason, "billing", "retry", event)
+    composed = context.compose()
+    found = composed.registry.billing.get(event)
+
+    async def work(session: "Runtime") -> "BillingEvent":
+        return await session.billing.retry(found, reason=reason)
+
+    _show(context.run_connected(composed, work))
+
+
+def _show(event: "BillingEvent") -> None:
+    lines = view.lines(event, [])
+    if event.operation_id:
+        lines.append(advice(("operation", "continue", event.operation_id), "waits for its end"))
+    result("billing-show", view.event(event), lines)

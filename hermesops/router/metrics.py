@@ -1,0 +1,55 @@
+"""The router's figures, as Prometheus reads them; no label names an instance or a user."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from threading import Lock
+
+BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class Metrics:
+    """Counters and a histogram.
+
+    Args:
+        gauges: Figures that are asked for when Prometheus asks, by name.
+    """
+
+    def __init__(self, gauges: Mapping[str, Callable[[], float]]) -> None:
+        self._gauges = gauges
+        self._lock = Lock()
+        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._sums: dict[str, float] = {}
+
+    def count(self, name: str, amount: int = 1, /, **labels: str) -> None:
+        """Add to a counter."""
+        with self._lock:
+            self._counts[name, tuple(sorted(labels.items()))] += amount
+
+    def took(self, model: str, seconds: float) -> None:
+        """Count how long a model's answer took, until its end."""
+        with self._lock:
+            for bound in (*BUCKETS_S, float("inf")):
+                if seconds <= bound:
+                    label = "+Inf" if bound == float("inf") else f"{bound:g}"
+                    self._counts["hermes_router_seconds_bucket", (("le", label), ("model", model))] += 1
+            self._counts["hermes_router_seconds_count", (("model", model),)] += 1
+            self._sums[model] = self._sums.get(model, 0.0) + seconds
+
+    def exposition(self) -> str:
+        """All of them, in Prometheus's text format."""
+        with self._lock:
+            lines = [f"{name}{_labels(labels)} {amount}" for (name, labels), amount in sorted(self._counts.items())]
+            lines += [
+                f'hermes_router_seconds_sum{{model="{model}"}} {s:.6f}' for model, s in sorted(self._sums.items())
+            ]
+        lines += [f"{name} {read():g}" for name, read in sorted(self._gauges.items())]
+        return "\n".join([*lines, ""])
+
+
+def _labels(labels: tuple[tuple[str, str], ...]) -> str:
+    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    return f"{{{told}}}" if told else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,26 @@
+"""What the monitor tells of instances, from the registry's rows."""
+
+from datetime import timedelta
+
+from hermesops.app.services.monitor import MonitorRecords
+from hermesops.model.backup import Backup
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.state import State
+from hermesops.monitor.exposition import series
+from hermesops.registry import Registry
+from tests.support.real.registries import placed
+
+AGE = "hermesops_instance_backup_age_seconds"
+
+
+def test_an_agent_that_was_never_backed_up_is_as_late_as_it_is_old(registry: Registry) -> None:
+    ada, bob = placed(registry, "ada"), placed(registry, "bob")
+    for one in (ada, bob):
+        registry.instances.set_status(one.id, InstanceStatus.RUNNING)
+    registry.backups.record(Backup("b", bob.id, registry.now() - timedelta(hours=1), "daily", 1, 1, State({})))
+    records = MonitorRecords(registry)
+    fleet = records.expected()
+    told = records.figures(fleet).series
+    age_s = (fleet.now - registry.instances.get(ada.id).created_at).total_seconds()
+    assert told[series(AGE, instance_id=ada.id)] == age_s
+    assert series(AGE, instance_id=bob.id) not in told, "the monitor tells it anew with each pass"

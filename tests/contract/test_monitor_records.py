@@ -1,0 +1,43 @@
+"""What the monitor tells of provisions, from the registry of both databases."""
+
+from hermesops.app.services.monitor import REASON, MonitorRecords
+from hermesops.model.ids import instance_subject
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.monitor.exposition import series
+from hermesops.registry import Registry
+from tests.support.real.registries import TurnedClock, placed
+
+OLDEST = series("hermesops_provision_oldest_seconds")
+
+
+def oldest_s(registry: Registry) -> float:
+    return MonitorRecords(registry).figures(registry.fleet.expected(reason=REASON)).series[OLDEST]
+
+
+def test_the_oldest_provision_is_told_until_it_ends(registry: Registry, clock: TurnedClock) -> None:
+    assert oldest_s(registry) == 0
+    ada = placed(registry, "ada")
+    clock.turn(60)
+    subject = instance_subject(ada.id)
+    opened = registry.operations.open(OperationKind.PROVISION, subject, intent={}, instance_id=ada.id)
+    bob = placed(registry, "bob")
+    clock.turn(30)
+    assert oldest_s(registry) == 90, "ada waits since she was placed"
+    registry.operations.finish(opened.id, OperationStatus.FAILED, "refused")
+    assert oldest_s(registry) == 90, "without an operation she waits all the same"
+    registry.instances.set_status(ada.id, InstanceStatus.RUNNING)
+    assert oldest_s(registry) == 30, "bob is next"
+    registry.instances.set_status(bob.id, InstanceStatus.RUNNING)
+    assert oldest_s(registry) == 0
+
+
+def test_a_provision_that_continues_counts_from_its_begin(registry: Registry, clock: TurnedClock) -> None:
+    ada = placed(registry, "ada")
+    registry.instances.set_status(ada.id, InstanceStatus.RUNNING)
+    clock.turn(60)
+    opened = registry.operations.open(OperationKind.PROVISION, instance_subject(ada.id), intent={}, instance_id=ada.id)
+    clock.turn(45)
+    assert oldest_s(registry) == 45
+    registry.operations.finish(opened.id, OperationStatus.DONE, "ada has an agent")
+    assert oldest_s(registry) == 0

@@ -1,0 +1,21 @@
+"""One fault of the table with each turn, another one with each commit; ``tests/soak/test_fault_chains.py`` has all."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.faults import chains
+from tests.support.faults.table import CHAINS
+from tests.support.faults.watched import watched_fleet
+from tests.support.suite.shard import shard
+
+pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=0), pytest.mark.timeout(1800)]
+
+QUICK = [one for one in CHAINS if not one.early]
+
+
+async def test_a_fault_makes_its_alert_fire_and_the_runbook_ends_both(tmp_path: Path) -> None:
+    chain = QUICK[shard() % len(QUICK)]
+    async with watched_fleet(tmp_path) as fleet:
+        outcome = await chains.run(chain, fleet)
+    assert outcome.wrong == [], chains.line(outcome)

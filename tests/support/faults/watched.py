@@ -1,0 +1,287 @@
+"""A local world of real machines under the platform's monitoring, and what is told of them meanwhile.
+
+Alertmanager is asked every second, as whoever is on call would see it. The monitor's log says what it repairs itself.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hermesops.app import Container
+from hermesops.channel import Channel, ToolboxChannel
+from hermesops.errors import HermesError
+from hermesops.model.alert import WATCHDOG, Alert
+from hermesops.model.ids import MachineId
+from hermesops.monitoring.alertmanager import Alertmanager
+from hermesops.monitoring.metrics import Metrics
+from hermesops.settings import Environment
+from hermesops.waiting import Pending, cancel, pause, until
+from tests.support.real.command import Command, local_world
+
+USERS = ("ada", "bob", "cyd")
+"""Two in one cell, the third in another."""
+
+SCALE = 0.2
+"""The shortest that the setting takes."""
+
+VARIABLES = {
+    "HERMESOPS_MONITORING_TIME_SCALE": str(SCALE),
+    "HERMESOPS_CELL_SIZE": "2",
+    "HERMESOPS_DATA_GB": "light=2,heavy=4",  # a fault fills them
+}
+
+PASS_S = 15 * SCALE
+PLATFORM = "hermes-local-platform"
+REASON = ("--reason", "fault")
+
+_POLL_S = 1.0
+_GATEWAY = (
+    "systemctl show -p MainPID --value hermes-gateway.service; cut -d ' ' -f 22 /proc/1/stat"  # since when it is up
+)
+
+About = tuple[str, str]
+"""An alert's name and whom it is about: a user, a cell, or ``fleet``."""
+
+
+@dataclass
+class Firing:
+    """An alert from its first sight to its last.
+
+    Attributes:
+        told_s: For how many seconds of that nothing muted it.
+        ended: ``None`` while it fires.
+    """
+
+    about: About
+    began: float
+    told_s: float = 0.0
+    ended: float | None = None
+    figure: str = ""
+
+
+@dataclass
+class Record:
+    """Which alerts fire, asked for again and again."""
+
+    ask: Callable[[], Any]
+    users: dict[str, str]
+    """Aliases by instance id."""
+    firings: list[Firing] = field(default_factory=list)
+    told: frozenset[About] = frozenset()
+    """Those that whoever is on call sees now."""
+    problem: str = ""
+    at: float = 0.0
+
+    async def keep(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                alerts: tuple[Alert, ...] = await self.ask()
+            except HermesError as error:
+                self.problem = error.message
+            else:
+                self.problem = ""
+                self._note(alerts, time.monotonic())
+            await pause(_POLL_S)
+
+    def _note(self, alerts: tuple[Alert, ...], now: float) -> None:
+        seen = {(one.name, self._whose(one)): one for one in alerts if one.name != WATCHDOG}
+        told = {about for about, one in seen.items() if not one.is_muted}
+        open_ones = {one.about: one for one in self.firings if one.ended is None}
+        for about, alert in seen.items():
+            one = open_ones.get(about)
+            if one is None:
+                one = Firing(about, now, figure=alert.figure)
+                self.firings.append(one)
+            elif about in told and about in self.told:
+                one.told_s += now - self.at
+        for about, one in open_ones.items():
+            if about not in seen:
+                one.ended = now
+        self.told, self.at = frozenset(told), now
+
+    def _whose(self, alert: Alert) -> str:
+        return self.users.get(alert.instance) or alert.instance or alert.cell or "fleet"
+
+    def since(self, moment: float) -> list[Firing]:
+        """Those that fired after a moment, also if they began before it."""
+        return [one for one in self.firings if one.ended is None or one.ended > moment]
+
+
+class LoggedMonitor:
+    """``hermesops monitor``, and what it has logged."""
+
+    def __init__(self, command: Command) -> None:
+        self._command = command
+        self.lines: list[dict[str, Any]] = []
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start it."""
+        self._process = await self._command.start("monitor", "--every", f"{PASS_S:g}")
+        self._reading = asyncio.create_task(self._read(self._process))
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr
+        async for line in process.stderr:
+            with contextlib.suppress(ValueError):
+                self.lines.append({**json.loads(line), "read_at": time.monotonic()})
+
+    async def kill(self) -> None:
+        """Kill it, as a lost host would."""
+        assert self._process
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+    async def end(self) -> None:
+        """End it as systemd would."""
+        if self._process and self._process.returncode is None:
+            self._process.terminate()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), 90)
+            await self.kill()
+        if self._reading:
+            await self._reading
+
+    def repairs(self, since: float) -> set[tuple[str, str]]:
+        """What it began to repair after a moment: action and user."""
+        return {
+            (str(line["action"]), str(line.get("user", line.get("operation_id"))))
+            for line in self.lines
+            if line.get("event") == "repair_begins" and line["read_at"] >= since
+        }
+
+
+@dataclass
+class WatchedFleet:
+    """The world.
+
+    Attributes:
+        folder: For files of tests.
+        early: When something was begun that takes minutes, by its name.
+    """
+
+    command: Command
+    container: Container
+    monitor: LoggedMonitor
+    record: Record
+    folder: Path
+    early: dict[str, float] = field(default_factory=dict)
+
+    async def ok(self, *words: str) -> Any:  # noqa: ANN401 - whatever the command's JSON is
+        """The JSON that a command prints."""
+        return (await self.command.ok(*words, "--json")).json
+
+    async def provision(self, user: str) -> None:
+        """Give another user an agent."""
+        await self.command.ok("provision", user, "--plan", "light")
+        self.record.users[(await self.instance(user))["instance_id"]] = user
+
+    async def terminate(self, user: str) -> None:
+        """End it; nothing is kept."""
+        words = ("instance", "terminate", user, "--now", "--without-backup", "--yes")
+        await self.command.ok(*words, *REASON)
+
+    async def instance(self, user: str) -> Mapping[str, Any]:
+        """How ``instance show`` has it."""
+        shown: Mapping[str, Any] = (await self.ok("instance", "show", user))["instance"]
+        return shown
+
+    async def on_machine(self, user: str, script: str, *, timeout_s: float = 120) -> str:
+        """Run a script as root on a user's machine; what it printed."""
+        async with self.channel((await self.instance(user))["machine_id"]) as channel:
+            return await _run(channel, script, timeout_s)
+
+    async def on_platform(self, script: str, *, timeout_s: float = 120) -> str:
+        """The same on the platform's host."""
+        [machine] = [one for one in await self.command.machines() if one["name"] == PLATFORM]
+        async with self.channel(machine["id"]) as channel:
+            return await _run(channel, script, timeout_s)
+
+    @asynccontextmanager
+    async def channel(self, machine_id: str) -> AsyncIterator[Channel]:
+        """The toolbox of a machine."""
+        async with self.container.vendor() as client:
+            yield ToolboxChannel(client, MachineId(machine_id))
+
+    async def query(self, promql: str) -> list[Any]:
+        """Prometheus's vector."""
+        client = self.container.monitoring_client()
+        assert client
+        return list(await Metrics(client).instant(promql))
+
+    async def gateways(self) -> dict[str, str]:
+        """Of each user, what changes when the gateway or the machine is started anew."""
+        found = {}
+        for user in USERS:
+            try:
+                found[user] = await self.on_machine(user, _GATEWAY, timeout_s=20)
+            except (HermesError, AssertionError):
+                found[user] = "unknown"
+        return found
+
+    async def quiet(self, whose: Collection[str] = (), *, within_s: float) -> None:
+        """Wait until no alert fires, or none about those users and cells."""
+
+        async def none() -> bool | Pending[bool]:
+            if self.record.problem:
+                return Pending(self.record.problem)
+            told = sorted(one for one in self.record.told if not whose or one[1] in whose)
+            return Pending(str(told)) if told else True
+
+        await until(none, what="all alerts to end", timeout_s=within_s, every_s=1)
+
+
+async def _run(channel: Channel, script: str, timeout_s: float) -> str:
+    ran = await channel.run(script, timeout_s=timeout_s)
+    assert ran.exit_code == 0, f"{script} -> {ran.exit_code}\n{ran.text}"
+    return ran.text
+
+
+@asynccontextmanager
+async def watched_fleet(home: Path) -> AsyncIterator[WatchedFleet]:
+    """A monitored world with an agent of each user, and a monitor.
+
+    ``HERMESOPS_TEST_HOME`` names the home of a kept one, which is neither made nor purged: that takes minutes.
+    """
+    kept = os.environ.get("HERMESOPS_TEST_HOME")  # noqa: TID251 - a choice of whoever runs the tests
+    opened = _kept(Path(kept)) if kept else local_world(home, variables=VARIABLES)
+    async with opened as command:
+        if not kept:
+            for user in USERS:  # one after the other, so that the third is in another cell
+                await command.ok("provision", user, "--plan", "light")
+            await command.ok("local", "up", "--monitoring")
+        container = Container(Environment.load("local", command.environ), lambda _: None)
+        users = {(await _instance(command, user))["instance_id"]: user for user in USERS}
+        client = container.monitoring_client()
+        assert client
+        ask = partial(Alertmanager(client).alerts, muted=True)
+        record = Record(ask, users)
+        monitor = LoggedMonitor(command)
+        await monitor.start()
+        keeping = asyncio.create_task(record.keep())
+        try:
+            yield WatchedFleet(command, container, monitor, record, home)
+        finally:
+            await cancel(keeping)
+            await monitor.end()
+
+
+async def _instance(command: Command, user: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = (await command.ok("instance", "show", user, "--json")).json["instance"]
+    return found
+
+
+@asynccontextmanager
+async def _kept(home: Path) -> AsyncIterator[Command]:
+    yield Command(home, dict(VARIABLES))

@@ -1,0 +1,81 @@
+"""The platforms of AWS as they are committed, each run once, and the golden text of what it registers.
+
+``python -m tests.support.platform.environments`` writes the golden texts anew.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from hermesops import assets
+from hermesops.stacks.platform.aws.functions import read_sources
+from hermesops.stacks.platform.aws.program import AwsPlatformProgram
+from hermesops.stacks.platform.policies import Registered
+from hermesops.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
+from tests.support.platform.mock_aws import Run, run
+
+ENVIRONMENTS = ("staging", "production")
+GOLDEN = Path(__file__).parents[2] / "data" / "platform"
+
+
+def spec_of(environment: str) -> PlatformSpec:
+    """A committed platform, in an account that does not exist."""
+    file = assets.folder("pulumi") / PROJECT / f"Pulumi.{environment}.yaml"
+    place = Place(environment, "111122223333", "eu-central-1", f"hermesops-{environment}-state")
+    return PlatformSpec(place, read_sizes(file.read_text(), file.name))
+
+
+@cache
+def run_of(environment: str) -> Run:
+    """What its program registers and exports."""
+    spec = spec_of(environment)
+    return run(AwsPlatformProgram(spec, read_sources()), spec.place)
+
+
+def golden(run: Run) -> str:
+    """Every resource with its parent and its properties; tags, which policies judge, are left out."""
+    lines: list[str] = []
+    for one in sorted(run.resources, key=lambda one: (one.parent, one.name, one.type)):
+        lines.append(_headed(one))
+        lines += [f"    {line}" for line in _told(one.inputs)]
+    lines += ["exports", *(f"    {line}" for line in _told(dict(run.exports)))]
+    return "\n".join(lines) + "\n"
+
+
+def _headed(one: Registered) -> str:
+    parent = one.parent.replace("pulumi:pulumi:Stack$", "").replace("hermesops:platform:", "").replace("::", " ")
+    flags = [word for word, on in (("protected", one.protect), ("retained", one.retain)) if on]
+    return "  ".join(filter(None, [parent and f"{parent} /", one.type, one.name, " and ".join(flags)]))
+
+
+def _told(value: Mapping[str, object]) -> Iterator[str]:
+    for key, one in sorted(value.items()):
+        if key in {"tags", "tagSpecifications", "userData"} or one is None:
+            continue
+        document = isinstance(one, str) and one.startswith("{")
+        text = json.loads(one) if document and isinstance(one, str) else one
+        if isinstance(text, Mapping):
+            yield f"{key}:"
+            yield from (f"  {line}" for line in _of_document(text) if line)
+        else:
+            yield f"{key}: {json.dumps(text, sort_keys=True)}"
+
+
+def _of_document(document: Mapping[str, object]) -> Iterator[str]:
+    statements = document.get("Statement")
+    if not isinstance(statements, list):
+        yield json.dumps(document, sort_keys=True)
+        return
+    for statement in statements:
+        yield json.dumps(statement, sort_keys=True)
+
+
+def main() -> None:
+    """Write the golden text of each environment."""
+    for environment in ENVIRONMENTS:
+        (GOLDEN / f"{environment}.txt").write_text(golden(run_of(environment)))
+
+
+if __name__ == "__main__":
+    main()
