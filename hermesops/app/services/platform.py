@@ -19,8 +19,9 @@ from hermesops.localcloud.drivers.interface import PlatformService
 from hermesops.localcloud.world.files import WorldFiles, write_private
 from hermesops.model.ids import MachineId, MachineName, platform_machine_name
 from hermesops.model.stack import Preview, StackRef, UpResult
-from hermesops.stacks.platform.local import PROJECT, LocalPlatformArgs, LocalPlatformProgram
+from hermesops.stacks.platform.local import LocalPlatformArgs, LocalPlatformProgram
 from hermesops.stacks.platform.outputs import PlatformOutputs, platform_outputs
+from hermesops.stacks.platform.spec import PROJECT
 
 T = TypeVar("T")
 

@@ -95,6 +95,7 @@ def test_the_lock_of_the_platforms_host_is_that_of_this_version() -> None:
     if not lock.exists():
         pytest.skip("an installed wheel has no uv.lock")
     command = ["uv", "export", "--frozen", "--no-dev", "--no-emit-project", "--no-header", "--no-annotate", "--quiet"]
+    command += ["--no-emit-package", "pulumi-aws"]  # of pipelines; no platform runs it
     done = subprocess.run(
         [str(Path(sys.executable).with_name("uv")), *command[1:]],
         cwd=PACKAGE.parent,
