@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.break_glass import BreakGlassOrders
     from hermesops.app.services.cells import ChosenCells
     from hermesops.app.services.environment_checks import EnvironmentChecks
+    from hermesops.app.services.platform import PlatformStack
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
     from hermesops.app.services.relay import RelayService
     from hermesops.app.services.rollbacks import Rollbacks
@@ -157,6 +158,13 @@ class Container(Unconnected):
 
         authority = self.authority
         return Callers(self.registry, authority.load, environment=self.env.name, life=authority.life)
+
+    @cached_property
+    def aws_platform_stack(self) -> "PlatformStack":
+        """The stack of the environment's platform on AWS."""
+        from hermesops.app.container_parts.platform import aws_platform_stack
+
+        return aws_platform_stack(self)
 
     @cached_property
     def world_purge(self) -> "WorldPurge":

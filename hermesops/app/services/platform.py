@@ -91,6 +91,13 @@ class PlatformStack:
         program = await self.make_program(await self.state())
         return await self.engine().up(self.ref, program, may_destroy=lambda _: False, report=self._told)
 
+    async def up_alone(self) -> "PlatformUp":
+        """The same under its lease, of a platform that is on no single machine."""
+        begun = time.monotonic()
+        async with self.hold_lease(self.lease) as turn:
+            done = await turn.guard(self.up())
+        return PlatformUp(done, "", 0, round(time.monotonic() - begun, 1))
+
     async def refresh(self) -> UpResult:
         """Update its state to what the vendor has.
 
