@@ -51,7 +51,7 @@ class Connected:
 
     Attributes:
         rows: Rows of the registry that were copied; 0 when they had been before.
-        epoch: The registry's, which began with it.
+        epoch: The registry's, which began with it; 0 where everything was as it should be.
         files: Files of releases and of Pulumi's state that were copied.
     """
 
@@ -173,6 +173,9 @@ class PlatformConnection:
         """
         files, changes = PlatformFiles(self.env), self.changes()
         await self._lay_files(files)
+        if is_connected(self.env) and not changes:
+            await self._on_host(f"systemctl enable --now {' '.join(UNITS)}")
+            return Connected((), 0, 0, 0)
         # Nobody there may write what is replaced now.
         await self._on_host(f"systemctl disable --now {' '.join(UNITS)}")
         self.report("copying the registry's rows")

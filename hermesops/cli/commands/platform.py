@@ -130,13 +130,14 @@ def connect(
             yes=yes,
         )
     done = context.run_connected(context.compose(), _connected)
-    _restart_world()
+    if found:
+        _restart_world()
     shape = {"settings": rows, "rows": done.rows, "epoch": done.epoch, "files": done.files}
     lines = [
         f"{len(rows)} settings changed, {done.rows} rows of the registry and {done.files} files copied",
         advice(("platform", "show"), "shows its services"),
     ]
-    if not rows and not done.rows and not done.files:
+    if not rows:
         lines[0] = "this environment uses its platform already; nothing was changed"
     result("platform-connect", shape, lines)
 
