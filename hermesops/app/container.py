@@ -9,12 +9,14 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops.app.container_parts.unconnected import Unconnected
+from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.app.services.break_glass import BreakGlassOrders
     from hermesops.app.services.cells import ChosenCells
     from hermesops.app.services.environment_checks import EnvironmentChecks
+    from hermesops.app.services.platform import PlatformStack
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
     from hermesops.app.services.relay import RelayService
     from hermesops.app.services.rollbacks import Rollbacks
@@ -158,6 +160,13 @@ class Container(Unconnected):
         return Callers(self.registry, authority.load, environment=self.env.name, life=authority.life)
 
     @cached_property
+    def aws_platform_stack(self) -> "PlatformStack":
+        """The stack of the environment's platform on AWS."""
+        from hermesops.app.container_parts.platform import aws_platform_stack
+
+        return aws_platform_stack(self)
+
+    @cached_property
     def world_purge(self) -> "WorldPurge":
         """Removes the local world, with what the registry and stacks know of it.
 
@@ -167,4 +176,8 @@ class Container(Unconnected):
         from hermesops.app.container_parts.local_world import world_of
         from hermesops.app.services.world_purge import WorldPurge
 
-        return WorldPurge(self.env, world_of(self.env), self.registry_place, self.report)
+        def reopened() -> WorldPurge:
+            env = Environment.load(self.env.name, self.env.variables)
+            return Container(env, self.report, self._warn).world_purge
+
+        return WorldPurge(self.env, world_of(self.env), self.registry_place, self.report, reopened)

@@ -38,17 +38,13 @@ from hermesops.secrets.instance_keys import InstanceKeys
 
 if TYPE_CHECKING:
     from hermesops.app.adapters.release_transfer import ReleaseTransfer
+    from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.app.services.backups import Backups
     from hermesops.app.services.billing import Billing
     from hermesops.app.services.certificates import CertificateRenewal
     from hermesops.app.services.fleet import Drift
     from hermesops.app.services.jobs import Jobs
-    from hermesops.app.services.local_monitoring import LocalMonitoring
-    from hermesops.app.services.platform import LocalPlatforms, PlatformStack
-    from hermesops.app.services.platform_connect import PlatformConnection
-    from hermesops.app.services.platform_host import PlatformHost
-    from hermesops.app.services.platform_state import HostState
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
@@ -320,96 +316,11 @@ class Runtime:
         return Converger(assets.folder("ansible"), Access(self.app.endpoint.api_url, self.app.api_key_file))
 
     @cached_property
-    def platform_host(self) -> "PlatformHost":
-        """Applies the platform's roles to its host."""
-        from hermesops.app.container_parts.platform import platform_authority, platform_context
-        from hermesops.app.services.platform_host import PlatformHost
-        from hermesops.channel import ToolboxChannel
+    def platform(self) -> "PlatformParts":
+        """The platform of a local world, and its monitoring alone."""
+        from hermesops.app.container_parts.platform import PlatformParts
 
-        app = self.app
-        return PlatformHost(
-            environment=app.env.name,
-            channel_to=partial(ToolboxChannel, self.client),
-            converger=self.converger,
-            load_authority=partial(platform_authority, app),
-            variables=self._base_variables,
-            context=partial(platform_context, app),
-            report=app.report,
-        )
-
-    @cached_property
-    def local_monitoring(self) -> "LocalMonitoring":
-        """Brings the platform's monitoring of the local world up.
-
-        Raises:
-            RefusedError: The world's machines are simulated, or rented.
-        """
-        from hermesops.app.container_parts.local_world import loki_of
-        from hermesops.app.container_parts.monitoring import url_in_local_world
-        from hermesops.app.container_parts.platform import monitoring_part, platform_stack, trusted_authorities
-        from hermesops.app.services.local_monitoring import LocalMonitoring, refuse_simulated
-        from hermesops.localcloud.world.files import WorldFiles
-
-        app, settings = self.app, self.app.env.settings
-        refuse_simulated(is_simulated=app.adapters.is_simulated)
-        world = WorldFiles(app.env.world)
-        return LocalMonitoring(
-            environment=app.env.name,
-            world=world,
-            find_url=partial(url_in_local_world, world),
-            has_platform=platform_stack(self).exists,
-            client=self.client,
-            host=self.platform_host,
-            authorities=partial(trusted_authorities, app),
-            loki=partial(loki_of, app.env, app.report),
-            part=partial(monitoring_part, self),
-            server_type=settings.server_types[Plan.LIGHT],
-            region=settings.region,
-            report=app.report,
-        )
-
-    @cached_property
-    def platform_stack(self) -> "PlatformStack":
-        """The Pulumi stack of the platform."""
-        from hermesops.app.container_parts.platform import platform_stack
-
-        return platform_stack(self)
-
-    @cached_property
-    def local_platforms(self) -> "LocalPlatforms":
-        """Brings the platform of the local world up.
-
-        Raises:
-            RefusedError: The world's machines are simulated.
-            UnavailableError: The world is down, or an older version of it runs.
-        """
-        from hermesops.app.container_parts.platform import local_platforms
-
-        return local_platforms(self)
-
-    async def platform_connection(self) -> "PlatformConnection":
-        """Points this environment at its platform.
-
-        Raises:
-            RefusedError: It has none.
-        """
-        from hermesops.app.container_parts.platform import platform_connection
-
-        return await platform_connection(self)
-
-    async def observe_platform(self) -> "HostState | None":
-        """The platform's host as it is now; ``None`` where the platform is on no single one.
-
-        Raises:
-            RefusedError: There is no such machine.
-            UnavailableError: It does not answer.
-        """
-        from hermesops.app.container_parts.platform import platform_machine
-        from hermesops.app.services.platform_state import observe_host
-
-        if not self.app.env.is_local:
-            return None
-        return await observe_host(self.platform_host.channel_to(await platform_machine(self)))
+        return PlatformParts(self.app, self.client, self.converger, self._base_variables)
 
     @property
     def _base_variables(self) -> Mapping[str, object]:

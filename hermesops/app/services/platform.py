@@ -19,8 +19,9 @@ from hermesops.localcloud.drivers.interface import PlatformService
 from hermesops.localcloud.world.files import WorldFiles, write_private
 from hermesops.model.ids import MachineId, MachineName, platform_machine_name
 from hermesops.model.stack import Preview, StackRef, UpResult
-from hermesops.stacks.platform.local import PROJECT, LocalPlatformArgs, LocalPlatformProgram
+from hermesops.stacks.platform.local import LocalPlatformArgs, LocalPlatformProgram
 from hermesops.stacks.platform.outputs import PlatformOutputs, platform_outputs
+from hermesops.stacks.platform.spec import PROJECT
 
 T = TypeVar("T")
 
@@ -89,6 +90,13 @@ class PlatformStack:
         """
         program = await self.make_program(await self.state())
         return await self.engine().up(self.ref, program, may_destroy=lambda _: False, report=self._told)
+
+    async def up_alone(self) -> "PlatformUp":
+        """The same under its lease, of a platform that is on no single machine."""
+        begun = time.monotonic()
+        async with self.hold_lease(self.lease) as turn:
+            done = await turn.guard(self.up())
+        return PlatformUp(done, "", 0, round(time.monotonic() - begun, 1))
 
     async def refresh(self) -> UpResult:
         """Update its state to what the vendor has.

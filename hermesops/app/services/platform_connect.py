@@ -308,6 +308,18 @@ def _write_settings(files: PlatformFiles, wanted: Mapping[str, str]) -> None:
         replace_secret(files.settings, changed)
 
 
+def take_back(env: Environment) -> None:
+    """Have the settings and the registry from before count again, where the platform is gone."""
+    files = PlatformFiles(env)
+    source = Database(f"sqlite:///{env.folder / 'registry.db'}")
+    try:
+        if not source.is_missing():
+            transfer.unmark_moved(source)
+    finally:
+        source.close()
+    files.before.replace(files.settings)
+
+
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?")
 
 
@@ -330,7 +342,7 @@ def edited(text: str, values: Mapping[str, str]) -> str:
     tables: dict[str, list[str]] = {}
     for name, value in values.items():
         where, _, key = name.rpartition(".")
-        tables.setdefault(where, []).append(f"{key} = {json.dumps(value)}")
+        tables.setdefault(where, []).append(f"{key} = {_quoted(value)}")
     heads = {found[1].strip(): at for at, line in enumerate(lines) if (found := _HEADER.fullmatch(line))}
     for where, added in sorted(tables.items(), key=lambda pair: heads.get(pair[0], len(lines)), reverse=True):
         if where in heads:
@@ -339,10 +351,21 @@ def edited(text: str, values: Mapping[str, str]) -> str:
             lines += [*([""] if lines else []), f"[{where}]", *added]
     lines = [*tables.get("", []), *lines]
     made = "\n".join(lines) + "\n"
-    wanted = _flat(tomllib.loads(text)) | dict(values)
-    if _flat(tomllib.loads(made)) != wanted:
+    if _read(made) != (_read(text) or {}) | dict(values):
         raise UsageError("settings.toml is written in a way that cannot be changed here", hint="set these by hand")
     return made
+
+
+def _quoted(value: str) -> str:
+    """A text as TOML's basic string, which is JSON's but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _read(text: str) -> dict[str, object] | None:
+    try:
+        return _flat(tomllib.loads(text))
+    except tomllib.TOMLDecodeError:
+        return None
 
 
 def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:

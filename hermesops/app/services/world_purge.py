@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.app.container_parts.registry import RegistryPlace
+from hermesops.app.services.platform_connect import is_connected, take_back
 from hermesops.errors import HermesError, Hint, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.localcloud.world.local_world import World
 from hermesops.registry.transactions.purge import Fleet
@@ -43,13 +44,18 @@ class Losses:
 class WorldPurge:
     """Removes the local world, then its instances from the registry.
 
-    Killed anywhere, the same once more finishes: rows end last, and all at once.
+    Killed anywhere, the same once more finishes: rows end last, and all at once. A world with the environment's
+    platform takes that with it; the settings and the registry from before count again.
+
+    Args:
+        reopened: Makes the same for the settings as they are then.
     """
 
     env: Environment
     world: World
     place: RegistryPlace
     report: Callable[[str], None]
+    reopened: Callable[[], "WorldPurge"]
 
     async def losses(self) -> Losses:
         """What the purge would remove.
@@ -78,6 +84,10 @@ class WorldPurge:
             PartlyDoneError: The world is gone, and the registry could not be told.
         """
         await self.world.down(purge=True, report=self.report)
+        if is_connected(self.env):
+            take_back(self.env)
+            await self.reopened().run()
+            return
         if self._is_shared:
             return
         try:
@@ -106,16 +116,16 @@ class WorldPurge:
     @property
     def _is_shared(self) -> bool:
         """Whether other computers may use the registry too: then the purge changes nothing in it."""
-        return self.env.settings.registry.url is not None
+        return self.env.settings.registry.url is not None and not is_connected(self.env)
 
     @property
     def _are_backups_local(self) -> bool:
-        return not self.env.settings.backup.bucket
+        return not self.env.settings.backup.bucket or is_connected(self.env)
 
     @property
     def _has_registry(self) -> bool:
         file = self.place.file
-        return file is not None and file.exists() and file.stat().st_size > 0
+        return is_connected(self.env) or (file is not None and file.exists() and file.stat().st_size > 0)
 
     def _known(self) -> Fleet | None:
         if not self._has_registry:

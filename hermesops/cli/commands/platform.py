@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, advice, agree, is_json, result, say, table, table_lines
-from hermesops.errors import CHANGES_REMAIN, UsageError
+from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,10 @@ def show() -> None:
     from hermesops.cli.views import platform as view
 
     composed = context.compose()
-    outputs, host = context.run_connected(composed, _observe)
+    if composed.env.is_local:
+        outputs, host = context.run_connected(composed, _observe)
+    else:
+        outputs, host = context.run(composed.aws_platform_stack.outputs()), None
     connected = is_connected(composed.env)
     shown = view.show(outputs, host, connected=connected)
     if is_json() or host is None:
@@ -105,6 +108,11 @@ def connect(
     be open. Killed at any moment, the same command goes on. The local world's server starts anew; machines go on.
     """
     composed = context.compose()
+    if not composed.env.is_local:
+        raise UsageError(
+            f"environment {composed.env.name} is connected to its platform by its settings",
+            hint=Hint(("platform", "show")),
+        )
     if undo:
         _disconnect(composed, yes=yes)
         return
@@ -144,7 +152,7 @@ def _disconnect(composed: "Container", *, yes: bool) -> None:
     )
 
     async def work(session: "Runtime") -> int:
-        return await (await session.platform_connection()).undo()
+        return await (await session.platform.connection()).undo()
 
     epoch = context.run_connected(composed, work)
     _restart_world()
@@ -156,16 +164,16 @@ def _disconnect(composed: "Container", *, yes: bool) -> None:
 
 
 async def _observe(session: "Runtime") -> "tuple[PlatformOutputs[str], HostState | None]":
-    outputs = await session.platform_stack.outputs()
-    return outputs, await session.observe_platform()
+    outputs = await session.platform.stack.outputs()
+    return outputs, await session.platform.observe()
 
 
 async def _planned(session: "Runtime") -> "tuple[SettingChange, ...]":
-    return (await session.platform_connection()).changes()
+    return (await session.platform.connection()).changes()
 
 
 async def _connected(session: "Runtime") -> "Connected":
-    return await (await session.platform_connection()).connect()
+    return await (await session.platform.connection()).connect()
 
 
 def _restart_world() -> None:

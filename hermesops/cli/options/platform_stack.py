@@ -1,8 +1,8 @@
 """What the commands of ``stack`` do where the platform's stack is meant, ``platform`` in place of cells."""
 
 import json
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, say, table, write
@@ -11,7 +11,10 @@ from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.model.cell import PLATFORM
 
 if TYPE_CHECKING:
+    from hermesops.app.services.platform import PlatformStack
     from hermesops.model.stack import Change
+
+T = TypeVar("T")
 
 
 def is_platform(names: Collection[str] | None, **others: object) -> bool:
@@ -38,56 +41,67 @@ def preview(*, remaining: bool) -> int:
     Returns:
         The exit code: 7 for changes with ``remaining``, else 0.
     """
-    composed = context.compose()
-    seen = context.run_connected(composed, lambda session: session.platform_stack.preview())
+    seen = _with_stack(lambda stack: stack.preview())
     return _changes("stack-platform-preview", seen.changes, remaining=remaining)
 
 
 def up() -> int:
     """Bring the platform up, and say where it is."""
     composed = context.compose()
-    done = context.run_connected(composed, lambda session: session.local_platforms.up())
+    if composed.env.is_local:
+        done = context.run_connected(composed, lambda session: session.platform.ups.up())
+    else:
+        done = context.run(composed.aws_platform_stack.up_alone())
     changes = _shown(done.stack.changes)
     shown = {
         "stack": PLATFORM,
-        "machine": done.machine,
+        "machine": done.machine or None,
         "changes": changes,
         "changed": done.changed,
         "seconds": done.seconds,
         "outputs": dict(done.stack.outputs),
     }
     lines = [f"{one['kind']} {one['name']}" for one in changes]
-    lines.append(f"machine {done.machine}: {done.changed} changes, {done.seconds:g} s")
+    where = f"machine {done.machine}: {done.changed} changes" if done.machine else f"{len(changes)} changes"
+    lines.append(f"{where}, {done.seconds:g} s")
     if not changes and not done.changed:
         lines.append("the platform is as specified; nothing was changed")
-    lines.append(
-        advice(("platform", "show"), "shows its services;", ("platform", "connect"), "points this environment at it")
-    )
+    show, connect = ("platform", "show"), ("platform", "connect")
+    lines.append(advice(show, "shows its services;", connect, "points this environment at it"))
     result("stack-platform-up", shown, lines)
     return 0
 
 
 def refresh(*, only_preview: bool, remaining: bool) -> int:
     """Refresh its state from the vendor, or show what that would write."""
-    composed = context.compose()
     if only_preview:
-        seen = context.run_connected(composed, lambda session: session.platform_stack.preview_refresh())
+        seen = _with_stack(lambda stack: stack.preview_refresh())
         return _changes("stack-platform-refresh-preview", seen.changes, remaining=remaining)
-    done = context.run_connected(composed, lambda session: session.platform_stack.refresh())
+    done = _with_stack(lambda stack: stack.refresh())
     return _changes("stack-platform-refresh", done.changes, remaining=remaining)
 
 
 def export() -> None:
     """Print its deployment as Pulumi exports it."""
-    deployment = context.run_connected(context.compose(), lambda session: session.platform_stack.export())
-    write(json.dumps(deployment, indent=4) + "\n")
+    write(json.dumps(_with_stack(lambda stack: stack.export()), indent=4) + "\n")
 
 
 def outputs() -> None:
     """Print where its services are."""
-    found = context.run_connected(context.compose(), lambda session: session.platform_stack.outputs())
-    values = found.by_name()
+    values = _with_stack(lambda stack: stack.outputs()).by_name()
     result("stack-platform-outputs", {"outputs": values}, shapes.fields(values))
+
+
+def _with_stack(work: "Callable[[PlatformStack], Awaitable[T]]") -> "T":
+    """Do something with the platform's stack; only that of a local world needs the vendor."""
+    composed = context.compose()
+    if composed.env.is_local:
+        return context.run_connected(composed, lambda session: work(session.platform.stack))
+
+    async def unconnected() -> "T":
+        return await work(composed.aws_platform_stack)
+
+    return context.run(unconnected())
 
 
 def _changes(kind: str, changes: "Collection[Change]", *, remaining: bool) -> int:

@@ -45,6 +45,6 @@ def changes(found: "tuple[SettingChange, ...]") -> list[dict[str, object]]:
     return [{"setting": one.name, "before": one.before or None, "after": one.after} for one in found]
 
 
-def _age(moment: datetime) -> str:
-    hours, seconds = divmod(int((datetime.now(UTC) - moment).total_seconds()), 3600)
+def _age(at: datetime) -> str:
+    hours, seconds = divmod(int((datetime.now(UTC) - at).total_seconds()), 3600)
     return f"{hours} h" if hours else f"{seconds // 60} min"

@@ -32,7 +32,9 @@ from hermesops.waiting import cancel, pause
 _LOOPBACK = IPv4Address("127.0.0.1")
 _PIECE = 1 << 16
 _CONNECT_S = 2.0
-_IDLE_S = 120.0
+_IDLE_S = 3600.0
+"""A connection that waits for notices of the database or of Redis says nothing for long."""
+
 _RELIEF_S = 1.0
 
 log = structlog.get_logger()
@@ -40,10 +42,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Bounds:
-    """Connections at a time, of all and of one address; further ones are dropped."""
+    """Connections at a time, of all, of one address, and of this computer; further ones are dropped."""
 
     at_once: int = 1024
     per_address: int = 32
+    of_here: int = 256
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,9 @@ async def opened(
             return f"{driver.gateway}:{port_of(listener)}"
 
         found = {
-            service: await listen(Forward(find, port.on_machine), service.value, port.on_gateway)
+            service: await listen(
+                Forward(find, port.on_machine, here=str(driver.gateway)), service.value, port.on_gateway
+            )
             for service, port in services.items()
         }
         to_api = Forward(lambda: _LOOPBACK, api_port, only=lambda peer: peer == str(find()))
@@ -118,6 +123,7 @@ class Forward:
     Args:
         address: Where to; asked for each connection, ``None`` drops it.
         only: Whether an address may connect; asked for each connection.
+        here: Address of this computer.
     """
 
     def __init__(
@@ -127,9 +133,11 @@ class Forward:
         bounds: Bounds | None = None,
         *,
         only: Callable[[str], bool] = lambda _: True,
+        here: str = "",
     ) -> None:
         self._address = address
         self._only = only
+        self._here = here
         self._port = port
         self._bounds = bounds or Bounds()
         self._open: Counter[str] = Counter()
@@ -146,8 +154,7 @@ class Forward:
                     log.warning("connection_not_taken", why=str(error))
                     await pause(_RELIEF_S)
                     continue
-                is_full = self._open.total() >= self._bounds.at_once or self._open[peer] >= self._bounds.per_address
-                if is_full or not self._only(peer):
+                if self._is_full(peer) or not self._only(peer):
                     connection.close()
                     continue
                 self._open[peer] += 1
@@ -156,6 +163,10 @@ class Forward:
                 task.add_done_callback(self._tasks.discard)
         finally:
             await cancel(*self._tasks)
+
+    def _is_full(self, peer: str) -> bool:
+        most = self._bounds.of_here if peer == self._here else self._bounds.per_address
+        return self._open.total() >= self._bounds.at_once or self._open[peer] >= most
 
     async def _serve(self, connection: socket.socket, peer: str) -> None:
         try:

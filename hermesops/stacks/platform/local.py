@@ -9,12 +9,10 @@ import pulumi
 from pulumi import Input, Output, ResourceOptions
 
 from hermesops.stacks.platform.outputs import PlatformOutputs
+from hermesops.stacks.platform.spec import PROJECT
 from hermesops.stacks.resources import Machine, MachineArgs
 
-PROJECT = "platform"
-"""Pulumi project of platforms; its folder is ``pulumi/platform``, and each environment has a stack of its name."""
-
-LOCAL_PLATFORM_TYPE = "hermesops:platform:LocalPlatform"
+LOCAL_PLATFORM_TYPE = f"hermesops:{PROJECT}:LocalPlatform"
 
 
 @dataclass(frozen=True)

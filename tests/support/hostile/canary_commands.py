@@ -171,6 +171,8 @@ ENDLESS: Mapping[str, float] = {"worker": 6.0, "identity serve": 4.0, "relay ser
 EXPLAINED: Mapping[str, str] = {
     "local serve": "local up starts it; it runs during all the others, and is watched",
     "platform bootstrap": "needs an AWS account; tests/contract/test_platform_bootstrap.py",
+    "platform show": "needs machines; tests/e2e/test_platform.py looks for keys in all that commands say there",
+    "platform connect": "as platform show",
     "relay admit": "needs a request that a service signed with a key of its own; tests/e2e/test_relay.py",
     "relay revoke": "needs a service that was admitted; tests/e2e/test_relay.py",
 }

@@ -50,7 +50,11 @@ def purge(home: Path, registry: Registry, *, is_damaged: bool = False, **variabl
 
     world: Any = part(contents=contents, down=down)
     place: Any = part(file=file, open=open_registry)
-    return WorldPurge(env, world, place, lambda _: None)
+
+    def reopened() -> WorldPurge:
+        return purge(home, registry)
+
+    return WorldPurge(env, world, place, lambda _: None, reopened)
 
 
 async def test_losses_are_counted_and_what_is_not_known_is_said(tmp_path: Path) -> None:
@@ -85,3 +89,17 @@ def test_a_registry_that_outlived_its_world_is_told(tmp_path: Path) -> None:
     assert "2 users of a local world that is gone" in str(purge(tmp_path, Registry("m-1")).left_over(["m-9"]))
     assert purge(tmp_path, Registry("m-1")).left_over(["m-1"]) == Hint()
     assert purge(tmp_path, Registry()).left_over(["m-9"]) == Hint()
+
+
+async def test_the_platforms_registry_goes_with_its_world_and_the_one_from_before_counts_again(tmp_path: Path) -> None:
+    registry = Registry("m-1")
+    folder = tmp_path / "local"
+    folder.mkdir()
+    (folder / "settings.toml.before-platform").write_text('region = "nbg1"\n')
+    (folder / "settings.toml").write_text('region = "nbg1"\n[registry]\nurl = "postgresql://h/hermesops"\n')
+    (folder / "settings.toml").chmod(0o600)
+    purging = purge(tmp_path, registry)
+    assert await purging.losses() == Losses(2, 2, 1, 5)
+    await purging.run()
+    assert (folder / "settings.toml").read_text() == 'region = "nbg1"\n'
+    assert registry.purged == [True]

@@ -10,8 +10,9 @@ import pytest
 from pulumi.runtime import mocks
 from pulumi.runtime.proto import resource_pb2
 
-from hermesops.stacks.platform.local import LOCAL_PLATFORM_TYPE, PROJECT, LocalPlatformArgs, LocalPlatformProgram
+from hermesops.stacks.platform.local import LOCAL_PLATFORM_TYPE, LocalPlatformArgs, LocalPlatformProgram
 from hermesops.stacks.platform.outputs import PlatformOutputs
+from hermesops.stacks.platform.spec import PROJECT
 from hermesops.stacks.resources import MACHINE_TYPE
 
 MACHINE = "hermes-local-platform"

@@ -1,0 +1,137 @@
+"""The platform of a local world, as a new user: brought up, connected, used, its services killed, and left again."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from hermesops.app import Container
+from hermesops.channel import Channel, ToolboxChannel
+from hermesops.model.ids import MachineId
+from hermesops.settings import Environment
+from hermesops.waiting import Pending, until
+from tests.support.real.command import Command, local_world
+
+pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=5)]
+
+UP = ("stack", "up", "platform")
+SERVICES = {
+    "hermes-platform-postgresql",
+    "hermes-platform-redis",
+    "hermes-platform-object-store",
+    "hermes-platform-nginx",
+    "hermes-platform-prometheus",
+    "hermes-platform-alertmanager",
+    "hermesops-worker",
+    "hermesops-monitor",
+    "hermesops-identity",
+}
+
+
+@dataclass
+class Platform:
+    """A world with its platform."""
+
+    command: Command
+
+    async def on_host(self, line: str) -> str:
+        """Run a line on the platform's machine."""
+        container = Container(Environment.load("local", self.command.environ), lambda _: None)
+        async with container.vendor() as client:
+            [machine] = [one for one in await client.list_machines() if one.name == "hermes-local-platform"]
+            channel: Channel = ToolboxChannel(client, MachineId(machine.id))
+            return (await channel.run(line, timeout_s=60)).text.strip()
+
+    async def show(self) -> Mapping[str, Any]:
+        shown: Mapping[str, Any] = (await self.command.ok("platform", "show", "--json")).json
+        return shown
+
+    async def is_healthy(self) -> bool | Pending[bool]:
+        shown = await self.command.run("platform", "show", "--json")
+        if shown.exit_code:
+            return Pending(shown.stderr)
+        said = json.loads(shown.stdout)
+        ill = {one["service"]: one["state"] for one in said["services"] if not one["healthy"]}
+        return True if said["healthy"] else Pending(f"not healthy: {ill}")
+
+    async def kill(self, unit: str) -> None:
+        """End a service's main process as a crash would, and wait until systemd has it running again."""
+        before = await self.on_host(f"systemctl show {unit} --property=MainPID --value")
+        await self.on_host(f"systemctl kill --signal=KILL {unit}")
+
+        async def runs_again() -> bool | Pending[bool]:
+            now = await self.on_host(f"systemctl show {unit} --property=MainPID,ActiveState --value")
+            runs = "active" in now.split() and before not in now.split()
+            return True if runs else Pending(f"{unit}: {now}")
+
+        await until(runs_again, what=f"{unit} to run again", timeout_s=90, every_s=1)
+
+
+@pytest.fixture
+async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Platform]:
+    async with local_world(tmp_path_factory.mktemp("platform")) as command:
+        yield Platform(command)
+
+
+async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_services(platform: Platform) -> None:
+    command = platform.command
+    assert (await command.run("platform", "show")).exit_code == 3, "there is none yet"
+    preview = (await command.ok("stack", "preview", "platform", "--json")).json
+    assert [one["kind"] for one in preview["changes"]] == ["create"] * 3
+
+    # Killed in the stack, and in the roles: the same command goes on.
+    assert await command.killed_at("create hermes-local-platform", *UP) == -9
+    assert await command.killed_at("hermes_platform_object_store", *UP) == -9
+    up = (await command.ok(*UP, "--json")).json
+    assert up["machine"] == "hermes-local-platform"
+    again = (await command.ok(*UP, "--json")).json
+    assert (again["changes"], again["changed"]) == ([], 0)
+    assert (await command.run("stack", "preview", "platform", "--exit-code")).exit_code == 0
+    outputs = (await command.ok("stack", "outputs", "platform", "--json")).json["outputs"]
+    assert outputs == (await platform.show())["outputs"]
+
+    # Before, an operator has a user; her rows go with the registry.
+    assert (await command.ok("provision", "ada", "--plan", "light", "--json")).json["instance"]["status"] == "running"
+    connected = (await command.ok("platform", "connect", "--yes", "--json")).json
+    assert connected["rows"] > 10
+    assert (await command.ok("platform", "connect", "--yes", "--json")).json == {
+        **connected,
+        "settings": [],
+        "rows": 0,
+        "files": 0,
+    }
+    assert (await command.ok("audit", "verify")).exit_code == 0
+    assert (await command.ok("registry", "check")).exit_code == 0
+
+    async def healthy() -> bool | Pending[bool]:
+        return await platform.is_healthy()
+
+    await until(healthy, what="the platform's services", timeout_s=120, every_s=2)
+    shown = await platform.show()
+    assert {one["service"] for one in shown["services"] if one["state"] == "active"} >= SERVICES
+    assert (shown["connected"], shown["versions"]["hermesops"]) == (True, "0.1.0")
+    assert shown["database_backup"]
+
+    # Used: another user, by this computer and the platform's registry; the worker there runs what is left to it.
+    await command.ok("provision", "bea", "--plan", "light")
+    left = (await command.ok("instance", "restart", "bea", "--no-wait", "--json")).json
+
+    async def done_by_the_worker() -> bool | Pending[bool]:
+        status = (await command.ok("operation", "show", left["operation"]["id"], "--json")).json["operation"]["status"]
+        return True if status == "done" else Pending(f"it is {status}")
+
+    await until(done_by_the_worker, what="the platform's worker to restart bea", timeout_s=120, every_s=1)
+
+    # Each in turn.
+    for unit in ("hermes-platform-postgresql", "hermes-platform-redis", "hermes-platform-object-store"):
+        await platform.kill(unit)
+    await until(healthy, what="the platform's services", timeout_s=180, every_s=2)
+    users = {one["user"] for one in (await command.ok("instance", "list", "--json")).json["instances"]}
+    assert users == {"ada", "bea"}
+    assert (await command.ok("audit", "verify")).exit_code == 0
+    for user in ("ada", "bea"):
+        answer = await command.ok("instance", "chat", user, "RUN: hostname", "--reason", "test")
+        assert answer.stdout.strip()
+    assert (await command.ok(*UP, "--json")).json["changed"] == 0
