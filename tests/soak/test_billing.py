@@ -11,7 +11,7 @@ from tests.support.real.command import local_world
 
 pytestmark = pytest.mark.timeout(7200)
 
-SCALE = Scale(users=400, events=10_000, batches=10)
+SCALE = Scale(users=100, events=10_000, batches=5)
 SEED = 20261126
 
 
