@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from hermesops.bootstrap.spec import BootstrapSpec, Policy, PipelineRole
+from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole, Policy
 
 UNKNOWN_KEY = "the key's ARN"
 """Stands for it in a plan that makes the key."""
