@@ -22,11 +22,11 @@ SOAKING := $(MACHINES) git=git qemu-system-x86_64=qemu-system-x86 socat=socat re
 # What other bases than Debian 12's are built with: files, not commands.
 BASES := /usr/share/distro-info/ubuntu.csv=distro-info-data /usr/share/keyrings/ubuntu-archive-keyring.gpg=ubuntu-keyring
 
-LINTERS := ruff format mypy arrows ansible yaml shell
+LINTERS := ruff format mypy arrows ansible yaml shell pipelines secrets
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test lint reference pictures coverage mutants bench soak clean $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -45,7 +45,20 @@ test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
 	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"
 	pytest -n $(WORKERS) --dist loadgroup --durations 10 $(T)
 
-lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML and shell
+lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML, shell, pipelines, and secrets in clear
+
+pipeline-check: lint-pipelines lint-secrets ## Check .github/workflows by their schema, actionlint and zizmor; look for secrets in clear
+
+pipeline-setup: .venv/installed ## In a pipeline: the Python environment, hermesops on the PATH, the signing key in a file
+	@[ -z "$${GITHUB_PATH:-}" ] || echo "$(CURDIR)/.venv/bin" >>"$$GITHUB_PATH"
+	if [ -n "$${PIPELINE_KEY:-}" ]; then
+		umask 077
+		printf '%s\n' "$$PIPELINE_KEY" >"$$RUNNER_TEMP/operator"
+		echo "HERMESOPS_OPERATOR_KEY=$$RUNNER_TEMP/operator" >>"$$GITHUB_ENV"
+	fi
+
+pipeline-approval: ## In a pipeline: the approval that a second operator passed on, from APPROVAL to the file approval
+	@printf '%s' "$$APPROVAL" | base64 --decode >approval || { echo "==> APPROVAL is no base64" >&2; exit 2; }
 
 reference: .venv/installed ## Write the command reference, runbooks/reference, from the commands' help
 	@echo "==> Writing runbooks/reference"
@@ -113,6 +126,18 @@ lint-yaml: .venv/installed need-linting
 lint-shell: need-linting
 	@echo "==> shellcheck"
 	git ls-files '*.sh' .ci/run | xargs shellcheck
+
+# Without a network: actionlint is built here from locked source, the schema comes with its checker.
+lint-pipelines: .venv/installed need-linting
+	@echo "==> check-jsonschema, actionlint and zizmor"
+	check-jsonschema --builtin-schema vendor.github-workflows --quiet .github/workflows/*.yml
+	python -m tests.support.suite.actionlint .github/workflows/*.yml
+	zizmor --offline --quiet --no-progress .github/workflows
+
+# What looks like a secret and is none stands in .secrets.baseline: detect-secrets scan --baseline .secrets.baseline
+lint-secrets: .venv/installed need-linting
+	@echo "==> detect-secrets"
+	git ls-files -z | xargs -0 detect-secrets-hook --no-verify --baseline .secrets.baseline
 
 # The stamp is younger than the lock and the metadata, or the environment is brought up to date.
 .venv/installed: pyproject.toml uv.lock $(filter build/%,$(UV))

@@ -567,7 +567,8 @@ def _home_of_this_user() -> str:
 def _read_file(file: Path) -> dict[str, object]:
     try:
         with file.open("rb") as opened:
-            values = _flat(tomllib.loads(_text_of(opened)))
+            text = _text_of(opened)
+            values = _flat(tomllib.loads(text))
             if secret := next((key for key in values if _is_secret(key, values[key])), ""):
                 refuse_readable_by_others(opened.fileno(), file, what=secret)
     except FileNotFoundError:
@@ -575,8 +576,22 @@ def _read_file(file: Path) -> dict[str, object]:
     except (OSError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, no TOML, a number of 5,000 digits
         raise UsageError(f"cannot read {file}: {error}", hint=f"repair or remove {file}") from error
     for key in values:
-        _known(key, f"in {file}")
+        _known(key, f"in {file}{_line_of(key, text)}")
     return values
+
+
+def _line_of(key: str, text: str) -> str:
+    """Where a settings file sets a key, as ``:7``, which ``tomllib`` does not say; empty where it is spelled rarely."""
+    table, _, name = key.rpartition(".")
+    within = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        said = line.strip()
+        if said.startswith("["):
+            within = said.strip("[] ")
+        spelled = said.partition("=")[0].strip().strip("\"'")
+        if (within, spelled) == (table, name) or (not within and spelled == key) or (not table and within == key):
+            return f":{number}"
+    return ""
 
 
 def _flat(tables: Mapping[str, object]) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hermesops.billing.subscription import Standing, Subscription
+from hermesops.billing.subscription import Payment, Subscription
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
@@ -156,13 +156,13 @@ def decide(
 
 def counting(subscriptions: Sequence[Subscription]) -> Subscription | None:
     """The one that counts of those that go on: paid ones first, then the one that was begun last; ``None`` of none."""
-    alive = [one for one in subscriptions if one.standing in {Standing.PAID, Standing.FAILING}]
-    return max(alive, key=lambda one: (one.standing is Standing.PAID, one.started_at, one.id), default=None)
+    alive = [one for one in subscriptions if one.payment in {Payment.PAID, Payment.FAILING}]
+    return max(alive, key=lambda one: (one.payment is Payment.PAID, one.started_at, one.id), default=None)
 
 
 def _without(subscriptions: Sequence[Subscription], agent: Agent | None) -> Decision:
     """No subscription goes on: the agent that one of them paid for ends."""
-    ended = {one.id for one in subscriptions if one.standing is Standing.ENDED}
+    ended = {one.id for one in subscriptions if one.payment is Payment.ENDED}
     if agent is None:
         return Settled("there is no agent" if ended else "the subscription is not paid yet")
     if agent.subscription_id not in ended:

@@ -40,7 +40,7 @@ class Status(StrEnum):
     CANCELED = "canceled"
 
 
-class Standing(StrEnum):
+class Payment(StrEnum):
     """What a status means for the agent."""
 
     UNBEGUN = "unbegun"
@@ -74,15 +74,15 @@ class Subscription:
     is_ambiguous: bool = False
 
     @property
-    def standing(self) -> Standing:
+    def payment(self) -> Payment:
         """What it means for the agent."""
         match self.status:
             case Status.CANCELED | Status.INCOMPLETE_EXPIRED:
-                return Standing.ENDED
+                return Payment.ENDED
             case Status.INCOMPLETE:
-                return Standing.UNBEGUN
+                return Payment.UNBEGUN
             case Status.ACTIVE | Status.TRIALING | Status.PAST_DUE | Status.UNPAID | Status.PAUSED:
-                return Standing.PAID if self.failing_since is None else Standing.FAILING
+                return Payment.PAID if self.failing_since is None else Payment.FAILING
             case _ as never:
                 assert_never(never)
 
@@ -154,7 +154,7 @@ def _failing_since(facts: Iterable[BillingFact]) -> datetime | None:
     is not known to it; a payment outranks both.
     """
     since = None
-    for at, fails in sorted(said for fact in facts if (said := _payment(fact)) is not None):
+    for at, fails in sorted(said for fact in facts if (said := _paid_or_failed(fact)) is not None):
         if fails != _FAILS:
             since = None
         elif since is None:
@@ -165,7 +165,7 @@ def _failing_since(facts: Iterable[BillingFact]) -> datetime | None:
 _FINE, _FAILS, _PAID = range(3)
 
 
-def _payment(fact: BillingFact) -> tuple[datetime, int] | None:
+def _paid_or_failed(fact: BillingFact) -> tuple[datetime, int] | None:
     if fact.type == PAID:
         return fact.created_at, _PAID
     if fact.type == PAYMENT_FAILED or fact.status in {Status.PAST_DUE, Status.UNPAID, Status.PAUSED}:

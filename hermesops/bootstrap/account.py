@@ -47,6 +47,9 @@ _MISSING = frozenset(
 )
 """Codes by which AWS says that something is not there; some come with another status than 404."""
 
+_DONE_BY_ANOTHER = frozenset({"AlreadyExistsException", "BucketAlreadyOwnedByYou", "EntityAlreadyExists"})
+"""Codes that a step meets where another bootstrap does the same at the same moment; what is there is observed next."""
+
 _PUBLIC = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
 _DEFAULT_REGION = "us-east-1"
 """The one region that a bucket is made in without naming it, and that S3 calls by no name."""
@@ -89,8 +92,14 @@ class Account:
         Args:
             seen: What there is now.
         """
+        from botocore.exceptions import ClientError  # noqa: PLC0415 - loads for half a second
+
         with _asking(f"{step.thing}: {step.action.value}"):
-            self._doers[step.action](spec, step, seen)
+            try:
+                self._doers[step.action](spec, step, seen)
+            except ClientError as error:
+                if _code(error) not in _DONE_BY_ANOTHER | _MISSING:
+                    raise
 
     def use_key(self, spec: BootstrapSpec) -> None:
         """Encrypt something with the key and decrypt it again.
@@ -157,10 +166,11 @@ class Account:
             try:
                 self._s3.head_bucket(**name)
             except self._s3.exceptions.ClientError as error:
-                status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+                told: Any = error.response["ResponseMetadata"]
+                status = told["HTTPStatusCode"]
                 if status == HTTPStatus.NOT_FOUND:
                     return None
-                where = error.response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", "")
+                where = told.get("HTTPHeaders", {}).get("x-amz-bucket-region", "")
                 if status == HTTPStatus.MOVED_PERMANENTLY and where:
                     return BucketState(where)
                 if status == HTTPStatus.FORBIDDEN:
@@ -317,15 +327,12 @@ class Account:
         self._kms.enable_key(KeyId=_key_id(seen))
 
     def _name_key(self, spec: BootstrapSpec, _: Step, seen: AccountState) -> None:
-        with suppress(self._kms.exceptions.AlreadyExistsException):  # another bootstrap's at the same moment
-            self._kms.create_alias(AliasName=spec.alias, TargetKeyId=_key_of(seen))
+        self._kms.create_alias(AliasName=spec.alias, TargetKeyId=_key_of(seen))
 
     def _make_bucket(self, spec: BootstrapSpec, _: Step, __: AccountState) -> None:
         where: Any = {"CreateBucketConfiguration": {"LocationConstraint": spec.region}}
         try:
             self._s3.create_bucket(Bucket=spec.bucket, **({} if spec.region == _DEFAULT_REGION else where))
-        except self._s3.exceptions.BucketAlreadyOwnedByYou:
-            pass  # another bootstrap's at the same moment
         except self._s3.exceptions.BucketAlreadyExists as error:
             raise RefusedError(
                 f"a bucket {spec.bucket} is in somebody else's account",
@@ -362,14 +369,13 @@ class Account:
 
     def _make_role(self, spec: BootstrapSpec, step: Step, _: AccountState) -> None:
         role = _role_of(step)
-        with suppress(self._iam.exceptions.EntityAlreadyExistsException):
-            self._iam.create_role(
-                RoleName=step.thing,
-                AssumeRolePolicyDocument=json.dumps(spec.trust(role)),
-                Description=f"Pipelines that {role.value} stacks of {spec.environment}",
-                MaxSessionDuration=SESSION_S,
-                Tags=_tag_list(spec),
-            )
+        self._iam.create_role(
+            RoleName=step.thing,
+            AssumeRolePolicyDocument=json.dumps(spec.trust(role)),
+            Description=f"Pipelines that {role.value} stacks of {spec.environment}",
+            MaxSessionDuration=SESSION_S,
+            Tags=_tag_list(spec),
+        )
 
     def _change_boundary(self, spec: BootstrapSpec, _: Step, __: AccountState) -> None:
         self._delete_old_versions(spec)  # AWS keeps five at most

@@ -35,7 +35,6 @@ SERVICES = (
     "cognito-idp",
     "ec2",
     "elasticache",
-    "events",
     "kms",
     "lambda",
     "logs",
@@ -43,13 +42,28 @@ SERVICES = (
     "route53",
     "secretsmanager",
     "sns",
-    "ssm",
+    "sqs",
 )
 """Of which the platform has resources, besides S3 and IAM, whose rights are by name."""
 
+_EVERYWHERE = ("budgets", "route53")
+"""Those with one address for all regions."""
+
 _READING = ("Describe*", "Get*", "List*")
-_SECRETS = {"secretsmanager": ("Describe*", "GetResourcePolicy", "List*"), "ssm": ("Describe*", "List*")}
-"""Of which reading everything would read secrets."""
+_NARROW_READING = {
+    "budgets": ("Describe*", "ListTagsForResource", "ViewBudget"),
+    "cognito-idp": ("Describe*", "GetGroup", "GetUserPoolMfaConfig", "ListGroups", "ListTags*", "ListUserPool*"),
+    "ec2": ("Describe*",),
+    "logs": ("Describe*", "ListTags*"),
+    "secretsmanager": ("Describe*", "GetResourcePolicy", "ListSecret*"),
+}
+"""Of which reading everything would read users' names, passwords, consoles, logs or secrets."""
+
+_PASSED_TO = ("ec2", "lambda", "monitoring.rds", "vpc-flow-logs")
+"""Services that roles of the platform are made for."""
+
+_CERTIFICATES = "us-east-1"
+"""Where Cognito takes the certificate of a domain of its own from."""
 
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PREFIX = re.compile(r"[^*?\[:]+:[^*?\[:]+:")
@@ -123,6 +137,12 @@ class BootstrapSpec:
         return f"arn:{self.partition}:iam::{self.account}:policy/{self.boundary}"
 
     @property
+    def users_boundary_arn(self) -> str:
+        """ARN of the policy that bounds the users of backups; the platform's program makes it."""
+        path = f"hermesops/{self.environment}/hermesops-{self.environment}-backup-user"
+        return f"arn:{self.partition}:iam::{self.account}:policy/{path}"
+
+    @property
     def backend_url(self) -> str:
         """What ``pulumi.backend`` is set to."""
         return f"s3://{self.bucket}?region={self.region}"
@@ -193,6 +213,8 @@ class BootstrapSpec:
 
     def boundary_policy(self) -> Policy:
         """What roles of the platform's hosts can have at most, whatever policies they are given."""
+        users = f"arn:{self.partition}:iam::{self.account}:user/hermesops-{self.environment}-*"
+        services = ("cloudwatch", "ec2messages", "logs", "s3", "secretsmanager", "sns", "sqs", "ssm", "ssmmessages")
         return {
             "Version": VERSION,
             "Statement": [
@@ -200,28 +222,52 @@ class BootstrapSpec:
                     "Sid": "Platform",
                     "Effect": "Allow",
                     "Action": [
-                        "s3:*",
-                        "kms:*",
-                        "secretsmanager:*",
-                        "logs:*",
-                        "cloudwatch:*",
-                        "sns:Publish",
-                        "ssm:*",
-                        "ssmmessages:*",
-                        "ec2messages:*",
+                        *(f"{name}:*" for name in services),
+                        "autoscaling:CompleteLifecycleAction",
+                        "autoscaling:Describe*",
+                        "autoscaling:RecordLifecycleActionHeartbeat",
+                        "ec2:AssociateAddress",
                         "ec2:Describe*",
-                        "autoscaling:*",
-                        "rds:*",
+                        "kms:Decrypt",
+                        "kms:DescribeKey",
+                        "kms:Encrypt",
+                        "kms:GenerateDataKey*",
+                        "kms:ReEncrypt*",
                         "lambda:InvokeFunction",
+                        "rds:Describe*",
                     ],
                     "Resource": "*",
                 },
-                self._guard(),
                 {
-                    "Sid": "PipelinesStateIsTheirs",
+                    # Each instance's backups have a user of their own.
+                    "Sid": "BackupUsers",
+                    "Effect": "Allow",
+                    "Action": [
+                        "iam:CreateAccessKey",
+                        "iam:DeleteAccessKey",
+                        "iam:DeleteUser",
+                        "iam:DeleteUserPolicy",
+                        "iam:GetUser",
+                        "iam:ListAccessKeys",
+                        "iam:ListUserPolicies",
+                        "iam:TagUser",
+                    ],
+                    "Resource": users,
+                },
+                {
+                    "Sid": "BoundedBackupUsers",
+                    "Effect": "Allow",
+                    "Action": ["iam:CreateUser", "iam:PutUserPolicy"],
+                    "Resource": users,
+                    "Condition": {"StringEquals": {"iam:PermissionsBoundary": self.users_boundary_arn}},
+                },
+                *self._keep(),
+                {
+                    # Hosts run cells, whose state is in the same bucket; the platform's own is not theirs.
+                    "Sid": "PlatformsStateIsThePipelines",
                     "Effect": "Deny",
                     "Action": "s3:*",
-                    "Resource": [self.bucket_arn, f"{self.bucket_arn}/*"],
+                    "Resource": f"{self.bucket_arn}/*/platform/*",
                 },
             ],
         }
@@ -249,7 +295,7 @@ class BootstrapSpec:
             {
                 "Sid": "LookAtPlatform",
                 "Effect": "Allow",
-                "Action": [f"{name}:{verb}" for name in SERVICES for verb in _SECRETS.get(name, _READING)],
+                "Action": [f"{name}:{verb}" for name in SERVICES for verb in _NARROW_READING.get(name, _READING)],
                 "Resource": "*",
             },
             {
@@ -280,16 +326,22 @@ class BootstrapSpec:
             {
                 "Sid": "ChangePlatform",
                 "Effect": "Allow",
-                "Action": [f"{name}:*" for name in SERVICES if name not in {"budgets", "route53"}],
+                "Action": [f"{name}:*" for name in SERVICES if name not in _EVERYWHERE],
                 "Resource": "*",
                 "Condition": {"StringEquals": {"aws:RequestedRegion": self.region}},
             },
             {
-                # Both have one address for all regions.
                 "Sid": "ChangePlatformEverywhere",
                 "Effect": "Allow",
-                "Action": ["budgets:*", "route53:*"],
+                "Action": [f"{name}:*" for name in _EVERYWHERE],
                 "Resource": "*",
+            },
+            {
+                "Sid": "ChangeCertificates",
+                "Effect": "Allow",
+                "Action": "acm:*",
+                "Resource": "*",
+                "Condition": {"StringEquals": {"aws:RequestedRegion": _CERTIFICATES}},
             },
             {
                 "Sid": "ChangeBuckets",
@@ -349,14 +401,7 @@ class BootstrapSpec:
                 "Action": "iam:PassRole",
                 "Resource": f"{made}:role/{below}",
                 "Condition": {
-                    "StringEquals": {
-                        "iam:PassedToService": [
-                            "ec2.amazonaws.com",
-                            "lambda.amazonaws.com",
-                            "monitoring.rds.amazonaws.com",
-                            "vpc-flow-logs.amazonaws.com",
-                        ]
-                    }
+                    "StringEquals": {"iam:PassedToService": [f"{name}.amazonaws.com" for name in _PASSED_TO]}
                 },
             },
             {
@@ -365,7 +410,25 @@ class BootstrapSpec:
                 "Action": "iam:CreateServiceLinkedRole",
                 "Resource": f"{made}:role/aws-service-role/*",
             },
-            self._guard(),
+            *self._keep(),
+            {
+                "Sid": "KeepKey",
+                "Effect": "Deny",
+                "Action": [
+                    "kms:CreateGrant",
+                    "kms:DeleteAlias",
+                    "kms:DisableKey*",
+                    "kms:PutKeyPolicy",
+                    "kms:ScheduleKeyDeletion",
+                    "kms:UpdateAlias",
+                ],
+                "Resource": [key_arn, f"arn:{self.partition}:kms:{self.region}:{self.account}:{self.alias}"],
+            },
+        ]
+
+    def _keep(self) -> list[dict[str, Any]]:
+        """What bootstrap made, bootstrap alone changes, and nobody takes his own bounds away."""
+        return [
             {
                 "Sid": "KeepBucket",
                 "Effect": "Deny",
@@ -379,40 +442,24 @@ class BootstrapSpec:
                 "Resource": [self.bucket_arn, f"{self.bucket_arn}/*"],
             },
             {
-                "Sid": "KeepKey",
+                "Sid": "KeepPipelines",
                 "Effect": "Deny",
                 "Action": [
-                    "kms:CreateGrant",
-                    "kms:DisableKey*",
-                    "kms:PutKeyPolicy",
-                    "kms:ScheduleKeyDeletion",
-                    "kms:UpdateAlias",
-                    "kms:DeleteAlias",
+                    "iam:Add*",
+                    "iam:Attach*",
+                    "iam:Create*Version",
+                    "iam:Delete*",
+                    "iam:Detach*",
+                    "iam:Put*",
+                    "iam:Remove*",
+                    "iam:Set*",
+                    "iam:Tag*",
+                    "iam:Untag*",
+                    "iam:Update*",
                 ],
-                "Resource": [key_arn, f"arn:{self.partition}:kms:{self.region}:{self.account}:{self.alias}"],
+                "Resource": [*(self.role_arn(role) for role in PipelineRole), self.provider_arn, self.boundary_arn],
             },
         ]
-
-    def _guard(self) -> dict[str, Any]:
-        """What bootstrap made, bootstrap alone changes, and nobody takes his own bounds away."""
-        return {
-            "Sid": "KeepPipelines",
-            "Effect": "Deny",
-            "Action": [
-                "iam:Add*",
-                "iam:Attach*",
-                "iam:Create*Version",
-                "iam:Delete*",
-                "iam:Detach*",
-                "iam:Put*",
-                "iam:Remove*",
-                "iam:Set*",
-                "iam:Tag*",
-                "iam:Untag*",
-                "iam:Update*",
-            ],
-            "Resource": [*(self.role_arn(role) for role in PipelineRole), self.provider_arn, self.boundary_arn],
-        }
 
 
 def bucket_of(environment: str, account: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from hermesops import web_address
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.node.untrusted import strict_json
 from hermesops.node.untrusted.foreign_text import one_line
@@ -106,6 +107,45 @@ def published_keys(issuer: str) -> KeySet:
             return thread.submit(lambda: asyncio.run(_published(issuer))).result()
 
     return fetch
+
+
+def issued_token(url: str, bearer: str, audience: str) -> str:
+    """A fresh token for this pipeline, which GitHub Actions hands out to jobs with ``id-token: write``.
+
+    A token counts for some minutes, so one that was written to a file is old when a long job needs it.
+
+    Args:
+        url: What ``ACTIONS_ID_TOKEN_REQUEST_URL`` says.
+        bearer: What ``ACTIONS_ID_TOKEN_REQUEST_TOKEN`` says.
+
+    Raises:
+        RefusedError: The URL would be asked in the clear.
+        UnavailableError: No token comes.
+
+    Source: GitHub's "OpenID Connect reference", "Using environment variables on the runner", 2026-11.
+    """
+    if why := web_address.exposure(url):
+        raise RefusedError(f"ACTIONS_ID_TOKEN_REQUEST_URL: {why}")
+    with ThreadPoolExecutor(1) as thread:  # as for keys
+        return thread.submit(lambda: asyncio.run(_issued(url, bearer, audience))).result()
+
+
+async def _issued(url: str, bearer: str, audience: str) -> str:
+    import httpx  # noqa: PLC0415 - as above
+
+    from hermesops.justavps.answer_body import UnreadableAnswerError  # noqa: PLC0415 - as above
+    from hermesops.justavps.connections import http_client  # noqa: PLC0415 - as above
+
+    where = httpx.URL(url).copy_merge_params({"audience": audience})
+    headers = {"Authorization": f"Bearer {bearer}"}
+    try:
+        async with asyncio.timeout(_TIME_S), http_client(where, headers=headers) as client:
+            return str(strict_json.parse_object(await _body(client, str(where)))["value"])
+    except (httpx.HTTPError, strict_json.MalformedJSONError, UnreadableAnswerError, KeyError, TimeoutError) as error:
+        raise UnavailableError(
+            f"the pipeline gets no token of who it is: {type(error).__name__}",
+            hint="the job needs `permissions: id-token: write`",
+        ) from error
 
 
 async def _published(issuer: str) -> Mapping[str, Any]:

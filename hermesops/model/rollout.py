@@ -191,6 +191,7 @@ class OperatorDecisions:
         even_revoked: Whether they are rolled back also to a release that was revoked.
         approval: What the second operator signed, with the signature; empty for none. It is checked again before each
             stage that needs it.
+        despite_alerts: Why open alerts do not hold it any more, as in ``Spec``; empty when they do.
     """
 
     promoted: int = 0
@@ -199,6 +200,7 @@ class OperatorDecisions:
     may_lose: bool = False
     even_revoked: bool = False
     approval: str = ""
+    despite_alerts: str = ""
 
     def forgive(self, target: RolloutTarget) -> bool:
         """Whether a target was in its state already when the failures were forgiven."""

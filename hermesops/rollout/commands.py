@@ -45,10 +45,21 @@ def pause(records: Records, command: OperatorCommand) -> Transition:
     return _to(records.rollout, RolloutState.PAUSED, command, "pause")
 
 
-def resume(records: Records, command: OperatorCommand) -> Transition:
-    """Go on; what paused it by itself may do so again."""
-    _refuse_unless(records.rollout, "resumed", _PAUSED)
-    return _to(records.rollout, RolloutState.RUNNING, command, "resume")
+def resume(records: Records, command: OperatorCommand, *, despite_alerts: bool = False) -> Transition:
+    """Go on; what paused it by itself may do so again.
+
+    Args:
+        despite_alerts: Open alerts do not hold it from now on, for the command's reason. As at its start, that adds to
+            the blast radius: a second operator may have to approve stages that needed none.
+    """
+    rollout = records.rollout
+    if not despite_alerts:
+        _refuse_unless(rollout, "resumed", _PAUSED)
+        return _to(rollout, RolloutState.RUNNING, command, "resume")
+    _refuse_unless(rollout, "resumed", _PENDING, _RUNNING, _PAUSED)
+    decided = replace(rollout, decisions=replace(rollout.decisions, despite_alerts=command.why))
+    state = RolloutState.RUNNING if rollout.state is _PAUSED else rollout.state
+    return _to(decided, state, command, "resume")
 
 
 def promote(records: Records, command: OperatorCommand, *, full: bool = False) -> Transition:

@@ -43,8 +43,10 @@ class RolloutObservation:
 
     @property
     def spec(self) -> Spec:
-        """What was chosen before it started."""
-        return self.records.rollout.spec
+        """What was chosen before it started, with what an operator has decided since about open alerts."""
+        rollout = self.records.rollout
+        why = rollout.decisions.despite_alerts
+        return replace(rollout.spec, despite_alerts=why) if why else rollout.spec
 
     @property
     def targets(self) -> tuple[RolloutTarget, ...]:

@@ -38,6 +38,7 @@ VALUES = {
 READING = frozenset(
     {
         *("alert list", "audit log", "audit verify", "backup list", "cell list", "cell show", "doctor", "fleet cost"),
+        *("billing list", "billing show"),
         *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top"),
         *("freeze list", "identity list", "identity show", "instance list"),
         *("instance logs", "instance show", "instance timeline", "instance verify"),

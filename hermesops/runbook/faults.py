@@ -362,6 +362,7 @@ FAULTS = (
     Fault("registry-lost", "registry-rebuilt", (), "the registry is gone with all its copies"),
     Fault("rotation-unfinished", "registry-key", (), "a rotation of the registry's key is cut short"),
     Fault("key-leaked", "rotate-keys", (), "the registry's key was seen by somebody"),
+    Fault("price-unknown", "billing-events", (), "a subscription is of a price that the settings do not name"),
     Fault("pulumi-state-cut", "pulumi-state-damaged", (), "a cell's Pulumi state is cut short"),
 )
 """All of them."""

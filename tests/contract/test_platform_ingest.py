@@ -409,6 +409,18 @@ def test_a_flood_of_logs_is_held_to_its_sender(host: PlatformHost) -> None:
     assert len(logged(host, own(ada)["instance_id"])) == len(took)
 
 
+def test_connections_that_ask_for_nothing_are_closed_and_harm_nobody(host: PlatformHost) -> None:
+    with ExitStack() as stack:
+        idle = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", host.ports["nginx"]), timeout=20))
+            for _ in range(300)
+        ]
+        began = time.monotonic()
+        assert write(host, host.machine(), body(fresh())) == 204
+        assert {one.recv(1) for one in idle} == {b""}
+        assert time.monotonic() - began < 15, "five seconds where the computer is idle"
+
+
 def test_rules_fire_and_alertmanager_hears_of_it(host: PlatformHost) -> None:
     with host.reader() as client:
         for _ in range(600):

@@ -1,14 +1,16 @@
 """Open alerts for rollouts: asks the platform's monitoring, and remembers for a while what it answered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from hermesops.errors import HermesError
 from hermesops.model.alert import Alert
+from hermesops.model.rollout import RolloutTarget
+from hermesops.model.rollout_spec import Spec
 from hermesops.monitoring.alertmanager import Alertmanager
 from hermesops.monitoring.client import MonitoringClient
-from hermesops.rollout.plan.open_alerts import holding
+from hermesops.rollout.plan.open_alerts import held_by_alerts, holding
 from hermesops.rollout.ports import AlertState
 
 COUNTS = timedelta(seconds=90)
@@ -55,3 +57,21 @@ class RolloutAlerts:
             return
         seen = (one.id for one in silences if one.is_acknowledgement)
         self._answer = (self.now(), holding(alerts, seen))
+
+
+async def held_now(
+    client: Callable[[], MonitoringClient | None],
+    targets: Sequence[RolloutTarget],
+    spec: Spec,
+    now: Callable[[], datetime],
+) -> str:
+    """Which open alerts would hold a rollout that began now, or that they are not known; empty for none.
+
+    Args:
+        client: Of the platform's monitoring, as ``RolloutAlerts`` has it; may raise that it is not up.
+    """
+    try:
+        state = await RolloutAlerts(client(), now).check()
+    except HermesError as error:
+        state = AlertState(unknown=error.message)
+    return held_by_alerts(state, targets, spec)

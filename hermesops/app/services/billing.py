@@ -93,10 +93,31 @@ class Billing:
                 f"event {event.id} is {event.state.value.replace('_', ' ')}: {why}",
                 hint="Stripe's dashboard sends an event again, for 30 days" if is_gone else "",
             )
+        if self._names_another(event):
+            raise RefusedError(
+                f"event {event.id} names another user than its subscription's first event",
+                hint="correct the subscription's metadata at Stripe, which sends another event",
+            )
         self.registry.billing.retry(event.id, why=reason)
         self._read_all()
         await self._look(event.id)
         return self.registry.billing.get(str(event.id))
+
+    async def retry_all(self, *, reason: str) -> list[BillingEvent]:
+        """Look again at every event that was set aside; what became of each."""
+        billing = self.registry.billing
+        aside = billing.list(states=(BillingState.SET_ASIDE,), limit=10_000)
+        for event in aside:
+            # One look at a user's events decides all of them.
+            if billing.get(str(event.id)).state is BillingState.SET_ASIDE and not self._names_another(event):
+                await self.retry(event, reason=reason)
+        return [billing.get(str(event.id)) for event in aside]
+
+    def _names_another(self, event: BillingEvent) -> bool:
+        """Whether an event names another user than the first one of its subscription."""
+        if event.fact is None or event.fact.user_id is None:
+            return False
+        return self.registry.billing.user_of(event.fact.subscription_id) != event.fact.user_id
 
     async def _look(self, number: int) -> None:
         """Have the agent of an event's user brought to what is paid for."""

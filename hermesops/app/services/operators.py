@@ -16,6 +16,10 @@ from hermesops.settings import Environment
 if TYPE_CHECKING:
     from hermesops.identity.oidc import KeySet, Pipelines
 
+_TOKEN_URL = "ACTIONS_ID_TOKEN_REQUEST_URL"  # noqa: S105 - a variable's name
+_TOKEN_BEARER = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - as above
+"""How a job of GitHub Actions gets a token of who it is; set in jobs with ``id-token: write`` alone."""
+
 
 def signers_of(env: Environment) -> Signers:
     """The operator's signing key, and the keys whose signatures are valid here."""
@@ -36,12 +40,20 @@ def who_acts(env: Environment) -> str:
     if settings.oidc.token_file is not None:
         token = read_secret(settings.oidc.token_file, what="pipeline's token, which oidc.token_file names,")
         return operators.by_token(_pipelines(env), token, host)
+    if url := env.variables.get(_TOKEN_URL, ""):
+        return operators.by_token(_pipelines(env), _issued(env, url), host)
     if settings.operator_key is None:
         raise RefusedError(
             f"environment {env.name} lets only those act whom a key or a token proves",
             hint="set operator_key to an SSH key, or oidc.token_file in a pipeline; see runbooks/environments.md",
         )
     return operators.by_key(signers_of(env), host)
+
+
+def _issued(env: Environment, url: str) -> str:
+    from hermesops.identity.oidc import issued_token  # noqa: PLC0415  only pipelines need it
+
+    return issued_token(url, env.variables.get(_TOKEN_BEARER, ""), env.settings.oidc.audience)
 
 
 def _pipelines(env: Environment) -> "Pipelines":

@@ -96,20 +96,34 @@ def show(event: Event) -> None:
 
 @app.command()
 def retry(
-    event: Event, reason: Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")] = ""
+    event: Annotated[str, typer.Argument(help="Number of the event, or Stripe's id of it.", show_default=False)] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every event that was set aside.")] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")] = "",
 ) -> None:
     """Look at an event again that waits, was set aside or refused, as after a change of settings.
 
     An operation that has failed is opened anew.
     """
-    require_reason(reason, "billing", "retry", event)
+    if bool(event) == everything:
+        raise UsageError("say which event, or --all that were set aside", hint=Hint(("billing", "list")))
+    require_reason(reason, "billing", "retry", event or "--all")
     composed = context.compose()
-    found = composed.registry.billing.get(event)
+    if not everything:
+        found = composed.registry.billing.get(event)
 
-    async def work(session: "Runtime") -> "BillingEvent":
-        return await session.billing.retry(found, reason=reason)
+        async def work(session: "Runtime") -> "BillingEvent":
+            return await session.billing.retry(found, reason=reason)
 
-    _show(context.run_connected(composed, work))
+        _show(context.run_connected(composed, work))
+        return
+
+    async def work_all(session: "Runtime") -> "list[BillingEvent]":
+        return await session.billing.retry_all(reason=reason)
+
+    looked = context.run_connected(composed, work_all)
+    aside = sum(one.state == "set_aside" for one in looked)
+    line = f"looked at {len(looked)} events again; {aside} are set aside as before"
+    result("billing-retry", {"events": [view.event(one) for one in looked]}, [line])
 
 
 def _show(event: "BillingEvent") -> None:

@@ -91,7 +91,7 @@ def run(
         raise RefusedError(f"{fault.name} is about more than one machine", hint=hint)
     composed = context.compose()
     if fault.needs_local and not composed.env.is_local:
-        hint = Hint(("--env", "local", "drill", fault.name))
+        hint = Hint(("drill", "list"), "names the others")
         raise RefusedError(f"only the local world can bring {fault.name} about: {fault.meaning}", hint=hint)
     user = drills.user_of(fault)
     agree(

@@ -4,8 +4,9 @@ What is expected of a fault is data (``tests.support.faults.table``); how long e
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from hermesops.errors import HermesError, fill
 from hermesops.runbook.faults import FAULTS, Action, AtVendor, ByCommand, Fault, OnMachine
-from hermesops.waiting import Pending, cancel, pause, until
+from hermesops.waiting import Pending, WaitExpiredError, cancel, pause, until
 from tests.support.faults.watched import REASON, USERS, About, Firing, WatchedFleet
 from tests.support.vendor.outside_changes import delete_behind_its_back, stop_behind_its_back
 
@@ -25,6 +26,7 @@ FLICKER_S = 6.0
 """Seconds for which an alert may be seen that another one then mutes: they are evaluated in groups."""
 
 _QUIET_S = 420.0
+_LEFT_S = 90.0
 _HALTED = 8
 
 
@@ -135,12 +137,15 @@ async def run(chain: Chain, fleet: WatchedFleet) -> Outcome:
     outcome = Outcome(chain, chain.runbook or chain.alert or (chain.entry.runbook if chain.entry else ""))
     whose = (chain.user, chain.about or chain.user, "fleet")
     try:
-        await fleet.quiet(() if chain.is_alone else whose, within_s=_QUIET_S)
+        with contextlib.suppress(WaitExpiredError):  # what another fault left is that one's
+            await fleet.quiet(() if chain.is_alone else whose, within_s=_LEFT_S)
+        left = fleet.record.told
+        assert chain.expected not in left, f"{chain.expected} fires beforehand"
         before = await fleet.gateways()
         began = time.monotonic()
         async with _turns(fleet, chain):
             await _happen(chain, fleet, outcome)
-        _judge(chain, fleet, outcome, began)
+        _judge(chain, fleet, outcome, began, left)
         after = await fleet.gateways()
         spared = USERS if chain.is_alone else ()
         changed = [one for one in spared if one not in (chain.user, *chain.restarted) and before[one] != after[one]]
@@ -248,13 +253,13 @@ async def _until_ended(chain: Chain, fleet: WatchedFleet) -> None:
     await until(ended, what=f"{chain.expected} to end", timeout_s=_QUIET_S, every_s=0.5)
 
 
-def _judge(chain: Chain, fleet: WatchedFleet, outcome: Outcome, began: float) -> None:
+def _judge(chain: Chain, fleet: WatchedFleet, outcome: Outcome, began: float, left: Collection[About]) -> None:
     """Which alerts fired beside the one, and what the monitor did; of a chain beside others, about its user."""
     mine = {chain.user, chain.about, "fleet"}
     fired = [
         one
         for one in fleet.record.since(began)
-        if one.about != chain.expected and (chain.is_alone or one.about[1] in mine)
+        if one.about not in {chain.expected, *left} and (chain.is_alone or one.about[1] in mine)
     ]
     outcome.beside = sorted({_word(one) for one in fired})
     for one in fired:

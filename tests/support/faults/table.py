@@ -28,6 +28,7 @@ def _again_and_again(script: str) -> str:
     return f"{unit} sh -c 'while true; do {script}; done'"
 
 
+_REPORTS = on_machine("systemctl restart hermes-monitoring.target hermes-metrics.timer")
 _NO_MORE = on_machine(f"systemctl stop {_STARTED} 2>/dev/null || true; systemctl start {_GATEWAY}")
 
 
@@ -196,6 +197,7 @@ CHAINS: tuple[Chain, ...] = (
         user="cyd",
         meaning="what sends a machine's figures is stopped",
         inject=on_machine("systemctl stop hermes-vmagent.service"),
+        undo=_REPORTS,
     ),
     Chain(
         "exporter-stopped",
@@ -203,6 +205,7 @@ CHAINS: tuple[Chain, ...] = (
         user="cyd",
         meaning="what reads a machine's figures is stopped",
         inject=on_machine("systemctl stop hermes-node-exporter.service"),
+        undo=_REPORTS,
     ),
     Chain(
         "figures-stand-still",
@@ -210,6 +213,7 @@ CHAINS: tuple[Chain, ...] = (
         user="cyd",
         meaning="hermes-node writes no figures any more",
         inject=on_machine("systemctl stop hermes-metrics.timer"),
+        undo=_REPORTS,
     ),
     Chain("machine-stopped", "HeartbeatMissed", user="cyd"),
     Chain(
@@ -233,6 +237,7 @@ CHAINS: tuple[Chain, ...] = (
         user="ada",
         meaning="a token of the model router is not renewed in time",
         inject=_short_token,
+        pick="hand",
     ),
     Chain("model-token-dead", "ModelUnauthorized", inject=_token_ends, turns=True),
     Chain(

@@ -9,14 +9,17 @@ import os
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hermesops.app import Container
+from hermesops.model.billing import CREATED
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import MachineId
 from hermesops.settings import Environment
 from hermesops.waiting import pause
+from tests.support.billing.many_subscriptions import prepared
+from tests.support.billing.stripe_events import USER, event, subscription
 from tests.support.real.command import Command, Ran
 from tests.support.releases.simulated import built
 from tests.support.runbooks.platform import alerts_until, watched
@@ -397,6 +400,24 @@ async def pulumi_state_cut(world: Command) -> None:
     state.write_bytes(state.read_bytes()[:100])
     found = await mended(world, "pulumi-state-damaged", *FOR_ADA)
     assert found["put-back"] == "done"
+
+
+@execution("price-unknown")
+async def price_unknown(world: Command) -> None:
+    endpoint, knowing = prepared(world)
+    unknowing = world.with_variables(HERMESOPS_BILLING_PRICES="price_other=heavy")
+    body, signature = endpoint.signed(event(CREATED, subscription("sub_1"), at=datetime.now(UTC)))
+    file = world.home / "event.json"
+    file.write_bytes(body)
+    taken = await unknowing.ok("billing", "apply", str(file), "--signature", signature)
+    assert "of no one plan" in taken.stdout
+    found = await halted(unknowing, "billing-events")
+    assert found["again"] == "differs", "nobody has named the price yet"
+    found = await mended(knowing, "billing-events")
+    assert (found["again"], found["aside-after"]) == ("done", "done")
+    await knowing.ok("worker", "--once")
+    assert USER in (await knowing.ok("instance", "list")).stdout
+    await world.ok("instance", "terminate", USER, "--now", "--without-backup", "--yes", "--reason", "t")
 
 
 async def on_machine(world: Command, user: str, script: str) -> None:

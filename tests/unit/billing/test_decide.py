@@ -23,7 +23,7 @@ from hermesops.billing.decide import (
     counting,
     decide,
 )
-from hermesops.billing.subscription import Standing, Status, Subscription
+from hermesops.billing.subscription import Payment, Status, Subscription
 from hermesops.model.ids import UserId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind
@@ -172,14 +172,14 @@ def test_steps_that_are_done_end(subscriptions: list[Subscription], agent: Agent
         pytest.fail(f"{decision} again and again")
     counts = counting(subscriptions)
     runs = agent is not None and agent.status is InstanceStatus.RUNNING
-    if counts is not None and counts.standing is Standing.PAID and isinstance(decision, Settled):
+    if counts is not None and counts.payment is Payment.PAID and isinstance(decision, Settled):
         assert agent is not None
         assert not runs or agent.plan is counts.plan(POLICY.prices)
     if counts is not None and counts.failing_since and counts.failing_since + POLICY.grace <= NOW:
         assert not runs
     if counts is None and runs:
         assert agent is not None
-        assert agent.subscription_id not in {one.id for one in subscriptions if one.standing is Standing.ENDED}
+        assert agent.subscription_id not in {one.id for one in subscriptions if one.payment is Payment.ENDED}
 
 
 def after(agent: Agent | None, decision: Decision) -> Agent | None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.billing.subscription import (
-    Standing,
+    Payment,
     Status,
     Subscription,
     is_status,
@@ -67,15 +67,15 @@ def test_order_and_repetition_change_nothing(some: list[BillingFact], chance: ob
 
 @given(st.lists(facts, min_size=1, max_size=8))
 def test_once_ended_it_stays_so(some: list[BillingFact]) -> None:
-    assert now_of(fact(DELETED, 3, "canceled"), *some).standing is Standing.ENDED
+    assert now_of(fact(DELETED, 3, "canceled"), *some).payment is Payment.ENDED
 
 
 def test_the_newest_event_counts() -> None:
     found = now_of(fact(UPDATED, 9, "active", "heavy"), fact(CREATED, 0, "incomplete"), fact(UPDATED, 3))
     assert (found.status, found.prices, found.started_at) == (Status.ACTIVE, ("heavy",), BEGIN)
     assert found.plan({"light": Plan.LIGHT, "heavy": Plan.HEAVY}) is Plan.HEAVY
-    assert found.standing is Standing.PAID
-    assert now_of(fact(CREATED, 0, "incomplete")).standing is Standing.UNBEGUN
+    assert found.payment is Payment.PAID
+    assert now_of(fact(CREATED, 0, "incomplete")).payment is Payment.UNBEGUN
 
 
 def test_of_one_second_the_later_word_counts() -> None:
@@ -93,8 +93,8 @@ def test_two_prices_of_one_second_are_told() -> None:
 def test_grace_begins_with_the_first_failure_after_the_last_payment() -> None:
     failing = (fact(CREATED, 0), fact(PAYMENT_FAILED, 5), fact(UPDATED, 5, "past_due"), fact(PAYMENT_FAILED, 8))
     assert now_of(*failing).failing_since == at(5)
-    assert now_of(*failing).standing is Standing.FAILING
-    assert now_of(*failing, fact(PAID, 9)).standing is Standing.PAID
+    assert now_of(*failing).payment is Payment.FAILING
+    assert now_of(*failing, fact(PAID, 9)).payment is Payment.PAID
     assert now_of(*failing, fact(PAID, 6)).failing_since == at(8)
     assert now_of(*failing, fact(UPDATED, 9)).failing_since is None
     assert now_of(*failing, fact(UPDATED, 5)).failing_since == at(5), "active is the word from before the failure"

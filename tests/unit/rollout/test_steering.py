@@ -17,6 +17,7 @@ from hermesops.model.vitals import Liveness
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.events import Notified, Recorded, StateChanged, TargetsUpdated, WaitBegun
+from hermesops.rollout.plan.admission import blast_radius
 from hermesops.rollout.ports import AlertState, ApprovalState, Records
 from tests.support.crash.death import KilledError
 from tests.support.fakes.virtual_time import BEGAN
@@ -428,6 +429,37 @@ def test_an_operator_may_go_on_despite_alerts(spec: Spec, unknown: str) -> None:
     world = World(fleet(6), spec)
     world.alerts = AlertState((_alert("FleetGap"),), unknown)
     assert world.run().startswith("done: 6 of 6")
+
+
+@pytest.mark.parametrize("pauses", [False, True])
+def test_one_that_is_held_goes_on_once_an_operator_says_why(pauses: bool) -> None:  # noqa: FBT001 - a parameter
+    world = World(fleet(6))
+    world.alerts = AlertState((_alert("FleetGap"),))
+    world.run(for_s=300)
+    assert world.begun() == 0
+    if pauses:
+        world.say(commands.pause(Records(world.rollout, ()), said(world)))
+    world.say(commands.resume(Records(world.rollout, ()), said(world), despite_alerts=True))
+    assert world.rollout.decisions.despite_alerts == said(world).why
+    assert world.rollout.spec.despite_alerts == ""
+    assert world.run().startswith("done: 6 of 6")
+
+
+def test_to_go_on_despite_alerts_may_need_a_second_operator() -> None:
+    world = World(fleet(6), replace(QUICK, two_person_above=blast_radius(targets(World(fleet(6))), QUICK)))
+    world.alerts = AlertState((_alert("FleetGap"),))
+    world.run(for_s=300)
+    world.say(commands.resume(Records(world.rollout, ()), said(world), despite_alerts=True))
+    world.run(for_s=900)
+    assert any("second operator" in one for one in world.reasons(WaitBegun)), world.reasons(WaitBegun)
+
+
+@pytest.mark.parametrize("state", [RolloutState.HALTED, RolloutState.ABORTING, RolloutState.DONE])
+def test_alerts_are_nothing_to_one_that_does_not_go_on(state: RolloutState) -> None:
+    world = World(fleet(6))
+    ended = replace(world.rollout, state=state)
+    with pytest.raises(RefusedError, match="cannot be resumed"):
+        commands.resume(Records(ended, ()), said(world), despite_alerts=True)
 
 
 def test_that_alerts_are_not_known_holds_it_too() -> None:

@@ -29,13 +29,29 @@ def pause(rollout_id: Id = "", reason: Why = "") -> None:
     result("rollout", {"rollout": status.rollout(paused)}, [line])
 
 
-def resume(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
+def resume(
+    rollout_id: Id = "",
+    despite_alerts: Annotated[
+        str,
+        typer.Option(
+            "--despite-alerts",
+            help="From now on ignore open pages about cells or the fleet, and that they are not known; says why.",
+            metavar="REASON",
+            show_default=False,
+        ),
+    ] = "",
+    reason: Why = "",
+    detach: Detach = False,
+) -> int:
     """Continue a rollout that is paused, or whose runner died; follow it if another process runs it."""
     from hermesops.model.rollout import RolloutState
     from hermesops.rollout import commands
 
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
+    if despite_alerts:
+        decide = partial(commands.resume, despite_alerts=True)
+        return _give(composed, row, decide, why=despite_alerts, detach=detach)
     if row.state is not RolloutState.PAUSED and row.state.has_runner:
         return follow.run(composed, row.id, wanted="done", detach=detach)
     return _give(composed, row, commands.resume, why=reason or "resumed", detach=detach)

@@ -116,14 +116,16 @@ def preview(
     action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
+    from hermesops.app.adapters.rollout_alerts import held_now
     from hermesops.model.rollout_spec import Action
     from hermesops.rollout.plan.requests import RolloutRequest
 
     composed = context.compose()
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
     ahead, closed = composed.rollout_requests.preview(request)
-    shown = {**preview_view.preview(ahead), "closed": closed or None}
-    result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed))
+    held = context.run(held_now(composed.monitoring_client, ahead.targets, spec, composed.registry.now))
+    shown = {**preview_view.preview(ahead), "closed": closed or None, "held": held or None}
+    result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed, held))
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from hermesops.cli.console import advice
 from hermesops.cli.views.rollout.progress import span
 from hermesops.cli.views.shapes import timestamp
 
@@ -50,11 +51,18 @@ def preview(ahead: "RolloutPreview") -> dict[str, object]:
     }
 
 
-def preview_lines(ahead: "RolloutPreview", closed: str) -> list[str]:
-    """The same for people; ``closed`` is what forbids it now."""
+def preview_lines(ahead: "RolloutPreview", closed: str, held: str) -> list[str]:
+    """The same for people.
+
+    Args:
+        closed: What forbids it now.
+        held: Which open alerts do.
+    """
     lines = [f"{ahead.release} to {len(ahead.targets)} instances, {ahead.at_once} at once, in {span(ahead.seconds)}"]
     if closed:
         lines.append(f"not now: {closed}")
+    if held:
+        lines.append(advice(f"not now: {held};", ("alert", "list"), "says what is next"))
     for stage in ahead.stages:
         batches = "+".join(map(str, stage.batches[:8])) + ("+…" if len(stage.batches) > 8 else "")  # noqa: PLR2004 - a line
         two = ", needs a second operator" if stage.two_people else ""

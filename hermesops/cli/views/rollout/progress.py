@@ -87,8 +87,8 @@ def _wait_line(rollout_id: str, why: str) -> str:
 
     if not why.startswith((HELD, UNKNOWN)):
         return f"waits: {why}"
-    abort, start = ("rollout", "abort", rollout_id), ("rollout", "start", "RELEASE", "--despite-alerts", "WHY")
-    return advice(f"waits: {why};", ("alert", "list"), "says what is next;", abort, "and", start, "go on all the same")
+    resume = ("rollout", "resume", rollout_id, "--despite-alerts", "WHY")
+    return advice(f"waits: {why};", ("alert", "list"), "says what is next;", resume, "goes on all the same")
 
 
 def _count(rollout_progress: "RolloutProgress", state: "TargetState") -> int:

@@ -39,6 +39,9 @@ from hermesops.node.release import activation
 from hermesops.node.release.activate import WATCH
 from hermesops.node.system.files import Access
 
+_UNSEEN = frozenset({WATCH, "hermes-monitoring.target", "hermes-metrics.timer"})
+"""Units of which nothing is to be seen on a simulated machine."""
+
 _FOLDER = Entry(stat.S_IFDIR | 0o755, 0, 0, b"")
 
 
@@ -206,7 +209,7 @@ class Guest:
                 return 0, self._show(words), ""
             case "daemon-reload" | "list-units" | "reset-failed":
                 return 0, "", ""
-        if names == [WATCH]:
+        if names and set(names) <= _UNSEEN:
             return 0, "", ""  # the next request does what it would have done by then
         if names != [UNIT]:
             return 5, "", f"Failed to {verb} {' '.join(names)}: Unit not found.\n"

@@ -4,7 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.app.adapters.rollout_alerts import COUNTS, RolloutAlerts
+from hermesops.app.adapters.rollout_alerts import COUNTS, RolloutAlerts, held_now
+from hermesops.errors import UnavailableError
+from hermesops.model.rollout_spec import Spec
+from hermesops.monitoring.client import MonitoringClient
 from hermesops.rollout.ports import AlertState
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 
@@ -78,3 +81,24 @@ async def test_silences_that_are_not_known_leave_it_unknown() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[ALERTS] = Answer([holder(silenced=("ab12",))])
         assert (await RolloutAlerts(monitoring.client, Clock()).check()).unknown
+
+
+async def test_what_would_hold_a_rollout_that_began_now() -> None:
+    async with fake_monitoring() as monitoring:
+        monitoring.answers[ALERTS] = Answer([holder(), alert("Other")])
+        held = await held_now(lambda: monitoring.client, (), Spec(), Clock())
+        assert held == "held by open alerts: FleetGap"
+        despite = Spec(despite_alerts="it is the cure")
+        assert await held_now(lambda: monitoring.client, (), despite, Clock()) == ""
+        monitoring.answers[ALERTS] = Answer([])
+        assert await held_now(lambda: monitoring.client, (), Spec(), Clock()) == ""
+
+
+async def test_monitoring_that_is_not_up_would_hold_it_too() -> None:
+    def down() -> MonitoringClient:
+        raise UnavailableError("the local world is not up, and its monitoring with it")
+
+    assert await held_now(down, (), Spec(), Clock()) == (
+        "not known whether an alert is open: the local world is not up, and its monitoring with it"
+    )
+    assert await held_now(lambda: None, (), Spec(), Clock()) == "", "an environment without monitoring has no alerts"

@@ -135,8 +135,8 @@ def test_what_it_waits_for_is_told_while_it_waits() -> None:
     waits = Recorded(LATER, WaitBegun("held by open alerts: FleetGap"), id=BEGUN.id + 1)
     records = replace(RECORDS, latest=(BEGUN, waits))
     assert progress.picture(records, progress_of(records, LATER))[1] == (
-        "waits: held by open alerts: FleetGap; hermesops alert list says what is next; hermesops rollout abort r1 and "
-        "hermesops rollout start RELEASE --despite-alerts WHY go on all the same"
+        "waits: held by open alerts: FleetGap; hermesops alert list says what is next; hermesops rollout resume r1 "
+        "--despite-alerts WHY goes on all the same"
     )
     settles = replace(records, latest=(BEGUN, replace(waits, event=WaitBegun("it settles"))))
     assert progress.picture(settles, progress_of(settles, LATER))[1] == "waits: it settles"
@@ -228,8 +228,9 @@ def test_a_preview_says_what_it_knows() -> None:
         "worst_hurt": ahead.worst_failed,
         "seen_machines": 22,
     }
-    lines = preview_view.preview_lines(ahead, "frozen by ada: fair")
+    lines = preview_view.preview_lines(ahead, "frozen by ada: fair", "held by open alerts: FleetGap")
     assert lines[1] == "not now: frozen by ada: fair"
+    assert lines[2] == "not now: held by open alerts: FleetGap; hermesops alert list says what is next"
     assert f"worst case: a release that breaks every instance fails on {ahead.worst_failed}" in lines
 
 

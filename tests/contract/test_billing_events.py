@@ -1,0 +1,432 @@
+"""Stripe's events with Stripe's own signatures: what is taken in, what is refused, and what is kept of them."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from hermesops.app.services.billing import Billing
+from hermesops.app.services.paid_agents import PaidAgents
+from hermesops.billing.decide import Policy
+from hermesops.billing.events import Rules
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.billing import BillingEvent, BillingState
+from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.model.plan import Plan
+from hermesops.operations.lease import LeaseKeeper
+from hermesops.registry import Registry
+from hermesops.registry.repositories.billing import MOST_BYTES, MOST_SIGNATURE
+from hermesops.registry.schema.tables import billing_events
+from tests.support.billing.stripe_events import USER, Endpoint, event, fresh_secret, invoice, subscription
+from tests.support.fakes.parts import part
+from tests.support.real.registries import TurnedClock, placed, registry_at
+
+CREATED, UPDATED = "customer.subscription.created", "customer.subscription.updated"
+FAILED = "invoice.payment_failed"
+NOW = datetime.now(UTC).replace(microsecond=0)
+EMAIL = "ada.lovelace@example.com"
+
+SQLITE = pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+"""For what no database has to do with."""
+
+
+@dataclass
+class World:
+    """Billing on a real registry; what it opens are rows, which the test ends."""
+
+    registry: Registry
+    endpoint: Endpoint = field(default_factory=Endpoint)
+    rules: dict[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+    def billing(self) -> Billing:
+        agents = PaidAgents(
+            self.registry,
+            Policy({"price_light": Plan.LIGHT, "price_heavy": Plan.HEAVY}, timedelta(days=3)),
+            is_graceful=True,
+            keeps_backup=True,
+            admission=lambda: part(admit=self.admit),
+            requests=part,
+            leave=lambda _operation: None,
+            hold_lease=lambda subject: LeaseKeeper(self.registry, subject),
+        )
+        return Billing(self.registry, self._rules, timedelta(days=14), agents)
+
+    def _rules(self) -> Rules:
+        return replace(Rules((self.endpoint.secret,), 300, livemode=False), **self.rules)
+
+    async def admit(self, user: str, plan: Plan, *, subscription: str) -> tuple[object, object]:
+        if self.problem:
+            raise RefusedError(self.problem)
+        made = placed(self.registry, user, plan)
+        self.registry.billing.bind(made.id, subscription)
+        subject = f"instance/{made.id}"
+        intent = {"user": user, "plan": plan.value, "machine_name": made.machine_name}
+        opened = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=made.id)
+        return made, opened
+
+    async def apply(self, told: dict[str, Any], *, at: datetime | None = None) -> BillingEvent:
+        return await self.billing().apply(*self.endpoint.signed(told, at=at))
+
+    def rows(self) -> list[Any]:
+        with self.registry._database.reading() as connection:
+            return list(connection.execute(sa.select(billing_events).order_by(billing_events.c.id)))
+
+    def written(self) -> str:
+        """Everything that is kept of events, and the audit log."""
+        return f"{self.rows()}{self.registry.audit.list()}"
+
+
+@pytest.fixture
+def clock() -> TurnedClock:
+    """Begins now: Stripe's library compares with the computer's clock."""
+    turned = TurnedClock()
+    turned.timestamp = datetime.now(UTC)
+    return turned
+
+
+@pytest.fixture
+def world(registry: Registry) -> World:
+    return World(registry)
+
+
+def created(**told: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+    return event(CREATED, subscription("sub_1", **told), at=NOW)
+
+
+# What is taken in
+
+
+async def test_an_event_is_read_and_nothing_personal_is_kept(world: World) -> None:
+    told = created()
+    told["data"]["object"]["customer_email"] = EMAIL
+    taken = await world.apply(told)
+    assert (taken.state, taken.event_id, taken.has_body) == (BillingState.WAITING, told["id"], False)
+    assert taken.fact is not None
+    assert (taken.fact.user_id, taken.fact.prices, taken.fact.status) == (USER, ("price_light",), "active")
+    assert taken.fact.created_at == NOW
+    await world.apply(event("invoice.paid", invoice("sub_1", email=EMAIL), at=NOW))
+    assert "ada.lovelace" not in world.written()
+    assert "cus_1" not in world.written()
+
+
+async def test_an_invoice_of_before_2025_names_its_subscription_elsewhere(world: World) -> None:
+    taken = await world.apply(event(FAILED, {"object": "invoice", "id": "in_1", "subscription": "sub_9"}, at=NOW))
+    assert taken.fact is not None
+    assert (taken.fact.subscription_id, taken.state) == ("sub_9", BillingState.WAITING)
+
+
+async def test_either_secret_counts_while_it_is_rolled(world: World) -> None:
+    world.rules = {"secrets": (fresh_secret(), world.endpoint.secret)}
+    assert (await world.apply(created())).state is BillingState.WAITING
+
+
+async def test_what_comes_twice_is_one_event(world: World) -> None:
+    told = created()
+    first = await world.apply(told)
+    world.registry.billing.receive(*world.endpoint.signed(told))
+    await world.billing().run()
+    again = await world.apply(told)
+    assert (again.id, again.deliveries) == (first.id, 3)
+    assert len(world.rows()) == 1
+    assert len(world.registry.operations.list()) == 1
+
+
+async def test_what_waits_in_the_queue_for_a_day_is_not_too_old(world: World, clock: TurnedClock) -> None:
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    clock.timestamp = yesterday
+    world.registry.billing.receive(*world.endpoint.signed(created(), at=yesterday))
+    clock.timestamp = datetime.now(UTC)
+    assert world.billing().due() == ["event 1"]
+    await world.billing().run()
+    assert world.registry.billing.get("1").state is BillingState.WAITING
+
+
+async def test_an_event_of_an_unknown_type_is_kept_aside_and_forgotten(world: World, clock: TurnedClock) -> None:
+    taken = await world.apply(event("charge.succeeded", {"receipt_email": EMAIL}, at=NOW))
+    assert (taken.state, taken.has_body) == (BillingState.SET_ASIDE, True)
+    assert taken.detail == "nothing here knows events of that type"
+    assert world.billing().due() == []
+    clock.turn(15 * 86400)
+    assert world.billing().due() == ["1 old events"]
+    await world.billing().run()
+    assert not world.registry.billing.get(str(taken.id)).has_body
+    assert EMAIL not in world.written()
+    assert world.billing().due() == []
+
+
+async def test_other_products_of_the_account_are_none_of_ours(world: World) -> None:
+    world.rules = {"product": "prod_agents"}
+    for told in (
+        created(product="prod_other", user=""),
+        event("invoice.paid", invoice("sub_7", product="prod_other"), at=NOW),
+        event("invoice.paid", {"object": "invoice", "id": "in_3"}, at=NOW),
+    ):
+        taken = await world.apply(told)
+        assert (taken.state, taken.fact, taken.has_body) == (BillingState.APPLIED, None, False)
+    assert (await world.apply(created())).state is BillingState.WAITING
+
+
+# What is refused
+
+
+def _forged(body: bytes, _: str) -> tuple[bytes, str]:
+    return body, Endpoint().signature(body)
+
+
+def _changed(body: bytes, signature: str) -> tuple[bytes, str]:
+    return body.replace(b"price_light", b"price_heavy"), signature
+
+
+BAD: dict[str, Callable[[bytes, str], tuple[bytes, str]]] = {
+    "forged": _forged,
+    "changed": _changed,
+    "no signature": lambda body, _: (body, ""),
+    "no time": lambda body, _: (body, "v1=aa"),
+    "many times": lambda body, signature: (body, f"t={'9' * 400},{signature}"),
+    "other scheme": lambda body, signature: (body, signature.replace("v1=", "v0=")),
+    "not ASCII": lambda body, _: (body, "t=1,v1=é\u202e"),
+    "lines": lambda body, signature: (body, f"\r\n{signature}"),
+    "huge signature": lambda body, signature: (body, signature + "," * MOST_SIGNATURE),
+    "not text": lambda _body, signature: (b"\xff\xfe\x00", signature),
+    "empty": lambda _body, signature: (b"", signature),
+    "huge": lambda body, signature: (body + b" " * MOST_BYTES, signature),
+    "deep": lambda _body, signature: (b"[" * 100_000, signature),
+}
+
+
+@SQLITE
+@pytest.mark.parametrize("name", BAD)
+async def test_what_is_not_stripes_writes_an_audit_row_and_nothing_else(world: World, name: str) -> None:
+    body, signature = BAD[name](*world.endpoint.signed(created()))
+    with pytest.raises(RefusedError) as refused:
+        await world.billing().apply(body, signature)
+    assert refused.value.exit_code == 3
+    assert world.rows() == []
+    [entry] = world.registry.audit.list()
+    assert (entry.action, entry.after) == ("billing_event_refused", {"bytes": len(body)})
+    assert (world.registry.operations.list(), world.registry.instances.list()) == ((), ())
+    # The same in the queue, where it came before anybody could refuse it.
+    number = world.registry.billing.receive(
+        body, signature.replace("\x00", "")
+    )  # PostgreSQL has none of these in texts
+    await world.billing().run()
+    assert world.registry.billing.get(str(number)).state is BillingState.REFUSED
+    assert world.registry.operations.list() == ()
+
+
+async def test_a_character_that_postgresql_cannot_store_is_refused_behind_a_right_signature(world: World) -> None:
+    body, signature = world.endpoint.signed(created())
+    with pytest.raises(RefusedError, match="it is no header"):
+        await world.billing().apply(body, f"{signature},v1=\x00")
+
+
+async def test_one_audit_row_stands_for_many_that_are_forged(world: World, clock: TurnedClock) -> None:
+    for _ in range(150):
+        world.registry.billing.receive(b"{}", "t=1,v1=aa")
+    await world.billing().run()
+    assert world.registry.billing.count() == {BillingState.REFUSED: 150}
+    assert {entry.after["count"] for entry in world.registry.audit.list()} == {50, 100}
+    clock.turn(86401)
+    await world.billing().run()
+    assert not any(row.body for row in world.rows())
+    clock.turn(14 * 86400 + 1)
+    await world.billing().run()
+    assert world.rows() == []
+
+
+async def test_an_event_that_is_old_when_it_comes_is_refused(world: World) -> None:
+    with pytest.raises(RefusedError, match="too old"):
+        await world.apply(created(), at=datetime.now(UTC) - timedelta(seconds=400))
+
+
+@pytest.mark.parametrize(
+    ("livemode", "account", "why"),
+    [(True, None, "live mode"), (False, "acct_other", "another account")],
+)
+async def test_events_of_elsewhere_are_refused(world: World, livemode: bool, account: str | None, why: str) -> None:  # noqa: FBT001 - pytest's
+    with pytest.raises(RefusedError, match=why):
+        await world.apply({**created(), "livemode": livemode, "account": account})
+    assert world.rows() == []
+
+
+async def test_an_account_that_is_named_is_taken(world: World) -> None:
+    world.rules = {"account": "acct_1", "livemode": True}
+    taken = await world.apply({**created(), "livemode": True, "account": "acct_1"})
+    assert taken.state is BillingState.WAITING
+    with pytest.raises(RefusedError, match="test mode"):
+        await world.apply({**created(), "livemode": False})
+
+
+async def test_without_a_secret_events_stay_in_the_queue(world: World) -> None:
+    def no_secret() -> Rules:
+        raise RefusedError("there is no secret")
+
+    world.registry.billing.receive(*world.endpoint.signed(created()))
+    with pytest.raises(RefusedError, match="no secret"):
+        await replace(world.billing(), rules=no_secret).run()
+    assert world.registry.billing.count() == {BillingState.QUEUED: 1}
+
+
+async def test_what_was_refused_for_a_wrong_secret_is_read_again_within_a_day(world: World) -> None:
+    world.registry.billing.receive(*world.endpoint.signed(created()))
+    world.rules = {"secrets": (fresh_secret(),)}
+    await world.billing().run()
+    refused = world.registry.billing.get("1")
+    assert refused.state is BillingState.REFUSED
+    world.rules = {}
+    assert (await world.billing().retry(refused, reason="the secret is right now")).state is BillingState.WAITING
+
+
+# What is signed, and strange all the same
+
+STRANGE: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no list": lambda told: [told],
+    "no object": lambda told: {**told, "object": "v2.core.event"},
+    "no id": lambda told: {**told, "id": "evt_" + "x" * 500},
+    "control characters": lambda told: {**told, "type": "customer.\x1b[2J"},
+    "no time": lambda told: {**told, "created": -1},
+    "a far time": lambda told: {**told, "created": 10**30},
+    "a fraction of time": lambda told: {**told, "created": 1.5e9},
+    "no mode": lambda told: {**told, "livemode": "false"},
+    "no data": lambda told: {**told, "data": None},
+    "no subscription": lambda told: _with(told, id="sub_'; DROP TABLE users; --"),
+    "no items": lambda told: _with(told, items={"data": "all"}),
+    "too many items": lambda told: _with(told, items={"data": told["data"]["object"]["items"]["data"] * 50}),
+    "no price": lambda told: _with(told, items={"data": [{"price": {"id": "<script>"}}]}),
+    "new status": lambda told: _with(told, status="on_holiday"),
+    "no user": lambda told: _with(told, metadata={}),
+    "an alias": lambda told: _with(told, metadata={"user_id": "ada"}),
+    "another spelling": lambda told: _with(told, metadata={"user_id": f"urn:uuid:{USER}"}),
+    "an address": lambda told: _with(told, metadata={"user_id": EMAIL, EMAIL: EMAIL}),
+    "metadata of lists": lambda told: _with(told, metadata={"user_id": [USER]}),
+}
+
+
+def _with(told: dict[str, Any], **changed: object) -> dict[str, Any]:
+    return {**told, "data": {"object": {**told["data"]["object"], **changed}}}
+
+
+@SQLITE
+@pytest.mark.parametrize("name", STRANGE)
+async def test_what_is_signed_and_strange_is_kept_aside_without_a_word_of_it(world: World, name: str) -> None:
+    body = json.dumps(STRANGE[name]({"livemode": False, **created()})).encode()
+    taken = await world.billing().apply(body, world.endpoint.signature(body))
+    assert (taken.state, taken.has_body, taken.fact) == (BillingState.SET_ASIDE, True, None)
+    assert taken.detail.isprintable()
+    for secret in (EMAIL, "<script>", "DROP", USER):
+        assert secret not in taken.detail
+    again = await world.billing().retry(taken, reason="again")
+    assert again.state is BillingState.SET_ASIDE
+    assert world.registry.operations.list() == ()
+
+
+async def test_a_subscription_stays_its_first_users(world: World) -> None:
+    await world.apply(created())
+    stranger = "22222222-2222-4222-8222-222222222222"
+    taken = await world.apply(event(UPDATED, subscription("sub_1", user=stranger, price="price_heavy"), at=NOW))
+    assert (taken.state, taken.has_body) == (BillingState.SET_ASIDE, False)
+    assert f"which names {USER}" in taken.detail
+    await world.billing().run(everybody=True)
+    assert [one.user_id for one in world.registry.instances.list()] == [USER]
+    with pytest.raises(RefusedError, match="names another user"):
+        await world.billing().retry(taken, reason="again")
+    [left] = await world.billing().retry_all(reason="again")
+    assert (left.id, left.state) == (taken.id, BillingState.SET_ASIDE)
+
+
+# What waits
+
+
+async def test_an_invoice_waits_for_the_event_that_names_its_user(world: World, clock: TurnedClock) -> None:
+    early = await world.apply(event("invoice.paid", invoice("sub_1"), at=NOW))
+    lost = await world.apply(event("invoice.paid", invoice("sub_2"), at=NOW))
+    assert early.state is BillingState.WAITING
+    await world.apply(created())
+    [operation] = world.registry.operations.list()
+    assert world.registry.billing.get(str(early.id)).operation_id == operation.id
+    clock.turn(5 * 86400)
+    await world.billing().run()
+    assert world.registry.billing.get(str(lost.id)).state is BillingState.SET_ASIDE
+    assert world.registry.billing.get(str(early.id)).state is BillingState.WAITING
+
+
+async def test_a_refused_request_waits_and_is_made_again(world: World, clock: TurnedClock) -> None:
+    world.problem = "the budget is spent"
+    taken = await world.apply(created())
+    assert (taken.state, taken.detail) == (BillingState.WAITING, "the budget is spent")
+    assert world.billing().due() == []
+    clock.turn(121)
+    assert world.billing().due() == [f"user {USER}"]
+    world.problem = ""
+    await world.billing().run()
+    assert "left to the workers" in world.registry.billing.get(str(taken.id)).detail
+
+
+async def test_a_failed_operation_is_opened_again_by_a_person_only(world: World, clock: TurnedClock) -> None:
+    taken = await world.apply(created())
+    [operation] = world.registry.operations.list()
+    world.registry.operations.finish(operation.id, OperationStatus.FAILED, "no machine came")
+    for _ in range(2):
+        clock.turn(600)
+        await world.billing().run()
+    found = world.registry.billing.get(str(taken.id))
+    assert found.state is BillingState.SET_ASIDE
+    assert "no machine came" in found.detail
+    assert len(world.registry.operations.list()) == 1
+    again = await world.billing().retry(found, reason="the vendor has machines")
+    assert again.state is BillingState.WAITING
+    assert len(world.registry.operations.list()) == 2
+
+
+async def test_an_unknown_price_is_set_aside_until_it_is_known(world: World) -> None:
+    taken = await world.apply(created(price="price_new"))
+    assert taken.state is BillingState.SET_ASIDE
+    assert "price_new" in taken.detail
+    knows = world.billing()
+    policy = Policy({"price_new": Plan.HEAVY}, timedelta(days=3))
+    known = replace(knows, agents=replace(knows.agents, policy=policy))
+    [again] = await known.retry_all(reason="it is of plan heavy")
+    assert (again.id, again.state) == (taken.id, BillingState.WAITING)
+    assert [one.plan for one in world.registry.instances.list()] == [Plan.HEAVY]
+
+
+async def test_what_is_done_is_not_done_again(world: World) -> None:
+    taken = await world.apply(event(UPDATED, subscription("sub_1", status="incomplete"), at=NOW))
+    assert taken.state is BillingState.APPLIED
+    with pytest.raises(RefusedError, match="nothing is left"):
+        await world.billing().retry(taken, reason="again")
+    with pytest.raises(UsageError, match="no billing event"):
+        world.registry.billing.get("evt_none")
+
+
+@pytest.mark.parametrize("registry_url", ["postgresql"], indirect=True)
+@pytest.mark.postgres
+async def test_two_workers_at_once_apply_once(registry_url: str) -> None:
+    endpoint = Endpoint()
+    users = [f"{number:08d}-1111-4111-8111-111111111111" for number in range(12)]
+    first = registry_at(registry_url)
+    for number, user in enumerate(users):
+        told = event(CREATED, subscription(f"sub_{number}", user=user), at=NOW)
+        for _ in range(2):
+            first.billing.receive(*endpoint.signed(told))
+    registries = [first, registry_at(registry_url), registry_at(registry_url)]
+
+    def work(registry: Registry) -> None:
+        asyncio.run(World(registry, endpoint).billing().run(everybody=True))
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, registries))
+    assert sorted(one.user_id for one in first.instances.list()) == users
+    assert len(first.operations.list()) == len(users)
+    rows = first.billing.list()
+    assert [row.deliveries for row in rows] == [2] * len(users)
+    assert {row.state for row in rows} == {BillingState.WAITING}
+    for one in registries:
+        one.close()

@@ -1,0 +1,138 @@
+"""Brings simulated agents to what many subscriptions ask for, with real operations, and compares them in the end."""
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+
+from hermesops.app import Container
+from hermesops.app.container_parts.runtime import Runtime
+from hermesops.errors import HermesError
+from hermesops.model.billing import BillingState
+from hermesops.model.ids import UserId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation
+from hermesops.registry import Registry
+from hermesops.settings import Environment
+from tests.support.billing.lifecycles import ENDS, RESTS, RUNS, Expected, delivered, lifecycles
+from tests.support.billing.stripe_events import Endpoint
+from tests.support.real.command import Command
+
+AGAIN = 0.1
+_AT_ONCE = 16
+_ROUNDS = 40
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much.
+
+    Attributes:
+        events: Without those that come twice.
+        batches: Parts in which they come; agents are brought to what they ask for after each.
+    """
+
+    users: int
+    events: int
+    batches: int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of it.
+
+    Attributes:
+        wrong: By user, what is not as it should be.
+        states: Events by state.
+        operations: By kind, how many were done.
+    """
+
+    wrong: dict[str, str]
+    states: dict[BillingState, int]
+    operations: dict[str, int]
+    events: int
+    deliveries: int
+    seconds: float
+
+
+def prepared(world: Command) -> tuple[Endpoint, Command]:
+    """An endpoint whose secret a world knows, and the world with prices."""
+    endpoint = Endpoint()
+    keys = world.home / "local" / "keys"
+    keys.mkdir(parents=True, exist_ok=True)
+    (keys / "billing.secret").write_text(endpoint.secret)
+    (keys / "billing.secret").chmod(0o600)
+    prices = "price_light=light,price_heavy=heavy"
+    return endpoint, world.with_variables(HERMESOPS_BILLING_PRICES=prices, HERMESOPS_GRACE_DAYS="7")
+
+
+async def trial(world: Command, scale: Scale, seed: int) -> Trial:
+    """Deliver everything, and wait until nothing waits any more."""
+    endpoint, world = prepared(world)
+    app = Container(Environment.load("local", world.environ), lambda _: None)
+    lives = lifecycles(scale.users, scale.events, seed)
+    events = delivered(lives, again=AGAIN, seed=seed)
+    began, count = time.monotonic(), 0
+    async with app.session() as session:
+        size = -(-int(scale.events * (1 + AGAIN)) // scale.batches) + 1
+        while batch := list(islice(events, size)):
+            count += len(batch)
+            for told in batch:
+                app.registry.billing.receive(*endpoint.signed(told))
+            await _done(session, rounds=2)
+        await _done(session, rounds=_ROUNDS)
+        wrong = {
+            life.user: why
+            for life in lives
+            if (why := difference(app.registry.instances.of_user(UserId(life.user)), life.expected))
+        }
+        rows = app.registry.billing.list(limit=100_000)
+        return Trial(
+            wrong,
+            app.registry.billing.count(),
+            dict(Counter(one.kind.value for one in app.registry.operations.list(limit=100_000))),
+            len(rows),
+            count,
+            time.monotonic() - began,
+        )
+
+
+async def _done(session: Runtime, *, rounds: int) -> None:
+    """Decide, and do what was opened; until nothing waits, or so often."""
+    registry = session.app.registry
+    for _ in range(rounds):
+        await session.jobs.bill(everybody=True)
+        unfinished = registry.operations.unfinished()
+        room = asyncio.Semaphore(_AT_ONCE)
+        await asyncio.gather(*(_run(session, one, room) for one in unfinished))
+        if not unfinished and not _waits(registry):
+            return
+
+
+def _waits(registry: Registry) -> bool:
+    return bool(registry.billing.due_users(everybody=True))
+
+
+async def _run(session: Runtime, operation: Operation, room: asyncio.Semaphore) -> None:
+    async with room:
+        try:
+            await session.operations.run(operation)
+        except HermesError as error:
+            # What cannot be done is a row's outcome, which the end is judged by.
+            session.app.report(error.message)
+
+
+def difference(instance: Instance | None, expected: Expected) -> str:
+    """What of an agent is not as it should be; empty for nothing."""
+    status = instance.status if instance else None
+    found = f"{expected}, and there is {instance and (instance.status, instance.plan, instance.grace_until)}"
+    match expected.how:
+        case _ if expected.how == RUNS:
+            right = instance is not None and status is InstanceStatus.RUNNING and instance.plan is expected.plan
+        case _ if expected.how == RESTS:
+            right = instance is None or (status is InstanceStatus.SUSPENDED and instance.grace_until is None)
+        case _:
+            right = instance is None or (status is InstanceStatus.SUSPENDED and instance.grace_until is not None)
+            assert expected.how == ENDS
+    return "" if right else found
