@@ -28,7 +28,18 @@ LABEL_OF: Mapping[str, str] = {
     SEVERITY: SEVERITY,
     **{
         name: name
-        for name in ("database", "machine", "messenger", "name", "operation", "owner", "reason", "rollout", SCOPE)
+        for name in (
+            "database",
+            "machine",
+            "messenger",
+            "name",
+            "operation",
+            "owner",
+            "reason",
+            "rollout",
+            SCOPE,
+            "service",
+        )
     },
 }
 """Fields of ``--where`` by the label of alerts that each is about."""

@@ -37,7 +37,8 @@ class Workflow:
 
     @property
     def events(self) -> Mapping[str, Any]:
-        found = self.content[True]  # YAML 1.1 reads the key ``on`` so
+        content: Mapping[Any, Any] = self.content
+        found = content[True]  # YAML 1.1 reads the key ``on`` so
         return found if isinstance(found, Mapping) else {str(found): None}
 
     @property

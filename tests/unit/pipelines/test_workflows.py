@@ -92,6 +92,7 @@ def test_every_job_ends_and_two_never_work_on_the_same(one: Workflow) -> None:
         group = job.get("concurrency") or one.content.get("concurrency")
         assert group or not writes, name
         if writes:
+            assert group is not None
             assert group["cancel-in-progress"] is False, f"{name}: what changes something is not cut short"
 
 
