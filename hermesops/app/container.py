@@ -12,6 +12,7 @@ from hermesops.app.container_parts.unconnected import Unconnected
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.app.services.break_glass import BreakGlassOrders
     from hermesops.app.services.cells import ChosenCells
@@ -43,6 +44,14 @@ class Container(Unconnected):
             connections = ProxyClient(self.endpoint.api_url, domain=self.env.settings.proxy_domain)
             proxy = await stack.enter_async_context(connections)
             yield Runtime(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
+
+    @asynccontextmanager
+    async def platform(self) -> AsyncIterator["PlatformParts"]:
+        """The platform of a local world; no registry is needed, which may be on a platform that is down."""
+        from hermesops.app.container_parts.platform import PlatformParts
+
+        async with self.vendor() as client:
+            yield PlatformParts(self, client, self.converger, self.base_variables)
 
     def choose_cells(self, *, names: Sequence[str] = (), where: str = "", everything: bool = False) -> "ChosenCells":
         """The cells that an operator means, with what previews and runs their stacks.

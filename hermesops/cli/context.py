@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.app.container_parts.narration import Reporter
+    from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.settings import Environment
 
@@ -93,6 +94,16 @@ def run_connected(composed: "Container", work: "Callable[[Runtime], Awaitable[T]
     async def connected() -> T:
         async with composed.session() as session:
             return await work(session)
+
+    return run(connected())
+
+
+def run_platform(composed: "Container", work: "Callable[[PlatformParts], Awaitable[T]]") -> T:
+    """The same for what needs the platform of a local world, and no registry."""
+
+    async def connected() -> T:
+        async with composed.platform() as parts:
+            return await work(parts)
 
     return run(connected())
 

@@ -38,7 +38,6 @@ from hermesops.secrets.instance_keys import InstanceKeys
 
 if TYPE_CHECKING:
     from hermesops.app.adapters.release_transfer import ReleaseTransfer
-    from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.app.services.backups import Backups
     from hermesops.app.services.billing import Billing
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
-    from hermesops.converge import Converger
     from hermesops.image.build import Builder, Recipe
     from hermesops.instances.requests.changes import InstanceRequests
     from hermesops.monitor.ports import Metrics
@@ -240,7 +238,7 @@ class Runtime:
             client=self.client,
             cells=app.cell_stacks,
             instance_client=self.instance_client,
-            converger=self.converger,
+            converger=self.app.converger,
             recipe=self.recipe,
             verify=self.verify,
             hold_lease=app.hold_lease,
@@ -293,7 +291,7 @@ class Runtime:
         return app.adapters.image_builder(
             vendor=self.client,
             channel_to=self.instance_client.channel,
-            converge=partial(self.converger.apply, report=app.report),
+            converge=partial(self.app.converger.apply, report=app.report),
             release=app.release_changes.build_for,
             install=self._install_release,
             verify=partial(self.verify_nobodys, report=app.report),
@@ -308,28 +306,6 @@ class Runtime:
         bundle = HandedOut(release, self.app.releases)
         await ReleaseClient(self.instance_client.channel).install(machine_id, bundle, python=python)
 
-    @cached_property
-    def converger(self) -> "Converger":
-        """Runs playbooks on machines."""
-        from hermesops.converge import Access, Converger
-
-        return Converger(assets.folder("ansible"), Access(self.app.endpoint.api_url, self.app.api_key_file))
-
-    @cached_property
-    def platform(self) -> "PlatformParts":
-        """The platform of a local world, and its monitoring alone."""
-        from hermesops.app.container_parts.platform import PlatformParts
-
-        return PlatformParts(self.app, self.client, self.converger, self._base_variables)
-
-    @property
-    def _base_variables(self) -> Mapping[str, object]:
-        """What role ``hermes_base`` has to be told."""
-        return {
-            "hermes_base_broker_addresses": list(self.app.endpoint.broker_addresses),
-            "hermes_base_daemon_port": self.app.endpoint.daemon_port,
-        }
-
     def recipe(self, image: str) -> "Recipe":
         """What an image is made of, here and now."""
         from hermesops.app.container_parts.local_world import loki_program
@@ -343,7 +319,7 @@ class Runtime:
         program = app.env.cache / "node" / "hermes-node"
         program.parent.mkdir(parents=True, exist_ok=True)
         node.write(program)
-        variables = self._base_variables
+        variables = self.app.base_variables
         asked = settings.monitoring
         monitoring = machine_monitoring(asked.profile, asked.loki, loki_program(app.env), time_scale=asked.time_scale)
         inputs = definition.inputs_of(

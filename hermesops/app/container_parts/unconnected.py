@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.rollout_requests import RolloutRequests
     from hermesops.cells.stack.stacks import CellStacks
     from hermesops.cells.stack.state_repair import CellStates
+    from hermesops.converge import Converger
     from hermesops.engine.embedded.state.bucket import BucketAccess
     from hermesops.engine.interface import Engine
     from hermesops.image.definition import Definition
@@ -353,6 +354,21 @@ class Unconnected:
         from hermesops.app.services.cells import StackUps
 
         return StackUps(self.env, self.registry, self.cell_stacks, self.guards, self.make_operations, self.report)
+
+    @property
+    def base_variables(self) -> "Mapping[str, object]":
+        """What role ``hermes_base`` has to be told."""
+        return {
+            "hermes_base_broker_addresses": list(self.endpoint.broker_addresses),
+            "hermes_base_daemon_port": self.endpoint.daemon_port,
+        }
+
+    @cached_property
+    def converger(self) -> "Converger":
+        """Applies roles to machines."""
+        from hermesops.converge import Access, Converger
+
+        return Converger(assets.folder("ansible"), Access(self.endpoint.api_url, self.api_key_file))
 
     def make_operations(
         self, handlers: "Mapping[OperationKind, Handler]", *, report: Reporter | None = None

@@ -61,7 +61,7 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
     if not monitoring:
         _show(status)
         return
-    found = context.run_connected(context.compose(), lambda session: session.platform.monitoring.up())
+    found = context.run_platform(context.compose(), lambda parts: parts.monitoring.up())
     done = f"machine {found.machine}: {found.changed} changes, {found.seconds:g} s"
     logs = "" if found.logs else "without logs: Loki could not be built"
     lines = [line for line in (done, logs) if line]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.app import Container
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.services.platform_connect import Connected, SettingChange
     from hermesops.app.services.platform_state import HostState
     from hermesops.bootstrap.decide import Step
@@ -82,7 +82,7 @@ def show() -> None:
 
     composed = context.compose()
     if composed.env.is_local:
-        outputs, host = context.run_connected(composed, _observe)
+        outputs, host = context.run_platform(composed, _observe)
     else:
         outputs, host = context.run(composed.aws_platform_stack.outputs()), None
     connected = is_connected(composed.env)
@@ -118,7 +118,7 @@ def connect(
         return
     from hermesops.cli.views import platform as view
 
-    found = context.run_connected(composed, _planned)
+    found = context.run_platform(composed, _planned)
     rows = view.changes(found)
     for line in table_lines(("setting", "before", "after"), rows, "every setting is as it should be"):
         say(line)
@@ -129,7 +129,7 @@ def connect(
             spared="nothing was changed",
             yes=yes,
         )
-    done = context.run_connected(context.compose(), _connected)
+    done = context.run_platform(context.compose(), _connected)
     if found:
         _restart_world()
     shape = {"settings": rows, "rows": done.rows, "epoch": done.epoch, "files": done.files}
@@ -152,10 +152,10 @@ def _disconnect(composed: "Container", *, yes: bool) -> None:
         yes=yes,
     )
 
-    async def work(session: "Runtime") -> int:
-        return await (await session.platform.connection()).undo()
+    async def work(parts: "PlatformParts") -> int:
+        return await (await parts.connection()).undo()
 
-    epoch = context.run_connected(composed, work)
+    epoch = context.run_platform(composed, work)
     _restart_world()
     result(
         "platform-disconnect",
@@ -164,17 +164,17 @@ def _disconnect(composed: "Container", *, yes: bool) -> None:
     )
 
 
-async def _observe(session: "Runtime") -> "tuple[PlatformOutputs[str], HostState | None]":
-    outputs = await session.platform.stack.outputs()
-    return outputs, await session.platform.observe()
+async def _observe(parts: "PlatformParts") -> "tuple[PlatformOutputs[str], HostState | None]":
+    outputs = await parts.stack.outputs()
+    return outputs, await parts.observe()
 
 
-async def _planned(session: "Runtime") -> "tuple[SettingChange, ...]":
-    return (await session.platform.connection()).changes()
+async def _planned(parts: "PlatformParts") -> "tuple[SettingChange, ...]":
+    return (await parts.connection()).changes()
 
 
-async def _connected(session: "Runtime") -> "Connected":
-    return await (await session.platform.connection()).connect()
+async def _connected(parts: "PlatformParts") -> "Connected":
+    return await (await parts.connection()).connect()
 
 
 def _restart_world() -> None:

@@ -49,7 +49,7 @@ def up() -> int:
     """Bring the platform up, and say where it is."""
     composed = context.compose()
     if composed.env.is_local:
-        done = context.run_connected(composed, lambda session: session.platform.ups.up())
+        done = context.run_platform(composed, lambda parts: parts.ups.up())
     else:
         done = context.run(composed.aws_platform_stack.up_alone())
     changes = _shown(done.stack.changes)
@@ -96,7 +96,7 @@ def _with_stack(work: "Callable[[PlatformStack], Awaitable[T]]") -> "T":
     """Do something with the platform's stack; only that of a local world needs the vendor."""
     composed = context.compose()
     if composed.env.is_local:
-        return context.run_connected(composed, lambda session: work(session.platform.stack))
+        return context.run_platform(composed, lambda parts: work(parts.stack))
 
     async def unconnected() -> "T":
         return await work(composed.aws_platform_stack)
