@@ -96,7 +96,7 @@ def redis(aws: MotoAccount, monkeypatch: pytest.MonkeyPatch) -> _Redis:
         return {"elasticache": found, "secretsmanager": secrets}[service]
 
     monkeypatch.setattr(redis_password, "boto3", SimpleNamespace(client=client))
-    monkeypatch.setattr(redis_password.time, "sleep", lambda _: None)
+    monkeypatch.setattr(redis_password, "_EVERY_S", 0)
     monkeypatch.setenv("USER_ID", USER)
     return found
 
