@@ -1,6 +1,7 @@
 """The platform on AWS: its Pulumi program from settings and from the stack's file, and whether it can run here."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -8,7 +9,9 @@ from hermesops.errors import Hint, UsageError
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.engine.foreign import ForeignPlugin
+    from hermesops.image.platform_bundle import Bundle
     from hermesops.stacks.platform.spec import Place, PlatformSpec
 
 
@@ -82,3 +85,40 @@ def aws_plugin() -> "ForeignPlugin":
     from hermesops.engine.foreign import ForeignPlugin
 
     return ForeignPlugin("aws", metadata.version("pulumi-aws"))
+
+
+async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "Bundle":
+    """Write the bundle that hosts on AWS make themselves from, signed with the key of releases.
+
+    Args:
+        target: Folder in which one of the bundle's version is made.
+        has_logs: Whether Loki is in it; it may have to be built from source.
+
+    Raises:
+        RefusedError: Nobody signs releases in this environment, or a wheel is not what is locked.
+        UnavailableError: The package index does not answer.
+    """
+    import asyncio
+    from functools import partial
+    from importlib import metadata
+
+    from hermesops.app.container_parts.local_world import loki_of
+    from hermesops.app.container_parts.platform import control_bundle_of
+    from hermesops.image import platform_bundle
+    from hermesops.ingest import build as ingest
+    from hermesops.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
+
+    sign = partial(app.release_key.sign, namespace=SIGNATURE_NAMESPACE)
+    await asyncio.to_thread(app.release_key.find)  # refuses before anything is fetched
+    control = await asyncio.to_thread(control_bundle_of, app.env, app.report)
+    parts: dict[str, Path | bytes] = {platform_bundle.CONTROL: control.file, "hermes-ingest": ingest.zipapp()}
+    variables = {
+        "hermes_platform_control_bundle": f"{FOLDER}/bundle/{platform_bundle.CONTROL}",
+        "hermes_platform_control_version": control.version,
+        "hermes_platform_monitoring_ingest": f"{FOLDER}/bundle/hermes-ingest",
+    }
+    if has_logs:
+        parts["loki"] = await loki_of(app.env, app.report)
+        variables["hermes_platform_monitoring_loki"] = f"{FOLDER}/bundle/loki"
+    version = metadata.version("hermesops")
+    return await asyncio.to_thread(platform_bundle.write, target, version, parts, variables, sign)
