@@ -114,6 +114,9 @@ class BackupSettings(_Section):
     key_file: Path | None = Field(
         None, description="The platform's key to it, in the form of ~/.aws/credentials; empty: as AWS programs find one"
     )
+    user_boundary: str = Field(
+        "", description="ARN of the policy that bounds the IAM users of backups, one an instance; empty: none"
+    )
     ca_file: Path | None = Field(
         None, description="Certificates that machines trust for backup.endpoint; empty: their distribution's"
     )

@@ -18,6 +18,7 @@ class Bucket:
     Attributes:
         endpoint: Base URL of S3; empty for Amazon's own in ``region``.
         iam_endpoint: Base URL of IAM; empty for Amazon's own.
+        user_boundary: ARN of the policy that bounds the users of backups; empty for none.
         ca: Certificates, in PEM, that machines trust for ``endpoint``; empty for those of their distribution.
     """
 
@@ -26,6 +27,7 @@ class Bucket:
     endpoint: str = ""
     iam_endpoint: str = ""
     ca: str = ""
+    user_boundary: str = ""
 
     def repository(self, environment: str, instance_id: InstanceId) -> "Repository":
         """The repository of one instance."""

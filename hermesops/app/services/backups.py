@@ -86,9 +86,10 @@ class BackupStore:
                 f"environment {self.env.name} has no backup.bucket: its agents are backed up nowhere",
                 hint=Hint(("settings", "show"), "; runbooks/everyday.md says what the bucket needs"),
             )
-        ca = settings.backup.ca_file.read_text() if settings.backup.ca_file else ""
+        backup = settings.backup
+        ca = backup.ca_file.read_text() if backup.ca_file else ""
         bucket = Bucket(
-            settings.backup.bucket, settings.backup.region, settings.backup.endpoint, settings.backup.iam_endpoint, ca
+            backup.bucket, backup.region, backup.endpoint, backup.iam_endpoint, ca, user_boundary=backup.user_boundary
         )
         return ObjectStore(bucket, self._key_file, ca_file=settings.backup.ca_file)
 

@@ -99,7 +99,10 @@ class ObjectStore:
         """
         with asking(f"user {user}"):
             if not self._has(user):
-                self._iam.create_user(UserName=user)
+                if bound := self.bucket.user_boundary:
+                    self._iam.create_user(UserName=user, PermissionsBoundary=bound)
+                else:
+                    self._iam.create_user(UserName=user)
             self._iam.put_user_policy(
                 UserName=user, PolicyName=_POLICY, PolicyDocument=json.dumps(policy_of(repository))
             )

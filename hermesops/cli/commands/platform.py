@@ -1,5 +1,6 @@
 """``hermesops platform``: the shared platform of an environment."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -140,6 +141,31 @@ def connect(
     if not rows:
         lines[0] = "this environment uses its platform already; nothing was changed"
     result("platform-connect", shape, lines)
+
+
+@app.command()
+def bundle(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the folder of its version is made.")],
+    no_logs: Annotated[
+        bool, typer.Option("--no-logs", help="Without Loki, which has to be built from source once.")
+    ] = False,
+) -> None:
+    """Write what hosts on AWS make themselves from: hermesops, its roles and what they install, signed.
+
+    It is of the code that runs this command. Signed with the key of releases. Upload it as shown, then name its version
+    in pulumi/platform/Pulumi.ENVIRONMENT.yaml.
+    """
+    from hermesops.app.container_parts.platform_aws import write_bundle
+
+    composed = context.compose()
+    made = context.run(write_bundle(composed, folder, has_logs=not no_logs))
+    shape = {"version": made.version, "folder": str(made.folder), "bytes": made.bytes}
+    lines = [
+        f"bundle {made.version}: {made.bytes / 1e6:.0f} MB in {made.folder}",
+        f"  aws s3 cp --recursive {made.folder} s3://BUCKET-OF-RELEASES/platform/{made.version}/",
+        f"  platform:host:  version: {made.version}",
+    ]
+    result("platform-bundle", shape, lines)
 
 
 def _disconnect(composed: "Container", *, yes: bool) -> None:

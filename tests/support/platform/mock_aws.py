@@ -52,6 +52,7 @@ _ANSWERS: Mapping[str, Mapping[str, Any]] = {
     "aws:rds/instance:Instance": {
         "address": "postgresql.rds.internal",
         "port": 5432,
+        "resourceId": "db-ABCDEFGHIJKL01234",
         "masterUserSecrets": [
             {
                 "kmsKeyId": "key",

@@ -16,6 +16,7 @@ import grpc
 
 from hermesops.engine.embedded.protocol.plugin import DIED, HalfMade, ProviderFaultError
 from hermesops.engine.embedded.protocol.values import Message, from_wire
+from hermesops.engine.options import UnsupportedByEmbeddedError
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.waiting import cancel
 
@@ -25,18 +26,24 @@ DEATH_LIMIT_S = 0.5
 LARGEST_MESSAGE = 400 * 1024 * 1024
 KEPT_LINES = 20
 
+OUR_PACKAGE = "justavps"
+"""The package whose plugin is installed with hermesops."""
+
 
 def find_plugin(package: str, folders: Sequence[Path], *, search: str) -> Path:
     """Find the executable of a package's plugin: in these folders first, then on the search path.
 
     Raises:
         RefusedError: It is nowhere there.
+        UnsupportedByEmbeddedError: The same, of one that is not ours: the CLI fetches those.
     """
     name = f"pulumi-resource-{package}"
     for path in (*map(str, folders), search):
         found = shutil.which(name, path=path) if path else None
         if found is not None:
             return Path(found)
+    if package != OUR_PACKAGE:
+        raise UnsupportedByEmbeddedError(f"resources of {package}", f"the provider plugin {name} is nowhere here")
     raise RefusedError(
         f"the provider plugin {name} was found neither in {', '.join(map(str, folders))} nor on PATH",
         hint="install hermesops completely (its wheel brings the plugin), then run the same command again",

@@ -14,10 +14,10 @@ from hermesops.stacks.platform.aws.dns import Certificate, CertificateArgs, Zone
 from hermesops.stacks.platform.aws.hosts import Hosts, HostsArgs
 from hermesops.stacks.platform.aws.iam import Statement, allow
 from hermesops.stacks.platform.aws.kms import Key, KeyArgs, by_logs, by_service
-from hermesops.stacks.platform.aws.network import Network, NetworkArgs
+from hermesops.stacks.platform.aws.network import OPEN_PORTS, Network, NetworkArgs
 from hermesops.stacks.platform.aws.secrets import RedisSecret, RedisSecretArgs, Secret, SecretArgs
 from hermesops.stacks.platform.aws.stores.buckets import Bucket, BucketArgs, only_adding
-from hermesops.stacks.platform.aws.stores.postgresql import DATABASE, Postgresql, PostgresqlArgs
+from hermesops.stacks.platform.aws.stores.postgresql import DATABASE, ROUTER, USER, Postgresql, PostgresqlArgs
 from hermesops.stacks.platform.aws.stores.redis import Redis, RedisArgs
 from hermesops.stacks.platform.aws.user_data import FOLDER
 from hermesops.stacks.platform.outputs import PlatformOutputs
@@ -25,6 +25,10 @@ from hermesops.stacks.platform.spec import PlatformSpec
 
 _RELEASES_KEPT_DAYS = 365
 _PAGES_REGION = "us-east-1"
+_RDS_AUTHORITIES = "/etc/hermes-platform/tls/rds.crt"
+_ROUTER_PASSFILE = "/etc/hermes-platform/secrets/database/hermes-router"
+"""Both written by role ``hermes_platform_aws``."""
+
 _STATE_PROJECT = "fleet"
 """The project whose state hosts write: cells. The platform's own is the pipelines'."""
 
@@ -242,28 +246,57 @@ class _Platform:
 
     def _role_variables(self) -> dict[str, Input[object]]:
         """What the roles of ``ansible/playbooks/platform.yml`` are told; what is secret is in the host's secret."""
-        place, database = self._place, self._database
-        ports = [8443, 8444, 8446]
-        base = f"https://{self._spec.sizes.domain}"
-        return {
+        place, database, domain = self._place, self._database, self._spec.sizes.domain
+        verified = f"sslmode=verify-full&sslrootcert={_RDS_AUTHORITIES}"
+        at = Output.concat(database.host, ":", database.port, f"/{DATABASE}?{verified}")
+        found: dict[str, dict[str, Input[object]]] = {
             # There is no vendor's daemon on this machine, and so nobody who may reach it.
-            "hermes_base_broker_addresses": ["127.0.0.1"],
-            "hermes_base_daemon_port": 1,
-            "hermes_base_open_ports": ports,
-            "hermes_platform_postgresql_enabled": False,
-            "hermes_platform_redis_enabled": False,
-            "hermes_platform_object_store_enabled": False,
-            "hermes_platform_monitoring_environment": place.environment,
-            "hermes_platform_monitoring_url": f"{base}:8443",
-            "hermes_platform_monitoring_identity_url": f"{base}:8446",
-            "hermes_platform_monitoring_ingest": f"{FOLDER}/bundle/hermes-ingest",
-            "hermes_platform_aws_enabled": True,
-            "hermes_platform_aws_region": place.region,
-            "hermes_platform_aws_database_host": database.host,
-            "hermes_platform_aws_database_port": database.port,
-            "hermes_platform_aws_database_name": DATABASE,
-            "hermes_platform_aws_database_secret": database.secret_arn,
-            "hermes_platform_aws_alarms_queue": self._alarms.queue_url,
+            "hermes_base": {"broker_addresses": ["127.0.0.1"], "daemon_port": 1, "open_ports": sorted(OPEN_PORTS)},
+            "hermes_platform_monitoring": {
+                "environment": place.environment,
+                "url": f"https://{domain}:8443",
+                "identity_url": f"https://{domain}:8446",
+            },
+            "hermes_platform_aws": {
+                "enabled": True,
+                "region": place.region,
+                "database_host": database.host,
+                "database_port": database.port,
+                "database_name": DATABASE,
+                "database_secret": database.secret_arn,
+                "alarms_queue": self._alarms.queue_url,
+                "alarms_prefix": f"{place.prefix}-",
+                "python": f"{FOLDER}/venv/bin/python",
+            },
+            "hermes_platform_llm_router": {
+                "enabled": True,
+                "database": Output.concat(f"postgresql://{ROUTER}@", at, f"&passfile={_ROUTER_PASSFILE}"),
+                "uses_certificate": False,
+            },
+            "hermes_platform_control": {
+                "enabled": True,
+                "environment": place.environment,
+                "registry_url": Output.concat(f"postgresql+psycopg://{USER}@", at),
+                "settings": self._settings(),
+            },
+        }
+        return {f"{role}_{name}": value for role, named in found.items() for name, value in named.items()}
+
+    def _settings(self) -> Mapping[str, object]:
+        """Tables of settings.toml of hermesops on the host."""
+        place, domain = self._place, self._spec.sizes.domain
+        return {
+            "platform_url": f"https://{domain}:8446",
+            "releases": f"s3://{self._releases.bucket}?region={place.region}",
+            "secrets": {"home": f"aws:hermesops/{place.environment}/own"},
+            "pulumi": {"backend": f"s3://{place.state_bucket}?region={place.region}"},
+            "backup": {
+                "bucket": self._backups.bucket,
+                "region": place.region,
+                "user_boundary": self._users.boundary_arn,
+            },
+            "router": {"url": f"https://{domain}:8444/v1"},
+            "monitoring": {"url": f"https://{domain}:8443", "ingest_url": f"https://{domain}:8443"},
         }
 
     def _rights_of_hosts(self) -> list[Statement]:
@@ -299,6 +332,10 @@ class _Platform:
                 ["sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"],
                 [self._alarms.queue_arn],
             ),
+            allow(
+                "AlarmsThatStand", ["cloudwatch:DescribeAlarms"], [place.arn("cloudwatch", f"alarm:{place.prefix}-*")]
+            ),
+            allow("RoutersDatabase", ["rds-db:connect"], [self._database.router_arn]),
             *iam.may_make_backup_users(place, self._users.boundary_arn),
         ]
 

@@ -33,12 +33,12 @@ finish() {
 trap 'finish ABANDON' ERR
 
 apt-get update -qq
-apt-get install -y -qq --no-install-recommends awscli ca-certificates openssh-client python3-venv >/dev/null
+apt-get install -y -qq --no-install-recommends awscli ca-certificates openssh-client python3 >/dev/null
 
 mkdir -p @FOLDER@
 cd @FOLDER@
 
-# The bundle: hermesops, its roles and all that it needs, as its signers made it, of this version and no other.
+# The bundle: hermesops with its roles, and all that roles install, as its signers made it, of this version alone.
 for file in @BUNDLE@ SHA256SUMS SHA256SUMS.sig; do
 	aws s3 cp --only-show-errors "s3://@RELEASES@/@BUNDLES@/@VERSION@/$file" "$file"
 done
@@ -47,12 +47,14 @@ cat >allowed_signers <<'END'
 END
 ssh-keygen -Y verify -q -f allowed_signers -I @SIGNER@ -n @NAMESPACE@ -s SHA256SUMS.sig <SHA256SUMS
 grep -F '  @BUNDLE@' SHA256SUMS | sha256sum --check --strict --quiet
-rm -rf bundle venv
-mkdir bundle
+rm -rf bundle hermesops venv
+mkdir bundle hermesops
 tar -xf @BUNDLE@ -C bundle
 rm @BUNDLE@
-python3 -m venv venv
-venv/bin/pip install --quiet --no-index --no-deps --no-compile bundle/wheels/*.whl
+tar -xf bundle/control.tar -C hermesops
+hermesops/uv --offline --no-config venv --python=/usr/bin/python3 venv
+(cd hermesops && ./uv --offline --no-config pip install --no-cache --no-index --no-deps --find-links=wheels \
+	--python=../venv/bin/python --requirements=requirements.txt)
 
 cat >variables.json <<'END'
 @VARIABLES@
@@ -73,7 +75,8 @@ AWS_DEFAULT_REGION=@REGION@ aws secretsmanager get-secret-value --secret-id @SEC
 	--query SecretString --output text >"$secrets"
 ansible=$(venv/bin/python -c 'from hermesops import assets; print(assets.folder("ansible"))')
 export ANSIBLE_CONFIG=$ansible/ansible.cfg PATH=@FOLDER@/venv/bin:$PATH HOME=/root
-ansible-playbook -i inventory.yml -e @variables.json -e "@$secrets" "$ansible/playbooks/platform.yml"
+ansible-playbook -i inventory.yml -e @bundle/variables.json -e @variables.json -e "@$secrets" \
+	"$ansible/playbooks/platform.yml"
 END
 chmod 755 apply
 cat >/etc/systemd/system/hermes-platform-roles.service <<'END'

@@ -28,7 +28,7 @@ def handler(event: dict[str, str], _context: object) -> None:
     if event["Step"] == "createSecret":
         _create(secrets, arn, token)
     elif event["Step"] == "setSecret":
-        _set(secrets, arn)
+        _set(secrets, arn, token)
     elif event["Step"] == "testSecret":
         _wait_until_active(boto3.client("elasticache"), _user())
     elif event["Step"] == "finishSecret":
@@ -45,15 +45,18 @@ def _user() -> str:
 
 
 def _create(secrets: Any, arn: str, token: str) -> None:  # noqa: ANN401 - boto3 has no types where this runs
-    if _password(secrets, arn, "AWSPENDING"):
+    if _password(secrets, arn, VersionId=token, VersionStage="AWSPENDING"):
         return
     made = secrets.get_random_password(PasswordLength=_LENGTH, ExcludePunctuation=True)["RandomPassword"]
     text = json.dumps({"username": _user(), "password": made})
     secrets.put_secret_value(SecretId=arn, ClientRequestToken=token, SecretString=text, VersionStages=["AWSPENDING"])
 
 
-def _set(secrets: Any, arn: str) -> None:  # noqa: ANN401 - as above
-    found = [_password(secrets, arn, stage) for stage in ("AWSPENDING", "AWSCURRENT")]
+def _set(secrets: Any, arn: str, token: str) -> None:  # noqa: ANN401 - as above
+    found = [
+        _password(secrets, arn, VersionId=token, VersionStage="AWSPENDING"),
+        _password(secrets, arn, VersionStage="AWSCURRENT"),
+    ]
     elasticache = boto3.client("elasticache")
     _wait_until_active(elasticache, _user())
     elasticache.modify_user(
@@ -61,9 +64,9 @@ def _set(secrets: Any, arn: str) -> None:  # noqa: ANN401 - as above
     )
 
 
-def _password(secrets: Any, arn: str, stage: str) -> str:  # noqa: ANN401 - as above
+def _password(secrets: Any, arn: str, **which: str) -> str:  # noqa: ANN401 - as above
     try:
-        text = secrets.get_secret_value(SecretId=arn, VersionStage=stage)["SecretString"]
+        text = secrets.get_secret_value(SecretId=arn, **which)["SecretString"]
     except secrets.exceptions.ResourceNotFoundException:
         return ""
     return str(json.loads(text)["password"])

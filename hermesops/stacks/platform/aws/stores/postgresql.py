@@ -13,6 +13,7 @@ VERSION = "15"
 """Of Debian 12, as on the platform of one machine; RDS takes its minor versions by itself."""
 
 DATABASE = USER = "hermesops"
+ROUTER = "router"
 _AUTHORITY = "rds-ca-rsa2048-g1"
 _MONITORING = "arn:aws:iam::aws:policy/service-role/AmazonRDSEnhancedMonitoringRole"
 _WATCHED_EVERY_S = 60
@@ -49,12 +50,14 @@ class Postgresql(pulumi.ComponentResource):
         host: Its name in the network.
         port: Its TCP port.
         secret_arn: Of the secret with ``username`` and ``password``.
+        router_arn: Of the role of PostgreSQL that the LLM router is, which enters by IAM.
         identifier: Its name at RDS, for alarms.
     """
 
     host: Output[str]
     port: Output[str]
     secret_arn: Output[str]
+    router_arn: Output[str]
     identifier: str
 
     def __init__(self, name: str, args: PostgresqlArgs, opts: ResourceOptions | None = None) -> None:
@@ -96,6 +99,7 @@ class Postgresql(pulumi.ComponentResource):
             db_name=DATABASE,
             username=USER,
             manage_master_user_password=True,
+            iam_database_authentication_enabled=True,
             master_user_secret_kms_key_id=args.secrets_key_arn,
             multi_az=spec.two_zones,
             db_subnet_group_name=subnets.name,
@@ -124,6 +128,7 @@ class Postgresql(pulumi.ComponentResource):
         )
         self.host, self.port = server.address, server.port.apply(str)
         self.secret_arn = server.master_user_secrets.apply(lambda found: str(found[0].secret_arn))
+        self.router_arn = Output.concat(place.arn("rds-db", "dbuser:"), server.resource_id, "/", ROUTER)
         # RDS changes it each week unless told otherwise, without a function of ours.
         aws.secretsmanager.SecretRotation(
             name,
@@ -132,7 +137,9 @@ class Postgresql(pulumi.ComponentResource):
             rotate_immediately=False,
             opts=children,
         )
-        self.register_outputs({"host": self.host, "port": self.port, "secret_arn": self.secret_arn})
+        self.register_outputs(
+            {"host": self.host, "port": self.port, "secret_arn": self.secret_arn, "router_arn": self.router_arn}
+        )
 
     def _log_group(self, kind: str, args: PostgresqlArgs) -> aws.cloudwatch.LogGroup:
         """Made before RDS makes one that is neither sealed nor ever emptied."""

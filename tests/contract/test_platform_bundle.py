@@ -1,0 +1,81 @@
+"""The bundle of a platform host: its bytes, its signature, and that the host's script takes it."""
+
+import json
+import subprocess
+import tarfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from hermesops.app import Container
+from hermesops.app.container_parts import platform_aws
+from hermesops.identity.signatures import Signers
+from hermesops.image import platform_bundle
+from hermesops.image.control_bundle import ControlBundle
+from hermesops.settings import Environment
+from hermesops.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE, SIGNER
+from hermesops.stacks.platform.spec import HostSpec
+
+PARTS = {platform_bundle.CONTROL: b"control", "hermes-ingest": b"ingest"}
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
+    return tmp_path / "key"
+
+
+def _written(folder: Path, key: Path, **more: bytes) -> platform_bundle.Bundle:
+    sign = partial(Signers(key).sign, namespace=SIGNATURE_NAMESPACE)
+    return platform_bundle.write(folder, "1.0", {**PARTS, **more}, {"a": "b"}, sign)
+
+
+def test_the_same_parts_give_the_same_bytes_and_others_another_version(tmp_path: Path, key: Path) -> None:
+    one, two, other = (
+        _written(tmp_path / name, key, **more) for name, more in (("1", {}), ("2", {}), ("3", {"loki": b"l"}))
+    )
+
+    assert one.version == two.version != other.version
+    archive = f"hermesops-{one.version}.tar"
+    assert (one.folder / archive).read_bytes() == (two.folder / archive).read_bytes()
+    host = {"size": "t3.large", "disk_gib": 20, "signers": [f"ssh-ed25519 {'A' * 68}"]}
+    assert HostSpec.model_validate({**host, "version": one.version}).version == one.version
+
+
+def test_it_is_checked_as_the_host_checks_it(tmp_path: Path, key: Path) -> None:
+    made = _written(tmp_path, key)
+    allowed = made.folder / "allowed"
+    allowed.write_text(f"{SIGNER} {' '.join(key.with_suffix('.pub').read_text().split()[:2])}\n")
+    verify = ["ssh-keygen", "-Y", "verify", "-q", "-f", str(allowed), "-I", SIGNER, "-n", SIGNATURE_NAMESPACE, "-s"]
+
+    subprocess.run(
+        [*verify, str(made.folder / "SHA256SUMS.sig")], input=(made.folder / "SHA256SUMS").read_bytes(), check=True
+    )
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=made.folder, check=True)
+    with tarfile.open(made.folder / f"hermesops-{made.version}.tar") as archive:
+        assert archive.getnames() == ["control.tar", "hermes-ingest", "variables.json"]
+
+
+async def test_the_environments_bundle_says_where_its_parts_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wheels are not fetched here; tests of role hermes_platform_control install from real ones."""
+    control = tmp_path / "control"
+    control.write_bytes(b"wheels")
+    monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(
+        "hermesops.app.container_parts.platform.control_bundle_of",
+        lambda *_: ControlBundle(control, "0123456789abcdef"),
+    )
+
+    made = await platform_aws.write_bundle(Container(Environment.load(), print), tmp_path, has_logs=False)
+
+    with tarfile.open(made.folder / f"hermesops-{made.version}.tar") as archive:
+        read = archive.extractfile("variables.json")
+        assert read is not None
+        variables = json.load(read)
+        names = archive.getnames()
+    assert variables["hermes_platform_control_version"] == "0123456789abcdef"
+    for name, where in variables.items():
+        assert name.endswith("_version") or where.removeprefix(f"{FOLDER}/bundle/") in names
