@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hermesops.errors import Hint, UnavailableError
 from hermesops.localcloud.drivers.interface import PlatformService
 from hermesops.model.plan import Plan
+from hermesops.settings import Environment
 
 UP = Hint(("stack", "up", "platform"))
 
@@ -270,7 +271,7 @@ class PlatformParts:
         outputs = local_outputs(services)
         return ControlPart(
             environment=app.env.name,
-            bundle=partial(_bundle, app),
+            bundle=partial(control_bundle_of, app.env, app.report),
             registry_url=url_on_host(outputs.database_name),
             settings=host_settings(app.env, app.endpoint, outputs, api_url=f"http://127.0.0.1:{port}/api/v1"),
             keys=partial(_keys, app),
@@ -296,7 +297,13 @@ def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[Folde
     ]
 
 
-def _bundle(app: "Unconnected") -> "ControlBundle":
+def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "ControlBundle":
+    """What hermesops is installed from on a platform's host; blocks, for a minute where wheels have to be fetched.
+
+    Raises:
+        RefusedError: A wheel does not have the hash it is locked to.
+        UnavailableError: The package index does not answer.
+    """
     from typing import get_args
 
     import hermesops
@@ -304,14 +311,13 @@ def _bundle(app: "Unconnected") -> "ControlBundle":
     from hermesops.image import control_bundle
     from hermesops.image.download import Pip
 
-    env = app.env
     return control_bundle.make(
         assets.folder("images") / "hermes-platform" / "locks" / "hermesops.txt",
         Path(hermesops.__file__).parent,
         {name: assets.folder(name) for name in get_args(assets.Folder)},
         Pip(env.for_child(child_environment.PACKAGES), env.cache / "packages"),
         env.cache / "platform",
-        app.report,
+        report,
     )
 
 
@@ -330,15 +336,15 @@ def _keys(app: "Unconnected") -> dict[str, str]:
 
 def aws_platform_stack(app: "Unconnected") -> "PlatformStack":
     """The stack of a platform on AWS; it needs no vendor."""
+    from hermesops.app.container_parts.platform_aws import aws_program, require_pulumi
     from hermesops.app.services.platform import PlatformStack
 
-    async def make(state: Mapping[str, Any]) -> Callable[[], None]:
-        from hermesops.app.container_parts.aws_platform import aws_program
-
+    async def make(state: Mapping[str, Any]) -> Callable[[], Any]:
         del state
-        return aws_program(app.env, app.platform_engine.name)
+        return aws_program(app.env, app.pulumi_backend)
 
-    return PlatformStack(app.env.name, lambda: app.platform_engine, make, partial(_lease_or_none, app), app.report)
+    hold_lease, check = partial(_lease_or_none, app), partial(require_pulumi, app.env)
+    return PlatformStack(app.env.name, lambda: app.platform_engine, make, hold_lease, app.report, check)
 
 
 class _NoLease:
