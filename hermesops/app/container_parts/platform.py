@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hermesops.errors import Hint, UnavailableError
 from hermesops.localcloud.drivers.interface import PlatformService
 from hermesops.model.plan import Plan
-from hermesops.settings import Environment
 
 UP = Hint(("stack", "up", "platform"))
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from hermesops.app.services.platform_host import Part, PlatformHost
     from hermesops.app.services.platform_state import HostState
     from hermesops.converge import Converger
-    from hermesops.image.control_bundle import ControlBundle
     from hermesops.justavps import Client
     from hermesops.localcloud.world.files import WorldFiles
     from hermesops.model.ids import MachineId
@@ -261,6 +259,7 @@ class PlatformParts:
     def _control_part(self) -> "ControlPart":
         from urllib.parse import urlsplit
 
+        from hermesops.app.container_parts.control_bundle import control_bundle_of
         from hermesops.app.services.platform import local_outputs
         from hermesops.app.services.platform_connect import is_connected
         from hermesops.app.services.platform_control import ControlPart, host_settings, url_on_host
@@ -295,30 +294,6 @@ def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[Folde
         FolderCopy("releases", env.folder / "releases", releases),
         *(FolderCopy("Pulumi's state", env.folder / "pulumi", state, below) for below in _CELLS_STATE),
     ]
-
-
-def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "ControlBundle":
-    """What hermesops is installed from on a platform's host; blocks, for a minute where wheels have to be fetched.
-
-    Raises:
-        RefusedError: A wheel does not have the hash it is locked to.
-        UnavailableError: The package index does not answer.
-    """
-    from typing import get_args
-
-    import hermesops
-    from hermesops import assets, child_environment
-    from hermesops.image import control_bundle
-    from hermesops.image.download import Pip
-
-    return control_bundle.make(
-        assets.folder("images") / "hermes-platform" / "locks" / "hermesops.txt",
-        Path(hermesops.__file__).parent,
-        {name: assets.folder(name) for name in get_args(assets.Folder)},
-        Pip(env.for_child(child_environment.PACKAGES), env.cache / "packages"),
-        env.cache / "platform",
-        report,
-    )
 
 
 def _keys(app: "Unconnected") -> dict[str, str]:

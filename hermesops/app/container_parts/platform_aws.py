@@ -102,8 +102,8 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
     from functools import partial
     from importlib import metadata
 
+    from hermesops.app.container_parts.control_bundle import control_bundle_of
     from hermesops.app.container_parts.local_world import loki_of
-    from hermesops.app.container_parts.platform import control_bundle_of
     from hermesops.image import platform_bundle
     from hermesops.ingest import build as ingest
     from hermesops.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
