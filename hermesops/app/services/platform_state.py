@@ -15,9 +15,16 @@ from hermesops.node.untrusted import strict_json
 _ASK_S = 60.0
 _PACKAGES = ("postgresql-15", "pgbackrest", "redis-server", "nginx", "prometheus", "prometheus-alertmanager")
 _PART = "--- hermesops ---"
+_UNITS = " ".join(
+    (
+        "'hermes-platform-*.service'",
+        *(f"hermesops-{name}.service" for name in ("migrate", "worker", "monitor", "identity")),
+    )
+)
 _ASKED = {
-    "units": "systemctl show --property=Id,Type,ActiveState,UnitFileState,NRestarts "
-    "'hermes-platform-*.service' 'hermesops-*.service'",
+    # By their files: systemd forgets a unit that has stopped, and patterns do not find it.
+    "units": f"systemctl list-unit-files --no-legend {_UNITS} | cut -d ' ' -f 1 | grep -v @ "
+    "| xargs systemctl show --property=Id,Type,ActiveState,UnitFileState,NRestarts",
     "packages": f"dpkg-query --show --showformat '${{Package}} ${{Version}}\\n' {' '.join(_PACKAGES)} 2>/dev/null",
     "hermesops": "/opt/hermesops/current/venv/bin/hermesops --version 2>/dev/null",
     "backups": "hermes-pgbackrest info --output=json 2>/dev/null",
