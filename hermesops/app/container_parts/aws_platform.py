@@ -1,47 +1,124 @@
-"""The program of an environment's platform on AWS."""
+"""The platform on AWS: its Pulumi program from settings and from the stack's file, and whether it can run here."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from hermesops import assets
 from hermesops.errors import Hint, UsageError
 from hermesops.settings import Environment
 
+if TYPE_CHECKING:
+    from hermesops.app.container_parts.unconnected import Unconnected
+    from hermesops.engine.foreign import ForeignPlugin
+    from hermesops.image.platform_bundle import Bundle
+    from hermesops.stacks.platform.spec import Place, PlatformSpec
 
-def aws_program(env: Environment, engine: str) -> Callable[[], None]:
-    """The program of an environment's platform, from its settings and ``pulumi/platform/Pulumi.<environment>.yaml``.
+
+def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
+    """The Pulumi program of an environment's platform.
 
     Args:
-        engine: ``cli`` or ``embedded``.
+        backend: URL of Pulumi's state.
 
     Raises:
-        UsageError: The embedded engine would run it, or settings or the file lack something.
+        UsageError: The settings say too little, or the stack's file is missing or wrong.
     """
     from hermesops.stacks.platform.aws.functions import read_sources
     from hermesops.stacks.platform.aws.program import AwsPlatformProgram
-    from hermesops.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
 
-    settings = env.settings
-    if engine != "cli":
+    return AwsPlatformProgram(platform_spec(env, backend), read_sources())
+
+
+def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
+    """What the platform of an environment is; raises as ``aws_program``."""
+    from hermesops import assets
+    from hermesops.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
+
+    file = assets.folder("pulumi") / PROJECT / f"Pulumi.{env.name}.yaml"
+    place = _place(env, backend)
+    if not file.exists():
         raise UsageError(
-            f"the platform of {env.name} is on AWS, whose plugin the embedded engine does not run",
-            hint=Hint(
-                "install the pulumi CLI and set HERMESOPS_PULUMI_ENGINE=cli, then", ("stack", "preview", "platform")
-            ),
+            f"environment {env.name} has no file {file}", hint="pulumi/platform/README.md says what is in it"
         )
-    if not (settings.platform.account and settings.platform.region and settings.pulumi.backend.startswith("s3://")):
+    return PlatformSpec(place, read_sizes(file.read_text(), str(file)))
+
+
+def _place(env: Environment, backend: str) -> "Place":
+    from hermesops.stacks.platform.spec import Place
+
+    platform, state = env.settings.platform, urlsplit(backend)
+    if not platform.account or not platform.region:
         raise UsageError(
-            f"environment {env.name} has no platform.account, platform.region or s3:// pulumi.backend",
-            hint=Hint(("platform", "bootstrap"), "makes what they name"),
+            f"environment {env.name} has no platform.account and platform.region", hint=Hint(("settings", "show"))
         )
-    name = f"Pulumi.{env.name}.yaml"
-    file = assets.folder("pulumi") / PROJECT / name
-    if not file.is_file():
-        known = sorted(one.stem.removeprefix("Pulumi.") for one in file.parent.glob("Pulumi.*.yaml"))
+    if state.scheme != "s3":
         raise UsageError(
-            f"there are no sizes for environment {env.name}: no {file}", hint=f"there are: {', '.join(known)}"
+            f"environment {env.name} keeps Pulumi's state in {backend}, not in a bucket",
+            hint=Hint(("platform", "bootstrap"), "makes one, and says what pulumi.backend has to be"),
         )
-    sizes = read_sizes(file.read_text(encoding="utf-8"), name)
-    bucket = urlsplit(settings.pulumi.backend).netloc
-    place = Place(env.name, settings.platform.account, settings.platform.region, bucket)
-    return AwsPlatformProgram(PlatformSpec(place, sizes), read_sources())
+    if not env.name.isalnum():
+        raise UsageError(f"environment {env.name} cannot be on AWS: names of buckets take letters and digits alone")
+    return Place(env.name, platform.account, platform.region, state.netloc)
+
+
+def require_pulumi(env: Environment, verb: str) -> None:
+    """Return if the platform's program can run here; that of a local world always can.
+
+    Args:
+        verb: What is asked for, ``preview`` or ``up``.
+
+    Raises:
+        UsageError: It is for AWS, and the pulumi CLI or its plugin of AWS is missing.
+    """
+    from hermesops.engine.foreign import require_cli
+
+    if not env.is_local:
+        command = f"hermesops stack {verb} platform"
+        require_cli(env.settings.pulumi.engine, aws_plugin(), env.variables, command=command)
+
+
+def aws_plugin() -> "ForeignPlugin":
+    """The plugin that the program's resources need."""
+    from importlib import metadata
+
+    from hermesops.engine.foreign import ForeignPlugin
+
+    return ForeignPlugin("aws", metadata.version("pulumi-aws"))
+
+
+async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "Bundle":
+    """Write the bundle that hosts on AWS make themselves from, signed with the key of releases.
+
+    Args:
+        target: Folder in which one of the bundle's version is made.
+        has_logs: Whether Loki is in it; it may have to be built from source.
+
+    Raises:
+        RefusedError: Nobody signs releases in this environment, or a wheel is not what is locked.
+        UnavailableError: The package index does not answer.
+    """
+    import asyncio
+    from functools import partial
+    from importlib import metadata
+
+    from hermesops.app.container_parts.local_world import loki_of
+    from hermesops.app.container_parts.platform import control_bundle_of
+    from hermesops.image import platform_bundle
+    from hermesops.ingest import build as ingest
+    from hermesops.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
+
+    sign = partial(app.release_key.sign, namespace=SIGNATURE_NAMESPACE)
+    await asyncio.to_thread(app.release_key.find)  # refuses before anything is fetched
+    control = await asyncio.to_thread(control_bundle_of, app)
+    parts: dict[str, Path | bytes] = {platform_bundle.CONTROL: control.file, "hermes-ingest": ingest.zipapp()}
+    variables = {
+        "hermes_platform_control_bundle": f"{FOLDER}/bundle/{platform_bundle.CONTROL}",
+        "hermes_platform_control_version": control.version,
+        "hermes_platform_monitoring_ingest": f"{FOLDER}/bundle/hermes-ingest",
+    }
+    if has_logs:
+        parts["loki"] = await loki_of(app.env, app.report)
+        variables["hermes_platform_monitoring_loki"] = f"{FOLDER}/bundle/loki"
+    version = metadata.version("hermesops")
+    return await asyncio.to_thread(platform_bundle.write, target, version, parts, variables, sign)

@@ -270,7 +270,7 @@ class PlatformParts:
         outputs = local_outputs(services)
         return ControlPart(
             environment=app.env.name,
-            bundle=partial(_bundle, app),
+            bundle=partial(control_bundle_of, app),
             registry_url=url_on_host(outputs.database_name),
             settings=host_settings(app.env, app.endpoint, outputs, api_url=f"http://127.0.0.1:{port}/api/v1"),
             keys=partial(_keys, app),
@@ -296,7 +296,8 @@ def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[Folde
     ]
 
 
-def _bundle(app: "Unconnected") -> "ControlBundle":
+def control_bundle_of(app: "Unconnected") -> "ControlBundle":
+    """What a platform's host installs hermesops from; blocks, raises as ``hermesops.image.control_bundle.make``."""
     from typing import get_args
 
     import hermesops
@@ -330,15 +331,21 @@ def _keys(app: "Unconnected") -> dict[str, str]:
 
 def aws_platform_stack(app: "Unconnected") -> "PlatformStack":
     """The stack of a platform on AWS; it needs no vendor."""
+    from hermesops.app.container_parts.aws_platform import aws_program, require_pulumi
     from hermesops.app.services.platform import PlatformStack
 
-    async def make(state: Mapping[str, Any]) -> Callable[[], None]:
-        from hermesops.app.container_parts.aws_platform import aws_program
-
+    async def make(state: Mapping[str, Any]) -> Callable[[], Any]:
         del state
-        return aws_program(app.env, app.platform_engine.name)
+        return aws_program(app.env, app.pulumi_backend)
 
-    return PlatformStack(app.env.name, lambda: app.platform_engine, make, partial(_lease_or_none, app), app.report)
+    return PlatformStack(
+        app.env.name,
+        lambda: app.platform_engine,
+        make,
+        partial(_lease_or_none, app),
+        app.report,
+        check=partial(require_pulumi, app.env),
+    )
 
 
 class _NoLease:

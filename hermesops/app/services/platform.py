@@ -50,6 +50,7 @@ class PlatformStack:
 
     Args:
         make_program: Makes its Pulumi program, from its state as Pulumi exports it; empty before its first run.
+        check: Refuses, by the verb that is asked for, what cannot run here, before anything is read.
         hold_lease: Holds the lease of a subject while the context lasts.
     """
 
@@ -58,6 +59,7 @@ class PlatformStack:
     make_program: Callable[[Mapping[str, Any]], Awaitable[Callable[[], Any]]]
     hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]]
     report: Reporter
+    check: Callable[[str], None] = lambda _: None
 
     @property
     def ref(self) -> StackRef:
@@ -79,6 +81,7 @@ class PlatformStack:
 
     async def preview(self) -> Preview:
         """What ``up`` would change; changes nothing."""
+        self.check("preview")
         return await self.engine().preview(self.ref, await self.make_program(await self.state()))
 
     async def up(self) -> UpResult:
@@ -88,12 +91,14 @@ class PlatformStack:
             RefusedError: Something would be destroyed.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
+        self.check("up")
         program = await self.make_program(await self.state())
         return await self.engine().up(self.ref, program, may_destroy=lambda _: False, report=self._told)
 
     async def up_alone(self) -> "PlatformUp":
         """The same under its lease, of a platform that is on no single machine."""
         begun = time.monotonic()
+        self.check("up")
         async with self.hold_lease(self.lease) as turn:
             done = await turn.guard(self.up())
         return PlatformUp(done, "", 0, round(time.monotonic() - begun, 1))
