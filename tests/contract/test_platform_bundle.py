@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.app import Container
-from hermesops.app.container_parts import platform_aws
+from hermesops.app.container_parts import aws_platform
 from hermesops.identity.signatures import Signers
 from hermesops.image import platform_bundle
 from hermesops.image.control_bundle import ControlBundle
@@ -69,7 +69,7 @@ async def test_the_environments_bundle_says_where_its_parts_are(
         lambda *_: ControlBundle(control, "0123456789abcdef"),
     )
 
-    made = await platform_aws.write_bundle(Container(Environment.load(), print), tmp_path, has_logs=False)
+    made = await aws_platform.write_bundle(Container(Environment.load(), print), tmp_path, has_logs=False)
 
     with tarfile.open(made.folder / f"hermesops-{made.version}.tar") as archive:
         read = archive.extractfile("variables.json")

@@ -311,7 +311,7 @@ def _keys(app: "Unconnected") -> dict[str, str]:
 
 def aws_platform_stack(app: "Unconnected") -> "PlatformStack":
     """The stack of a platform on AWS; it needs no vendor."""
-    from hermesops.app.container_parts.platform_aws import aws_program, require_pulumi
+    from hermesops.app.container_parts.aws_platform import aws_program, require_pulumi
     from hermesops.app.services.platform import PlatformStack
 
     async def make(state: Mapping[str, Any]) -> Callable[[], Any]:

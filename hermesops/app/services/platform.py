@@ -50,6 +50,7 @@ class PlatformStack:
 
     Args:
         make_program: Makes its Pulumi program, from its state as Pulumi exports it; empty before its first run.
+        check: Refuses, by the verb that is asked for, what cannot run here, before anything is read.
         hold_lease: Holds the lease of a subject while the context lasts.
         check: Called first with what is asked for, ``preview`` or ``up``; may refuse.
     """
@@ -91,6 +92,7 @@ class PlatformStack:
             RefusedError: Something would be destroyed.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
+        self.check("up")
         program = await self.make_program(await self.state())
         return await self.engine().up(self.ref, program, may_destroy=lambda _: False, report=self._told)
 

@@ -155,7 +155,7 @@ def bundle(
     It is of the code that runs this command. Signed with the key of releases. Upload it as shown, then name its version
     in pulumi/platform/Pulumi.ENVIRONMENT.yaml.
     """
-    from hermesops.app.container_parts.platform_aws import write_bundle
+    from hermesops.app.container_parts.aws_platform import write_bundle
 
     composed = context.compose()
     made = context.run(write_bundle(composed, folder, has_logs=not no_logs))

@@ -34,7 +34,7 @@ def run_of(environment: str) -> Run:
 
 
 def golden(run: Run) -> str:
-    """Every resource with its parent and its properties; tags, which policies judge, are left out."""
+    """Every resource with its parent and its properties; not tags, which policies judge, nor programs."""
     lines: list[str] = []
     for one in sorted(run.resources, key=lambda one: (one.parent, one.name, one.type)):
         lines.append(_headed(one))
@@ -51,7 +51,7 @@ def _headed(one: Registered) -> str:
 
 def _told(value: Mapping[str, object]) -> Iterator[str]:
     for key, one in sorted(value.items()):
-        if key in {"tags", "tagSpecifications", "userData"} or one is None:
+        if key in {"tags", "tagSpecifications", "userData", "code"} or one is None:
             continue
         document = isinstance(one, str) and one.startswith("{")
         text = json.loads(one) if document and isinstance(one, str) else one

@@ -3,11 +3,13 @@
 import json
 import warnings
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
 from hermesops.backup.repository import Bucket, policy_of
+from hermesops.bootstrap.spec import BootstrapSpec
 from hermesops.model.ids import InstanceId
 from hermesops.stacks.platform.aws.iam import backup_users
 from hermesops.stacks.platform.policies import Registered, documents_of
@@ -116,3 +118,32 @@ def test_machines_may_add_to_the_bucket_of_backups_and_delete_locks_alone() -> N
     assert deleting["NotResource"] == ["arn:aws:s3:::hermesops-staging-backups-111122223333/staging/*/locks/*"]
     assert deleting["Condition"] == {"ArnLike": {"aws:PrincipalArn": backup_users(place)}}
     assert backup_users(place) == "arn:aws:iam::111122223333:user/hermesops-staging-*"
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_roles_have_no_right_that_their_boundary_withholds(environment: str) -> None:
+    """The boundary is made by ``hermesops platform bootstrap``; beyond it a right is none."""
+    run = run_of(environment)
+    place = run.place
+    boundary = BootstrapSpec(
+        environment, place.account, place.region, place.state_bucket, issuer="https://i", audience="a", subjects={}
+    )
+    allowed = [pattern for one in _allowing(boundary.boundary_policy()) for pattern in _listed(one["Action"])]
+    asked = {
+        action
+        for one in run.judged.of("iam.RolePolicy")
+        for document in documents_of(one)
+        for statement in _allowing(document)
+        for action in statement["Action"]
+    }
+
+    assert place.boundary == boundary.boundary_arn
+    assert sorted(one for one in asked if not any(fnmatchcase(one.lower(), two.lower()) for two in allowed)) == []
+
+
+def _allowing(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [statement for statement in document["Statement"] if statement["Effect"] == "Allow"]
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
