@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.cells import StackUps
     from hermesops.app.services.certificates import CertificateAuthority
     from hermesops.app.services.change_guard import Guards
+    from hermesops.app.services.host_certificates import HostCertificates
     from hermesops.app.services.mass_changes import MassChanges
     from hermesops.app.services.release_signing import ReleaseKey
     from hermesops.app.services.releases import ReleaseChanges
@@ -165,6 +166,13 @@ class Unconnected:
         from hermesops.app.services.certificates import CertificateAuthority
 
         return CertificateAuthority(self.env, self.registry, self.secrets, self._certificate_life)
+
+    @property
+    def host_certificates(self) -> "HostCertificates":
+        """Issues certificates of hosts of the platform as files."""
+        from hermesops.app.services.host_certificates import HostCertificates
+
+        return HostCertificates(self.env.name, self.registry, self._load_authority)
 
     @cached_property
     def certificates(self) -> "Certificates":
