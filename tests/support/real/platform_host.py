@@ -146,7 +146,7 @@ def running(
         authority: Of the environment; ``None`` makes one.
     """
     authority = authority or authority_in(folder, environment=ENVIRONMENT)
-    ports = _free_ports("nginx", "prometheus", "alertmanager", "loki", "loki_grpc", "ingest")
+    ports = _free_ports("nginx", "prometheus", "alertmanager", "loki", "loki_grpc", "ingest", "host")
     url = f"https://127.0.0.1:{ports['nginx']}"
     given = _variables(folder, authority, ports, url, loki, variables or {})
     _lay(folder, given)
