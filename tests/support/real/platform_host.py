@@ -156,7 +156,7 @@ def running(
         life: Of the host's own certificate.
     """
     authority = authority or authority_in(folder, environment=ENVIRONMENT)
-    ports = _free_ports("nginx", "prometheus", "alertmanager", "loki", "loki_grpc", "ingest")
+    ports = _free_ports("nginx", "prometheus", "alertmanager", "loki", "loki_grpc", "ingest", "host")
     url = f"https://127.0.0.1:{ports['nginx']}"
     own = authority.serve(["127.0.0.1"], life=life)
     shown = {"hermes_platform_tls_certificate": own.pem, "hermes_platform_tls_key": own.key}
