@@ -30,9 +30,12 @@ _STAGES: Sequence[tuple[str, Sequence[str]]] = (
 
 _LAST_IN_ORDER = 4
 _PERSON = (
-    "gh run download, and reads it",
-    "hermesops approval sign preview.json --save approval",
-    "gh workflow run apply.yml",
+    "signs with their own key, never their own preview",
+    [
+        "gh run download, and reads it",
+        "hermesops approval sign preview.json --save approval",
+        "gh workflow run apply.yml",
+    ],
 )
 
 
@@ -40,7 +43,7 @@ def pipelines() -> str:
     """The picture as SVG."""
     lines, y = list[str](), _PAD
     for number, (event, jobs) in enumerate(_STAGES):
-        boxes = [_content(name) for name in jobs] or [("signs with their own key, never their own preview", _PERSON)]
+        boxes = [_content(name) for name in jobs] or [_PERSON]
         high = 2 * _GAP + _LINE * (1 + max(len(commands) for _, commands in boxes))
         lines.append(_EVENT.format(x=_PAD, y=y + _GAP + 6, words=escape(event)))
         for column, (title, commands) in enumerate(boxes):
