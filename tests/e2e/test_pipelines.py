@@ -156,7 +156,13 @@ async def test_a_rollout_is_started_and_waited_for_by_exit_code(team: Team, tmp_
             "rollout",
             open_world,
             tmp_path,
-            variables={"TARGET": "local", "RELEASE": release, "REASON": "it's due; $(touch broken)"},
+            variables={
+                "TARGET": "local",
+                "RELEASE": release,
+                "SOAK": "1s",
+                "VITALS": "none",
+                "REASON": "it's due; $(touch broken)",
+            },
         )
     finally:
         worker.terminate()
