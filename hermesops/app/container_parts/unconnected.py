@@ -314,6 +314,27 @@ class Unconnected:
             return read_passphrase(file)
         return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))
 
+    async def state_opens(self) -> str:
+        """Open the state of one cell with the passphrase; all have the same.
+
+        Raises:
+            RefusedError: It is another passphrase.
+            BrokenInvariantError: The state is damaged.
+        """
+        from hermesops.engine.embedded.state.secrets import PassphraseVault
+
+        for cell in self.registry.cells.list():
+            try:
+                document = await self.cell_stacks.export(cell.name)
+            except UsageError:  # it has rows and no stack yet
+                continue
+            sealed = document.get("deployment", {}).get("secrets_providers") or {}
+            salt = str((sealed.get("state") or {}).get("salt", ""))
+            if salt:
+                PassphraseVault(self._passphrase, salt=salt, keys={}, stack=cell.name).unlock()
+                return f"opens the state of {cell.name}"
+        return "readable; no state needs it yet"
+
     def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
         subject = f"stack/{stack.project}/{stack.stack}"
         try:
