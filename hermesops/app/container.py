@@ -71,6 +71,7 @@ class Container(Unconnected):
     def checks(self) -> "EnvironmentChecks":
         """Whether the environment can be worked with."""
         from hermesops.app.services.environment_checks import EnvironmentChecks
+        from hermesops.app.services.platform_bootstrap import account_checks
 
         async def bucket() -> str:
             async with self.session() as session:
@@ -97,6 +98,8 @@ class Container(Unconnected):
             release_key=lambda: self.release_key,
             room=room,
             bucket=bucket,
+            account=account_checks(self.env),
+            state_opens=self.state_opens,
         )
 
     @property

@@ -83,7 +83,7 @@ class Account:
     def observe(self, spec: BootstrapSpec) -> AccountState:
         """Everything that a bootstrap is about."""
         return AccountState(
-            self._key(spec), self._bucket(spec), self._provider(spec), self._boundary(spec), self._roles(spec)
+            self._key(spec), self.bucket(spec), self._provider(spec), self._boundary(spec), self._roles(spec)
         )
 
     def do(self, spec: BootstrapSpec, step: Step, seen: AccountState) -> None:
@@ -101,16 +101,29 @@ class Account:
                 if _code(error) not in _DONE_BY_ANOTHER | _MISSING:
                     raise
 
-    def use_key(self, spec: BootstrapSpec) -> None:
-        """Encrypt something with the key and decrypt it again.
+    def check_key(self, spec: BootstrapSpec) -> str:
+        """Whether the key can be used; what was seen, in a few words.
 
         Raises:
-            AbsentError: There is no such key.
-            RefusedError: Who asks may not, or the key is disabled.
+            RefusedError: It is not enabled, or who asks may not look at it.
+            UsageError: There is none.
         """
         with _asking(spec.alias):
-            sealed = self._kms.encrypt(KeyId=spec.alias, Plaintext=b"hermesops")["CiphertextBlob"]
+            found = self._metadata(spec.alias)
+            if found is None:
+                raise UsageError(f"there is no key {spec.alias}", hint=Hint(("platform", "bootstrap"), "makes it"))
+            if found["KeyState"] != "Enabled":
+                raise RefusedError(
+                    f"key {spec.alias} is {found['KeyState']}", hint=Hint(("platform", "bootstrap"), "restores it")
+                )
+            try:
+                sealed = self._kms.encrypt(KeyId=spec.alias, Plaintext=b"hermesops")["CiphertextBlob"]
+            except self._kms.exceptions.ClientError as error:
+                if _code(error) != "AccessDeniedException":
+                    raise
+                return f"{spec.alias} is enabled; who asks may not encrypt with it"
             self._kms.decrypt(CiphertextBlob=sealed)
+            return f"{spec.alias} encrypts and decrypts"
 
     # Observing.
 
@@ -160,7 +173,12 @@ class Account:
             raise
         return {tag["TagKey"]: tag["TagValue"] for tag in tags}
 
-    def _bucket(self, spec: BootstrapSpec) -> BucketState | None:
+    def bucket(self, spec: BootstrapSpec) -> BucketState | None:
+        """The bucket, ``None`` where there is none.
+
+        Raises:
+            RefusedError: It is somebody else's, or who asks may not look at it.
+        """
         name: Any = {"Bucket": spec.bucket, "ExpectedBucketOwner": spec.account}
         with _asking(f"bucket {spec.bucket}"):
             try:

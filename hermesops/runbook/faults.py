@@ -343,6 +343,12 @@ FAULTS = (
         ("RevocationsStale",),
         "nobody tells the platform what was revoked",
     ),
+    Fault(
+        "platform-certificate-old",
+        "platform-certificate",
+        ("PlatformCertificateExpiring",),
+        "nobody has renewed the certificate of the platform's host",
+    ),
     Fault("monitoring-away", "watchdog", ("Watchdog",), "the platform's monitoring does not answer"),
     Fault("sshd-left-open", "break-glass-open", ("BreakGlassOpen",), "an order to open sshd was left open"),
     Fault("backups-late", "backups-are-late", ("BackupOverdue",), "no backup was made for a day"),

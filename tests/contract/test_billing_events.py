@@ -2,10 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from hermesops.billing.decide import Policy
 from hermesops.billing.events import Rules
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.billing import BillingEvent, BillingState
+from hermesops.model.ids import UserId
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.operations.lease import LeaseKeeper
@@ -404,6 +407,61 @@ async def test_what_is_done_is_not_done_again(world: World) -> None:
         await world.billing().retry(taken, reason="again")
     with pytest.raises(UsageError, match="no billing event"):
         world.registry.billing.get("evt_none")
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def dying(registry: Registry, at: int, *, committed: bool) -> list[int]:
+    """Let a registry end the process at one of its writes, before or after the commit; counts them."""
+    writing, writes = registry._database.writing, [0]
+
+    @contextmanager
+    def dies(**how: bool) -> Iterator[sa.Connection]:
+        writes[0] += 1
+        if writes[0] >= at and not committed:
+            raise Killed
+        with writing(**how) as connection:
+            yield connection
+        if writes[0] >= at:
+            raise Killed
+
+    registry._database.writing = dies  # type: ignore[method-assign] # as it says
+    return writes
+
+
+@pytest.mark.parametrize("committed", [False, True])
+async def test_whatever_write_it_is_killed_at_the_next_worker_goes_on(tmp_path: Path, committed: bool) -> None:  # noqa: FBT001 - pytest's
+    endpoint, clock = Endpoint(), TurnedClock()
+    told = created()
+    bodies = [told, told, event("invoice.paid", invoice("sub_1"), at=NOW), event("charge.failed", {}, at=NOW)]
+    at, survived = 0, False
+    while not survived:
+        at += 1
+        url = f"sqlite:///{tmp_path}/{at}/registry.db"
+        clock.timestamp = datetime.now(UTC)
+        first = registry_at(url, clock=clock)
+        for body in bodies:
+            first.billing.receive(*endpoint.signed(body))
+        dying(first, at, committed=committed)
+        try:
+            await World(first, endpoint).billing().run()
+            survived = True
+        except Killed:
+            pass
+        first.close()
+        clock.turn(60)  # leases of the dead one end
+        second = registry_at(url, clock=clock)
+        await World(second, endpoint).billing().run(everybody=True)
+        assert [one.user_id for one in second.instances.list()] == [USER], at
+        assert len(second.operations.list()) == 1
+        rows = {row.type: row for row in second.billing.list()}
+        assert rows[CREATED].deliveries == 2
+        assert {row.state for row in rows.values()} == {BillingState.WAITING, BillingState.SET_ASIDE}
+        assert second.billing.subscriptions_of(UserId(USER)) == {second.instances.list()[0].id: "sub_1"}
+        second.close()
+    assert at > 8
 
 
 @pytest.mark.parametrize("registry_url", ["postgresql"], indirect=True)

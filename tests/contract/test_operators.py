@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from hermesops.identity import operators
 from hermesops.identity.oidc import Pipelines, published_keys
 from hermesops.identity.signatures import Signers
 from hermesops.settings import Environment
+from tests.support.pipelines.issuer import URL, job_issuer
 
 ISSUER = "https://token.example.org"
 SUBJECT = "repo:helium/hermes:ref:refs/heads/main"
@@ -177,3 +179,31 @@ def test_without_proof_everything_is_read_and_nothing_is_written(signers: Signer
     proved.audit.append("chat_opened", "instance/x", why="test")
     assert [entry.who.partition("@ssh:")[0] for entry in proved.audit.list(who="ada")] == ["ada@example.org"]
     proved.close()
+
+
+def test_a_job_of_github_proves_itself_by_a_token_that_is_made_when_it_is_needed(tmp_path: Path) -> None:
+    with job_issuer(SUBJECT) as job:
+        given = {
+            "operators": "verified",
+            "oidc_issuer": URL,
+            "oidc_audience": "hermesops",
+            "oidc_subjects": "repo:helium/hermes:*",
+            "oidc_keys_file": str(job.write_keys(tmp_path / "keys.json")),
+        }
+        env = environment(tmp_path, **given)
+        in_a_job = replace(env, variables={**env.variables, **job.variables()})
+        assert who_acts(in_a_job).startswith(f"{SUBJECT}@oidc:")
+        assert who_acts(in_a_job).startswith(f"{SUBJECT}@oidc:")
+        assert job.audiences == ["hermesops", "hermesops"]
+
+        without_right = replace(in_a_job, variables={**in_a_job.variables, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "other"})
+        with pytest.raises(UnavailableError, match="gets no token of who it is") as refused:
+            who_acts(without_right)
+        assert "id-token: write" in str(refused.value.hint)
+
+
+def test_a_token_is_not_asked_for_in_the_clear(tmp_path: Path) -> None:
+    env = environment(tmp_path, operators="verified", oidc_issuer=URL, oidc_audience="a", oidc_subjects="b")
+    asked = replace(env, variables={**env.variables, "ACTIONS_ID_TOKEN_REQUEST_URL": "http://tokens.example.org/"})
+    with pytest.raises(RefusedError, match="ACTIONS_ID_TOKEN_REQUEST_URL: it is not encrypted"):
+        who_acts(asked)

@@ -12,11 +12,16 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from hermesops.app.services.platform_bootstrap import account_checks
+from hermesops.app.services.platform_bootstrap import spec_of as spec_of_environment
 from hermesops.bootstrap.account import Account
 from hermesops.bootstrap.decide import Action, Step
 from hermesops.bootstrap.runner import Bootstrap
 from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole
+from hermesops.doctor.environment import check_all
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError, UsageError
+from hermesops.model.check import Verdict
+from hermesops.settings import Environment
 from tests.support.crash.death import KilledError
 from tests.support.real.aws_account import ACCOUNT, REGION, MotoAccount, asked, aws_account, spec_of
 from tests.support.real.command import Command
@@ -176,11 +181,11 @@ async def test_who_may_not_read_is_told_before_anything_is_touched(
     await run(spec)
     asked_for: list[str] = []
 
-    def send_noted(operation: str, send: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the vendor answers
+    def note(operation: str, send: Callable[[], Any]) -> Any:  # noqa: ANN401 - as above
         asked_for.append(operation)
         return send()
 
-    around_requests(monkeypatch, send_noted, reading=True)
+    around_requests(monkeypatch, note, reading=True)
     await bootstrap(spec).preview()
     reads = sorted(set(asked_for) - {"GetCallerIdentity", "HeadBucket"})
     assert len(reads) > 20
@@ -393,3 +398,41 @@ async def test_bad_input_is_named_and_nothing_touched(
     assert (ran.exit_code, ran.stdout) == (2, ""), str(ran)
     assert said in ran.stderr
     assert aws.client("s3").list_buckets()["Buckets"] == []
+
+
+async def test_env_check_tells_what_of_the_account_is_missing(
+    aws: MotoAccount, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = Environment.load("production", {"HOME": "/nonexistent", "HERMESOPS_HOME": str(command.home)})
+
+    async def seen() -> dict[str, tuple[Verdict, str]]:
+        return {one.name: (one.verdict, one.seen) for one in await check_all(account_checks(env))}
+
+    before = await seen()
+    assert before["platform.account"] == (Verdict.OK, f"arn:aws:sts::{ACCOUNT}:user/moto in {REGION}")
+    assert before["platform.state"] == (Verdict.FAILED, f"there is no bucket hermesops-production-state-{ACCOUNT}")
+    assert before["platform.key"] == (Verdict.FAILED, "there is no key alias/hermesops-production-state")
+
+    spec = spec_of_environment(env)
+    await run(spec)
+    after = await seen()
+    assert {verdict for verdict, _ in after.values()} == {Verdict.OK}
+    assert after["platform.key"][1] == "alias/hermesops-production-state encrypts and decrypts"
+
+    kms = aws.client("kms")
+    kms.disable_key(KeyId=kms.describe_key(KeyId=spec.alias)["KeyMetadata"]["KeyId"])
+    assert (await seen())["platform.key"] == (Verdict.FAILED, "key alias/hermesops-production-state is Disabled")
+    around_requests(monkeypatch, lambda operation, send: another_account(operation, send()), reading=True)
+    assert (await seen())["platform.account"] == (
+        Verdict.FAILED,
+        f"the credentials are those of account 210987654321, not of {ACCOUNT}",
+    )
+
+
+def another_account(operation: str, answer: dict[str, Any]) -> dict[str, Any]:
+    return {**answer, "Account": "210987654321"} if operation == "GetCallerIdentity" else answer
+
+
+def test_an_environment_without_an_account_has_nothing_to_check(tmp_path: Path) -> None:
+    env = Environment.load("staging", {"HOME": str(tmp_path), "HERMESOPS_HOME": str(tmp_path)})
+    assert account_checks(env) == {}

@@ -19,6 +19,7 @@ import pytest
 
 from hermesops import waiting
 from hermesops.app.adapters.platform_metrics import PlatformMetrics
+from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
 from hermesops.ingest.nginx import Nginx
 from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series, varint
 from hermesops.ingest.revocations import update
@@ -26,7 +27,7 @@ from hermesops.ingest.server import HostFigures
 from hermesops.model.ids import InstanceId
 from hermesops.monitor.exposition import Exposition, series
 from hermesops.monitor.heartbeats import METRIC, QUERY, Heartbeat, parse
-from tests.support.fakes.credentials import LIFE, authority_in
+from tests.support.fakes.credentials import authority_in
 from tests.support.real.loki import loki
 from tests.support.real.platform_host import Client, PlatformHost, programs, running
 from tests.support.suite.prerequisites import require
@@ -439,7 +440,7 @@ def test_its_own_figures_are_there(host: PlatformHost) -> None:
     assert "hermes_platform_revocations_timestamp_seconds " in text
     assert "hermes_platform_nginx_up 1\n" in text
     (ends,) = [line for line in text.splitlines() if line.startswith("hermes_platform_certificate_not_after")]
-    assert abs(float(ends.split()[1]) - time.time() - LIFE.total_seconds()) < 3600
+    assert abs(float(ends.split()[1]) - time.time() - CERTIFICATE_LIFE.total_seconds()) < 3600
 
 
 def test_nginx_away_is_told_and_no_end_of_its_certificate_is_made_up(tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ from tests.support.suite.prerequisites import require
 TOP = assets.folder("roles").parent
 
 
-@pytest.mark.parametrize(
-    "linter", ["ruff", "format", "mypy", "arrows", "ansible", "yaml", "shell", "pipelines", "secrets"]
-)
+@pytest.mark.parametrize("linter", ["ruff", "format", "mypy", "arrows", "ansible", "yaml", "shell", "pipelines"])
 def test_linters_find_nothing(linter: str) -> None:
     require(shutil.which("make"), "make")
     require(linter != "shell" or shutil.which("shellcheck"), "shellcheck")

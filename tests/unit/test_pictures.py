@@ -7,12 +7,17 @@ import pytest
 
 from tests.support.documents.architecture_picture import ROOT, architecture, layers
 from tests.support.documents.pictures import PICTURES, drawn
+from tests.support.documents.pipelines_picture import pipelines
 
 SHOWN = re.findall(r"\]\((runbooks/pictures/[\w-]+\.svg)\)", (ROOT / "README.md").read_text())
 
 
 def test_the_packages_picture_is_in_step_with_the_arrows() -> None:
     assert (PICTURES / "architecture.svg").read_text() == architecture(), "make pictures draws it anew"
+
+
+def test_the_pipelines_picture_is_in_step_with_the_workflows() -> None:
+    assert (PICTURES / "pipelines.svg").read_text() == pipelines(), "make pictures draws it anew"
 
 
 def test_every_package_is_in_it() -> None:
@@ -28,7 +33,7 @@ def test_a_picture_that_the_readme_shows_loads_nothing(picture: str) -> None:
 
 def test_the_readme_shows_the_fleet_a_rollout_a_dashboard_and_the_packages() -> None:
     dashboards = {f"dashboard-{name}" for name in ("fleet", "instance", "rollout", "cost")}
-    shown = {"fleet-status", "halted-rollout", "architecture", *dashboards}
+    shown = {"fleet-status", "halted-rollout", "architecture", "pipelines", *dashboards}
     assert {Path(picture).stem for picture in SHOWN} == shown
 
 

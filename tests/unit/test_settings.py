@@ -203,7 +203,10 @@ def test_a_table_of_the_file_and_its_variables_are_the_same_settings(tmp_path: P
     [
         ('[backup]\nbuckt = "x"\n', r"no setting 'backup\.buckt' .*nearest: backup\.bucket"),
         ('backup_bucket = "x"\n', r"no setting 'backup_bucket' .*nearest: backup\.bucket"),
-        ("backup = 7\n", r"no setting 'backup'"),
+        ("backup = 7\n", r"no setting 'backup'.*settings\.toml:1"),
+        ('region = "a"\n\n[backup]\nregion = "b"\nbuckt = "x"\n', r"no setting 'backup\.buckt' .*settings\.toml:5;"),
+        ('[bakup]\nbucket = "x"\n', r"no setting 'bakup' .*settings\.toml:1"),
+        ('pulumi.engin = "cli"\n', r"no setting 'pulumi\.engin' .*settings\.toml:1;"),
         ("[backup]\nkeep_daily = 0\n", r"settings key 'backup\.keep_daily'"),
         ("[region]\nx = 1\n", r"settings key 'region'"),
     ],

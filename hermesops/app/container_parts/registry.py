@@ -54,6 +54,13 @@ class RegistryPlace:
         """Open it, as ``open_registry`` does."""
         return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
 
+    def highest_epoch(self) -> int:
+        """The newest epoch of every registry that this environment had on this computer.
+
+        A database that was restored on another host is found at another URL, with an anchor that knows nothing yet.
+        """
+        return max(Anchor(file).highest_epoch() for file in {self.anchor.path, *self._env.folder.glob("audit*.anchor")})
+
     def open_at(self, url: str) -> Registry:
         """Open this environment's registry where it is kept at another URL; with that one's own anchor."""
         file = _sqlite_file(url)
@@ -154,8 +161,8 @@ def queue_url(env: Environment) -> str:
     return with_verified_tls(url) if url.startswith("postgresql") else f"sqlite:///{env.folder / 'worker.db'}"
 
 
-_WHO = ("user", "password", "sslpassword")
-"""Parameters of a URL's query that identify the client, not the registry."""
+_WHO = ("user", "password", "sslcert", "sslkey", "sslpassword", "sslrootcert")
+"""Parameters of a URL's query that identify the client, or what it trusts, not the registry."""
 
 
 def _anchor_name(given: str) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.cells import StackUps
     from hermesops.app.services.certificates import CertificateAuthority
     from hermesops.app.services.change_guard import Guards
+    from hermesops.app.services.host_certificates import HostCertificates
     from hermesops.app.services.mass_changes import MassChanges
     from hermesops.app.services.release_signing import ReleaseKey
     from hermesops.app.services.releases import ReleaseChanges
@@ -166,6 +167,13 @@ class Unconnected:
 
         return CertificateAuthority(self.env, self.registry, self.secrets, self._certificate_life)
 
+    @property
+    def host_certificates(self) -> "HostCertificates":
+        """Issues certificates of hosts of the platform as files."""
+        from hermesops.app.services.host_certificates import HostCertificates
+
+        return HostCertificates(self.env.name, self.registry, self._load_authority)
+
     @cached_property
     def certificates(self) -> "Certificates":
         """Issues machines' certificates; reads the authority's key when it first does."""
@@ -305,6 +313,27 @@ class Unconnected:
         if file is not None:
             return read_passphrase(file)
         return self.secrets.made(PULUMI_PASSPHRASE, secrets.token_urlsafe(32))
+
+    async def state_opens(self) -> str:
+        """Open the state of one cell with the passphrase; all have the same.
+
+        Raises:
+            RefusedError: It is another passphrase.
+            BrokenInvariantError: The state is damaged.
+        """
+        from hermesops.engine.embedded.state.secrets import PassphraseVault
+
+        for cell in self.registry.cells.list():
+            try:
+                document = await self.cell_stacks.export(cell.name)
+            except UsageError:  # it has rows and no stack yet
+                continue
+            sealed = document.get("deployment", {}).get("secrets_providers") or {}
+            salt = str((sealed.get("state") or {}).get("salt", ""))
+            if salt:
+                PassphraseVault(self.pulumi_passphrase, salt=salt, keys={}, stack=cell.name).unlock()
+                return f"opens the state of {cell.name}"
+        return "readable; no state needs it yet"
 
     def _token_of(self, stack: "StackRef") -> tuple[int, int] | None:
         subject = f"stack/{stack.project}/{stack.stack}"

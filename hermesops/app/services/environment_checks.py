@@ -3,7 +3,7 @@
 Parts are opened by the check that needs them, so that one that does not open fails that check and no other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
@@ -43,6 +43,8 @@ class EnvironmentChecks:
 
     Attributes:
         runs_machines: Whether its machines run on this computer, and are no simulated ones.
+        account: Checks of the platform's cloud account, by name; none where the environment has no account.
+        state_opens: Opens a state of Pulumi's with the passphrase.
     """
 
     env: Environment
@@ -56,6 +58,8 @@ class EnvironmentChecks:
     release_key: Callable[[], ReleaseKey]
     room: Probe
     bucket: Probe
+    account: Mapping[str, Probe]
+    state_opens: Probe
 
     async def doctor(self) -> list[Check]:
         """What this computer and this environment lack."""
@@ -65,8 +69,8 @@ class EnvironmentChecks:
         return [*check_computer(runs_machines=self.runs_machines), *await check_all(probes)]
 
     async def all(self) -> list[Check]:
-        """Registry, vendor and every secret."""
-        own = await check_all({"registry": self._registry_opens, "vendor": self._vendor_answers})
+        """Registry, vendor, the platform's account and every secret."""
+        own = await check_all({"registry": self._registry_opens, "vendor": self._vendor_answers, **self.account})
         others = tuple(one.name for one in CATALOG if one != API_KEY)  # the vendor's answer is its check
         return [*own, *await self.check_secrets(others)]
 
@@ -79,7 +83,7 @@ class EnvironmentChecks:
         opens: dict[SecretSpec, Probe] = {
             API_KEY: self._vendor_answers,
             REGISTRY_KEY: self._registry_unseals,
-            PULUMI_PASSPHRASE: self._passphrase_is_readable,
+            PULUMI_PASSPHRASE: self._passphrase_opens,
             ROUTER_KEY: self._router_key_is_long,
             BACKUP_KEY: self._bucket_answers,
             AUTHORITY_KEY: self._authority_signs,
@@ -133,10 +137,10 @@ class EnvironmentChecks:
         kept = f", {len(ring.retired)} kept for older copies" if ring.retired else ""
         return f"the registry opens; key {registry.sealing.key()} seals{kept}"
 
-    async def _passphrase_is_readable(self) -> str:
+    async def _passphrase_opens(self) -> str:
         if self.secrets().find(PULUMI_PASSPHRASE) is None:
             return "made when the first cell is"
-        return "readable; stack preview --all tries it on every state"
+        return await self.state_opens()
 
     async def _router_key_is_long(self) -> str:
         return f"{8 * len(self.router_key())} bits"

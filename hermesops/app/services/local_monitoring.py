@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 
 from hermesops import justavps
+from hermesops.app.services.host_certificates import PLATFORM
 from hermesops.app.services.platform_host import (
-    PLATFORM,
     TLS,
     CertificatePairs,
     HostAddress,

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from hermesops.bootstrap.account import Account
+from hermesops.aws_client import call
+from hermesops.bootstrap.account import AWS, Account
 from hermesops.bootstrap.runner import Bootstrap
 from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole, bucket_of
+from hermesops.doctor.environment import Probe
 from hermesops.engine.embedded.state.bucket import parse_bucket
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.settings import Environment
 
 
@@ -55,6 +57,44 @@ def spec_of(env: Environment, *, account: str = "", region: str = "") -> Bootstr
             PipelineRole.APPLY: _patterns(settings.oidc.subjects),
         },
     )
+
+
+def account_checks(env: Environment) -> dict[str, Probe]:
+    """Whether the platform's account can be worked with: who asks, the bucket of state, and its key.
+
+    Empty where the settings name no account.
+    """
+    if not env.settings.platform.account:
+        return {}
+
+    async def caller() -> str:
+        spec = spec_of(env)
+        account, arn = await call(Account(spec.region).caller, whom=AWS)
+        if account != spec.account:
+            raise UsageError(
+                f"the credentials are those of account {account}, not of {spec.account}",
+                hint="choose others by AWS_PROFILE, or mend platform.account",
+            )
+        return f"{arn} in {spec.region}"
+
+    async def state() -> str:
+        spec = spec_of(env)
+        found = await call(Account(spec.region).bucket, spec, whom=AWS)
+        if found is None:
+            raise UsageError(f"there is no bucket {spec.bucket}", hint=Hint(("platform", "bootstrap"), "makes it"))
+        if found.region != spec.region:
+            raise UsageError(f"bucket {spec.bucket} is in {found.region}, the platform is in {spec.region}")
+        if not found.is_versioned:
+            raise RefusedError(
+                f"bucket {spec.bucket} keeps no versions", hint=Hint(("platform", "bootstrap"), "mends it")
+            )
+        return f"{spec.bucket} answers in {found.region}, and keeps versions"
+
+    async def key() -> str:
+        spec = spec_of(env)
+        return await call(Account(spec.region).check_key, spec, whom=AWS)
+
+    return {"platform.account": caller, "platform.state": state, "platform.key": key}
 
 
 def _agreed(what: str, option: str, setting: str) -> str:

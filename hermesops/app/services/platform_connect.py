@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermesops.app.services.host_certificates import client_pair, is_of_caller
 from hermesops.app.services.platform_control import DATABASE_USER, OPERATOR, STORE_KEYS
-from hermesops.app.services.platform_host import CERTIFICATE_LIFE, is_of_caller
 from hermesops.channel import Channel
 from hermesops.engine.embedded.state.storage import Storage
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
@@ -208,7 +208,7 @@ class PlatformConnection:
         authority, caller = self.load_authority(), CallerName(self.env.name, OPERATOR)
         shown = files.certificate.read_text() if files.certificate.exists() else ""
         if not is_of_caller(shown, caller, authority, datetime.now(UTC)):
-            made = authority.introduce(caller, life=CERTIFICATE_LIFE)
+            made = client_pair(authority, caller)
             replace_secret(files.key, made.key)
             replace_secret(files.certificate, made.pem)
         keys = {name: await self._read(f"{_STORE}/{name}") for name in _BUCKETS}

@@ -3,13 +3,19 @@
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
 import httpx
-from cryptography import x509
 
+from hermesops.app.services.host_certificates import (
+    certificate_names,
+    client_pair,
+    is_good,
+    is_of_caller,
+    server_pair,
+)
 from hermesops.channel import Channel
 from hermesops.converge import Converger, Host
 from hermesops.image.machines import Reporter
@@ -19,9 +25,6 @@ from hermesops.pki.authority import Authority
 from hermesops.waiting import Pending, until
 
 PLAYBOOK, GROUP = "platform", "platforms"
-
-PLATFORM = "hermesops-platform"
-"""Name of the host itself in the certificate with which it is a client of others."""
 
 ROLES = (
     "hermes_platform_postgresql",
@@ -39,11 +42,6 @@ TLS = "/etc/hermes-platform/tls"
 OPEN_PORTS = (5432, 6380, 8443, 8444, 8445, 8446, 8447)
 """TCP ports on which a platform's services may be reached, by mutual TLS or TLS with a key."""
 
-INTERNAL_NAME = "platform.hermes.internal"
-"""Name of a platform's host on itself: pgBackRest of Debian 12 verifies names only, no addresses."""
-
-CERTIFICATE_LIFE = timedelta(days=90)
-RENEWED_BEFORE = timedelta(days=30)
 _ANSWERS_S = 60.0
 _SHOWN_S = 10.0
 
@@ -63,7 +61,7 @@ class HostAddress:
     @property
     def certificate_names(self) -> list[str]:
         """Names and addresses in its certificate: where it is reached, and its own of itself."""
-        return [self.host, "127.0.0.1", INTERNAL_NAME]
+        return certificate_names(self.host)
 
 
 class Part(Protocol):
@@ -91,7 +89,7 @@ class CertificatePairs:
         if at.host not in self._servers:
             shown, names = await self._shown(f"{TLS}/server.crt"), at.certificate_names
             good = is_good(shown, names, self.authority, datetime.now(UTC))
-            made = None if good else self.authority.serve(names, life=CERTIFICATE_LIFE)
+            made = None if good else server_pair(self.authority, names)
             self._servers[at.host] = (made.pem, made.key) if made else ("", "")
         return self._servers[at.host]
 
@@ -100,7 +98,7 @@ class CertificatePairs:
         caller = CallerName(self.environment, name)
         if is_of_caller(await self._shown(file), caller, self.authority, datetime.now(UTC)):
             return "", ""
-        made = self.authority.introduce(caller, life=CERTIFICATE_LIFE)
+        made = client_pair(self.authority, caller)
         return made.pem, made.key
 
     async def _shown(self, file: str) -> str:
@@ -186,24 +184,3 @@ class PlatformHost:
         except (httpx.TransportError, ssl.SSLError) as error:
             return Pending(f"{type(error).__name__}: {error}")
         return True if answer.status_code == httpx.codes.OK else Pending(f"it answers {answer.status_code}")
-
-
-def is_good(certificate: str, names: Sequence[str], authority: Authority, now: datetime) -> bool:
-    """Whether a host's certificate, PEM, is for those names, of that authority, and lasts for a month."""
-    return _names_in(certificate, authority, now) == list(names)
-
-
-def is_of_caller(certificate: str, caller: CallerName, authority: Authority, now: datetime) -> bool:
-    """Whether a process's certificate, PEM, has that name, is of that authority, and lasts for a month."""
-    return _names_in(certificate, authority, now) == list(caller.uris)
-
-
-def _names_in(certificate: str, authority: Authority, now: datetime) -> list[str]:
-    """Names of a certificate; none where it is another authority's or ends soon."""
-    try:
-        read = x509.load_pem_x509_certificate(certificate.encode())
-        names = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        read.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.encode()))
-    except Exception:  # noqa: BLE001 - whatever the library raises of it, another one is made
-        return []
-    return [str(name.value) for name in names] if read.not_valid_after_utc - now > RENEWED_BEFORE else []

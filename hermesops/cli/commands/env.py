@@ -32,5 +32,5 @@ def show() -> None:
 
 @app.command()
 def check() -> int:
-    """Check that this environment can be worked with: registry, vendor and every secret."""
+    """Check that this environment can be worked with: registry, vendor, the platform's account and every secret."""
     return environment.report_checks("env-check", context.run(context.compose().checks.all()))

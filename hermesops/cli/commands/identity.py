@@ -102,6 +102,37 @@ def trust(
 
 
 @app.command()
+def host(
+    hosts: Annotated[
+        list[str], typer.Argument(metavar="HOST...", help="Names or addresses by which others reach the host.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Gets the files; nobody else may read it.")],
+    client: Annotated[
+        str, typer.Option("--client", help="Name of the host's own process, which asks what was revoked.")
+    ] = "hermesops-platform",
+    anew: Annotated[bool, typer.Option("--anew", help="Also those that last for a month still.")] = False,
+    reason: Why = "",
+) -> None:
+    """Issue the certificates of a platform's host, or renew those that end within 30 days; they last for 90.
+
+    FOLDER gets server.crt and server.key, client.crt and client.key, and authorities.crt: what role
+    hermes_platform_monitoring and role hermes_platform_tls are told. In a local world, local up --monitoring does it.
+    """
+    require_reason(reason, "identity", "host", *hosts, "--out", str(out))
+    composed = context.compose()
+    made = composed.host_certificates.issue(hosts, out, client=client, anew=anew, why=reason)
+    shape = {
+        "folder": str(made.folder),
+        "names": list(made.names),
+        "changed": list(made.changed),
+        "not_after": made.not_after,
+    }
+    changed = f"wrote {', '.join(made.changed)}" if made.changed else "all of them are good"
+    lines = [f"{made.folder}: {changed}; the first ends {made.not_after:%Y-%m-%d}", f"for {', '.join(made.names)}"]
+    result("identity-host", shape, lines)
+
+
+@app.command()
 def serve(
     listen_at: Annotated[str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Where machines reach it.")] = "",
     descriptor: Annotated[int, typer.Option("--socket", hidden=True)] = -1,

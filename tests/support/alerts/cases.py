@@ -1037,6 +1037,20 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             {960: (), 1030: (), 1800: ()},
         ),
     ),
+    "PlatformCertificateExpiring": (
+        Case(
+            Kind.FIRES,
+            "it ends in two weeks",
+            {"hermes_platform_certificate_not_after_timestamp_seconds": steady(1209600 + 299, 900)},
+            {590: (), 610: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "a little later",
+            {"hermes_platform_certificate_not_after_timestamp_seconds": steady(1209600 + 901, 900)},
+            {610: (), 900: ()},
+        ),
+    ),
     "ProvisionStuck": (
         Case(
             Kind.FIRES,

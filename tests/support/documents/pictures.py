@@ -20,6 +20,7 @@ from hermesops.alerts.dashboards import Dashboard
 from tests.support.alerts import fleet_past
 from tests.support.documents import dashboard_picture
 from tests.support.documents.architecture_picture import ROOT, architecture
+from tests.support.documents.pipelines_picture import pipelines
 from tests.support.real import prometheus
 from tests.support.real.command import Command, local_world
 from tests.support.releases.simulated import built
@@ -107,6 +108,7 @@ def _draw_dashboards(folder: Path) -> None:
 async def _main(agents: int) -> None:
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "architecture.svg").write_text(architecture())
+    (PICTURES / "pipelines.svg").write_text(pipelines())
     with tempfile.TemporaryDirectory(prefix="hermesops-pictures") as folder:
         _draw_dashboards(Path(folder))
     with tempfile.TemporaryDirectory(prefix="hermesops-pictures") as home:

@@ -104,6 +104,7 @@ COMMANDS: Sequence[str] = (
     "identity show ada",
     "identity renew ada",
     "identity trust {trust}",
+    "identity host 127.0.0.1 --out {host_files} --reason canary",
     "identity revoke bob --yes",
     "token list",
     "token renew ada",

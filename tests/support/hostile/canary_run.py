@@ -64,7 +64,15 @@ async def _world(folder: Path, canaries: Canaries) -> AsyncIterator[tuple[Comman
     command = Command(home, {**given, **canaries.variables})
     remember_world(home / "local" / "world")
     try:
-        yield command, {"managed": str(managed), "signers": str(managed), "trust": str(folder / "trust.pem")}
+        yield (
+            command,
+            {
+                "managed": str(managed),
+                "signers": str(managed),
+                "trust": str(folder / "trust.pem"),
+                "host_files": str(folder / "host"),
+            },
+        )
     finally:
         await command.run("local", "down", "--purge", "--yes")
 

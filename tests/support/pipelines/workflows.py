@@ -29,7 +29,7 @@ class Workflow:
     """
 
     file: Path
-    content: Mapping[str, Any]
+    content: Mapping[Any, Any]
 
     @property
     def name(self) -> str:

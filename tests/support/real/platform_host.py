@@ -6,6 +6,7 @@ Debian's programs run as the role's units start them, with ports and folders of 
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import httpx
 
 from hermesops import assets, waiting
 from hermesops.alerts.rules import deployed
+from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
 from hermesops.ingest import build
 from hermesops.model.certificate import CallerName, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
@@ -83,6 +85,12 @@ class PlatformHost:
         """End a service."""
         _end(self.processes[name])
 
+    def certify(self, files: Path) -> None:
+        """Give the host the server's certificate and key of a folder, as role hermes_platform_tls does."""
+        for name in ("server.key", "server.crt"):
+            (self.folder / "settings/tls" / name).write_bytes((files / name).read_bytes())
+        self.processes["nginx"].send_signal(signal.SIGHUP)
+
     def machine(self, *, cell: str = "cell1", of: Authority | None = None, environment: str = ENVIRONMENT) -> Client:
         """A machine of an instance, or, without a cell, of nobody."""
         instance = InstanceId(str(uuid4())) if cell else None
@@ -139,16 +147,20 @@ def running(
     loki: Path | None = None,
     variables: Mapping[str, Any] | None = None,
     authority: Authority | None = None,
+    life: timedelta = CERTIFICATE_LIFE,
 ) -> Iterator[PlatformHost]:
     """Run the services; gone afterwards.
 
     Args:
         authority: Of the environment; ``None`` makes one.
+        life: Of the host's own certificate.
     """
     authority = authority or authority_in(folder, environment=ENVIRONMENT)
-    ports = _free_ports("nginx", "prometheus", "alertmanager", "loki", "loki_grpc", "ingest")
+    ports = _free_ports("nginx", "prometheus", "alertmanager", "loki", "loki_grpc", "ingest", "host")
     url = f"https://127.0.0.1:{ports['nginx']}"
-    given = _variables(folder, authority, ports, url, loki, variables or {})
+    own = authority.serve(["127.0.0.1"], life=life)
+    shown = {"hermes_platform_tls_certificate": own.pem, "hermes_platform_tls_key": own.key}
+    given = _variables(folder, authority, ports, url, loki, {**shown, **(variables or {})})
     _lay(folder, given)
     environment = {"LD_LIBRARY_PATH": str(root / "usr/lib/x86_64-linux-gnu"), "PATH": os.defpath}
     names = ["prometheus", "alertmanager", *(["loki"] if loki else []), "ingest", "nginx"]
@@ -177,7 +189,6 @@ def _variables(
     loki: Path | None,
     more: Mapping[str, Any],
 ) -> dict[str, Any]:
-    own = authority.serve(["127.0.0.1"], life=LIFE)
     client = authority.introduce(CallerName(ENVIRONMENT, "hermesops-platform"), life=LIFE)
     prefix = ROLE + "_"
     return {
@@ -187,8 +198,6 @@ def _variables(
         f"{prefix}port": ports["nginx"],
         f"{prefix}client_certificate": client.pem,
         f"{prefix}client_key": client.key,
-        "hermes_platform_tls_certificate": own.pem,
-        "hermes_platform_tls_key": own.key,
         "hermes_platform_tls_authorities": authority.certificate,
         f"{prefix}identity_url": "https://127.0.0.1:1",  # nobody is asked: tests write the list
         f"{prefix}loki": str(loki or ""),

@@ -317,6 +317,21 @@ async def revocations_unheard(world: Command) -> None:
         await mended(seen, "RevocationsStale", "--from", "alerts-after")
 
 
+@execution("platform-certificate-old")
+async def platform_certificate_old(world: Command) -> None:
+    files = world.home / "host"
+    issue = ("identity", "host", "127.0.0.1", "--out", str(files), "--reason", "t")
+    async with watched(world, life=timedelta(days=10)) as (seen, host):
+        await alerts_until(seen, lambda names: "PlatformCertificateExpiring" in names)
+        found = await halted(seen, "PlatformCertificateExpiring")
+        assert (found["status"], found["alerts-after"]) == ("done", "differs")
+        await world.ok(*issue)
+        host.certify(files)
+        await alerts_until(seen, lambda names: "PlatformCertificateExpiring" not in names)
+        await mended(seen, "PlatformCertificateExpiring", "--from", "alerts-after")
+    assert "all of them are good" in (await world.ok(*issue)).stdout
+
+
 @execution("provision-killed")
 async def provision_killed(world: Command) -> None:
     await world.killed_at("making machine", "provision", "ira", "--plan", "light")

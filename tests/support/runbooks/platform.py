@@ -4,10 +4,11 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from hermesops.app import Container
+from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.real import platform_host
@@ -22,11 +23,11 @@ _WITHIN_S = 120.0
 
 
 @asynccontextmanager
-async def watched(world: Command, **variables: Any) -> AsyncIterator[tuple[Command, PlatformHost]]:  # noqa: ANN401 - of a role
+async def watched(world: Command, life: timedelta = CERTIFICATE_LIFE) -> AsyncIterator[tuple[Command, PlatformHost]]:
     """The world with monitoring, and the host of that.
 
     Args:
-        variables: Of role ``hermes_platform_monitoring``, without its prefix.
+        life: Of the host's certificate.
     """
     root = platform_host.programs()
     require(root, "nginx, Prometheus and Alertmanager: apt-get download")
@@ -34,10 +35,9 @@ async def watched(world: Command, **variables: Any) -> AsyncIterator[tuple[Comma
     container = Container(Environment.load("local", world.environ), lambda _: None)
     authority = container.authority.load()
     container.registry.close()
-    named = {f"{platform_host.ROLE}_{name}": value for name, value in variables.items()}
     quick = {f"{platform_host.ROLE}_time_scale": SCALE, f"{platform_host.ROLE}_scrape_seconds": 1}
     with tempfile.TemporaryDirectory() as folder:
-        running = platform_host.running(Path(folder), root, variables={**quick, **named}, authority=authority)
+        running = platform_host.running(Path(folder), root, variables=quick, authority=authority, life=life)
         host = await asyncio.to_thread(running.__enter__)
         try:
             yield world.with_variables(HERMESOPS_MONITORING_URL=host.url), host

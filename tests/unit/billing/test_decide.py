@@ -28,6 +28,7 @@ from hermesops.model.ids import UserId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
+from tests.support.billing.model_agent import after
 
 ADA = UserId("11111111-1111-4111-8111-111111111111")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -180,27 +181,3 @@ def test_steps_that_are_done_end(subscriptions: list[Subscription], agent: Agent
     if counts is None and runs:
         assert agent is not None
         assert agent.subscription_id not in {one.id for one in subscriptions if one.payment is Payment.ENDED}
-
-
-def after(agent: Agent | None, decision: Decision) -> Agent | None:
-    """The agent once a step was done."""
-    match decision:
-        case Provision(plan=plan, subscription_id=id_):
-            held = agent or Agent(InstanceStatus.PROVISIONING, plan, id_)
-            return replace(held, status=InstanceStatus.RUNNING)
-        case Bind(subscription_id=id_) if agent:
-            return replace(agent, subscription_id=id_)
-        case Resize(plan=plan) if agent:
-            assert agent.status is InstanceStatus.RUNNING
-            return replace(agent, plan=plan)
-        case Suspend() if agent:
-            assert agent.status is InstanceStatus.RUNNING
-            return replace(agent, status=InstanceStatus.SUSPENDED, suspended_by_billing=True)
-        case Resume() if agent:
-            assert agent.status is InstanceStatus.SUSPENDED
-            return replace(agent, status=InstanceStatus.RUNNING, ends_at=None)
-        case Terminate() if agent:
-            assert agent.status is not InstanceStatus.PROVISIONING
-            ends_at = NOW + timedelta(days=7)
-            return replace(agent, status=InstanceStatus.SUSPENDED, ends_at=ends_at, ended_by_billing=True)
-    raise AssertionError(f"{decision} of {agent}")

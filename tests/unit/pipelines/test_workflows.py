@@ -89,7 +89,7 @@ def test_every_job_ends_and_two_never_work_on_the_same(one: Workflow) -> None:
     for name, job in one.jobs.items():
         assert 0 < job["timeout-minutes"] <= 360, name
         writes = "APPLY_ROLE" in str(job)
-        group = job.get("concurrency") or one.content.get("concurrency")
+        group: Any = job.get("concurrency") or one.content.get("concurrency")
         assert group or not writes, name
         if writes:
             assert group is not None

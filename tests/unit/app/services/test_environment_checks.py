@@ -41,6 +41,8 @@ def checks(home: Path, name: str = "staging", **parts: Any) -> EnvironmentChecks
         "release_key": lambda: part(is_available=False),
         "room": bucket,
         "bucket": bucket,
+        "account": {},
+        "state_opens": bucket,
     }
     return EnvironmentChecks(**(usual | parts))
 
@@ -83,3 +85,22 @@ def test_a_home_that_is_closed_has_nothing_unneeded(tmp_path: Path) -> None:
     assert checks(tmp_path, secrets=lambda: part(home=home)).unneeded_secrets() == []
     home = part(names=lambda: {API_KEY.name, "api.kye"})
     assert checks(tmp_path, secrets=lambda: part(home=home)).unneeded_secrets() == ["api.kye"]
+
+
+async def test_the_platforms_account_is_part_of_what_is_checked(tmp_path: Path) -> None:
+    async def missing() -> str:
+        raise RefusedError("bucket b keeps no versions")
+
+    made = checks(tmp_path, account={"platform.account": bucket, "platform.state": missing})
+    found = {one.name: (one.verdict, one.seen) for one in await made.all()}
+    assert found["platform.account"] == (Verdict.OK, "ours")
+    assert found["platform.state"] == (Verdict.FAILED, "bucket b keeps no versions")
+
+
+async def test_the_passphrase_is_tried_where_there_is_one(tmp_path: Path) -> None:
+    async def wrong() -> str:
+        raise RefusedError("stack cell1: incorrect passphrase")
+
+    made = checks(tmp_path, secrets=lambda: part(find=lambda _: "x"), state_opens=wrong)
+    [one] = await made.check_secrets(("pulumi.passphrase",))
+    assert (one.verdict, one.seen) == (Verdict.FAILED, "stack cell1: incorrect passphrase")

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hermesops.app.services.platform_host import CertificatePairs, HostAddress, is_good, is_of_caller
+from hermesops.app.services.host_certificates import is_good, is_of_caller
+from hermesops.app.services.platform_host import CertificatePairs, HostAddress
 from hermesops.channel import Completed
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId

@@ -1,0 +1,196 @@
+"""The scripts of the workflows, run as a pipeline runs them, against a simulated world: exit codes, files, who did it.
+
+What is about AWS is left out by name: the account's bootstrap has tests of its own, and the platform's stack needs one.
+"""
+
+import base64
+import json
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.pipelines.issuer import URL, job_issuer
+from tests.support.pipelines.runner import run_job
+from tests.support.pipelines.workflows import workflow
+from tests.support.real.command import Command, local_world
+from tests.support.releases.simulated import built
+from tests.support.vendor.outside_changes import resize_behind_its_back
+
+AWS_ALONE = (
+    "Preview the platform",
+    "Preview and sign the platform",
+    "Compare the platform with what was merged",
+    "Compare the account with its bootstrap",
+)
+SUBJECT = "repo:example/hermes:environment:local"
+
+
+@dataclass(frozen=True)
+class Team:
+    """A world in which two have to want a change: the pipeline, whose key signs, and bob."""
+
+    world: Command
+    bob: Command
+    key: str
+
+    @property
+    def pipeline(self) -> Command:
+        return self.world
+
+
+def key_of(folder: Path, name: str) -> Path:
+    key = folder / name
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=30)
+    return key
+
+
+@pytest.fixture(scope="module")
+async def team(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Team]:
+    folder = tmp_path_factory.mktemp("pipeline-keys")
+    keys = {name: key_of(folder, name) for name in ("pipeline", "bob", "eve")}
+    allowed = folder / "allowed"
+    allowed.write_text(
+        "".join(
+            f'{name}@example.net namespaces="hermesops-*" {keys[name].with_suffix(".pub").read_text()}'
+            for name in ("pipeline", "bob")
+        )
+    )
+    async with local_world(tmp_path_factory.mktemp("pipelines"), driver="sim") as command:
+        await command.ok("provision", "ada", "--plan", "light")
+        strict = command.with_variables(
+            HERMESOPS_ALLOWED_SIGNERS=str(allowed),
+            HERMESOPS_OPERATORS="verified",
+            HERMESOPS_APPROVALS="required",
+            HERMESOPS_OIDC_ISSUER=URL,
+            HERMESOPS_OIDC_AUDIENCE="hermesops",
+            HERMESOPS_OIDC_SUBJECTS=SUBJECT,
+        )
+        yield Team(strict, strict.with_variables(HERMESOPS_OPERATOR_KEY=str(keys["bob"])), keys["pipeline"].read_text())
+
+
+async def test_a_preview_needs_no_proof_and_shows_the_changes(team: Team, tmp_path: Path) -> None:
+    ran = await run_job(
+        workflow("preview"), "preview", team.pipeline, tmp_path, variables={"TARGET": "local"}, without=AWS_ALONE
+    )
+    assert ran.failed == [], ran.failed
+    assert ran.summary.startswith("## Cells of local\n```\n")
+    assert "cell1" in ran.summary
+    assert ran.summary.endswith("```\n")
+
+
+async def test_production_gets_what_a_second_operator_approved_and_nothing_else(team: Team, tmp_path: Path) -> None:
+    names = {"TARGET": "local", "STACK": "cell1"}
+    listed = await run_job(
+        workflow("apply"), "stacks", team.pipeline, _made(tmp_path / "stacks"), variables={"TARGET": "local"}
+    )
+    assert listed.failed == []
+    found = json.loads(listed.output.removeprefix("cells<<END-OF-CELLS\n").removesuffix("END-OF-CELLS\n"))
+    assert [one["cell"] for one in found["stacks"]] == ["cell1"]
+
+    saved = await run_job(
+        workflow("apply"),
+        "save",
+        team.pipeline,
+        _made(tmp_path / "save"),
+        variables={**names, "PIPELINE_KEY": team.key},
+    )
+    assert saved.failed == [], saved.failed
+    assert (saved.folder / "operator").stat().st_mode & 0o777 == 0o600
+    assert team.key not in saved.summary + "".join(one.said for one in saved.steps)
+    assert "approval sign preview.json --save approval" in saved.summary
+    preview = saved.folder / "preview.json"
+    await team.bob.ok("approval", "sign", str(preview), "--save", str(tmp_path / "approval"), "--yes")
+    approval = base64.b64encode((tmp_path / "approval").read_bytes()).decode()
+
+    async def apply(name: str, given: str, **variables: str) -> tuple[int, str]:
+        folder = _made(tmp_path / name)
+        (folder / "preview.json").write_bytes(preview.read_bytes())
+        with job_issuer(SUBJECT) as issuer:
+            keys = issuer.write_keys(folder / "keys.json")
+            ran = await run_job(
+                workflow("apply"),
+                "apply",
+                team.pipeline.with_variables(HERMESOPS_OIDC_KEYS_FILE=str(keys)),
+                folder,
+                variables={**names, "APPROVAL": given, **issuer.variables(), **variables},
+            )
+        return ran.steps[-1].exit_code, ran.steps[-1].said
+
+    forged = json.loads((tmp_path / "approval").read_text())
+    forged["approval"]["asked"]["by"] = "mallory@example.net"
+    code, said = await apply("forged", base64.b64encode(json.dumps(forged).encode()).decode())
+    assert (code, "does not hold" in said) == (3, True), said
+    code, said = await apply("none", "")
+    assert code in {2, 3}, said
+    code, said = await apply("expired", approval, HERMESOPS_PREVIEW_LIFE_H="0.000001")
+    assert (code, "preview" in said) == (3, True), said
+    code, said = await apply("garbled", "%%%")
+    assert (code, "APPROVAL is no base64" in said) == (2, True), said
+
+    code, said = await apply("approved", approval)
+    assert (code, "approved by bob@example.net" in said) == (0, True), said
+    audited = (await team.world.ok("audit", "log", "--json")).stdout
+    assert f"{SUBJECT}@oidc:" in audited or "pipeline" in audited
+
+
+async def test_a_pipeline_of_elsewhere_changes_nothing(team: Team, tmp_path: Path) -> None:
+    with job_issuer("repo:example/hermes:pull_request") as issuer:
+        stranger = team.world.with_variables(
+            HERMESOPS_OIDC_KEYS_FILE=str(issuer.write_keys(tmp_path / "keys.json")), **issuer.variables()
+        )
+        ran = await stranger.run("freeze", "set", "--reason", "test")
+    assert (ran.exit_code, "repo:example/hermes:pull_request may not act here" in ran.stderr) == (3, True), str(ran)
+    assert issuer.audiences == ["hermesops"]
+
+
+async def test_a_rollout_is_started_and_waited_for_by_exit_code(team: Team, tmp_path: Path) -> None:
+    open_world = Command(team.world.home, {"HERMESOPS_LOCAL_DRIVER": "sim"}, said=team.world.said)
+    release = await built(open_world, "from-a-pipeline")
+    worker = await open_world.start("worker")
+    try:
+        ran = await run_job(
+            workflow("rollout"),
+            "rollout",
+            open_world,
+            tmp_path,
+            variables={
+                "TARGET": "local",
+                "RELEASE": release,
+                "SOAK": "1s",
+                "VITALS": "none",
+                "REASON": "it's due; $(touch broken)",
+            },
+        )
+    finally:
+        worker.terminate()
+        await worker.communicate()
+    assert ran.failed == [], ran.failed
+    assert [one.name for one in ran.steps] == ["Install", "Preview", "Start", "Wait for its end"]
+    assert not (tmp_path / "broken").exists()
+    (one,) = (await open_world.ok("rollout", "list", "--all", "--json")).json["rollouts"]
+    assert (one["release"], one["state"]) == (release, "done")
+
+
+async def test_the_nights_look_fails_by_its_exit_code_when_something_differs(team: Team, tmp_path: Path) -> None:
+    night = {"TARGET": "local"}
+    quiet = await run_job(
+        workflow("drift"), "drift", team.pipeline, _made(tmp_path / "quiet"), variables=night, without=AWS_ALONE
+    )
+    assert quiet.failed == [], quiet.failed
+
+    machine = (await team.world.machines())[0]
+    await resize_behind_its_back(team.world.home / "local" / "world", machine["id"])
+    found = await run_job(
+        workflow("drift"), "drift", team.pipeline, _made(tmp_path / "found"), variables=night, without=AWS_ALONE
+    )
+    codes = {one.name: one.exit_code for one in found.steps}
+    assert codes["Compare registry, JustAVPS and machines"] == 7, found.steps
+    assert codes["Check the audit log"] == 0, "what comes after what failed is looked at as well"
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
