@@ -52,7 +52,6 @@ class PlatformStack:
         make_program: Makes its Pulumi program, from its state as Pulumi exports it; empty before its first run.
         check: Refuses, by the verb that is asked for, what cannot run here, before anything is read.
         hold_lease: Holds the lease of a subject while the context lasts.
-        check: Called first with what is asked for, ``preview`` or ``up``; may refuse.
     """
 
     environment: str
@@ -99,7 +98,7 @@ class PlatformStack:
     async def up_alone(self) -> "PlatformUp":
         """The same under its lease, of a platform that is on no single machine."""
         begun = time.monotonic()
-        self.check("up")
+        self.check("up")  # before the registry is asked for a lease
         async with self.hold_lease(self.lease) as turn:
             done = await turn.guard(self.up())
         return PlatformUp(done, "", 0, round(time.monotonic() - begun, 1))
