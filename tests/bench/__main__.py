@@ -26,6 +26,7 @@ from tests.bench import (
     bench_hostile,
     bench_lives,
     bench_monitor,
+    bench_platform,
     bench_pool,
     bench_provision,
     bench_registry,
@@ -93,6 +94,7 @@ class Kind:
 KINDS = {
     "start": Kind("the programs' start", lambda board, _: bench_start.measure(board)),
     "engine": Kind("the embedded engine", lambda board, _: bench_engine.measure(board)),
+    "platform": Kind("the platform on AWS", lambda board, _: bench_platform.measure(board)),
     "registry": Kind("the registry", lambda board, _: bench_registry.measure(board)),
     "workers": Kind("operations on workers", lambda board, _: bench_workers.measure(board)),
     "fleet": Kind("fleets", fleet),
