@@ -173,12 +173,12 @@ def is_written(machine: Machine, base: Base, payload: bytes) -> bool:
         secrets = set(render.payload_environment(Payload.from_json(payload)))
     except (BadRequestError, NotReadyError):
         return False
-    for name in ("config.yaml", ".env"):
-        path = machine.layout.managed / name
-        data = machine.files.read(path)
-        if data is None or machine.files.differs(path, data, shared):
-            return False
-    return secrets.issubset(data.splitlines(keepends=True))
+    held = {name: machine.files.read(machine.layout.managed / name) for name in ("config.yaml", ".env")}
+    are_private = all(
+        data is not None and not machine.files.differs(machine.layout.managed / name, data, shared)
+        for name, data in held.items()
+    )
+    return are_private and secrets.issubset((held[".env"] or b"").splitlines(keepends=True))
 
 
 def _applied(machine: Machine, payload: Payload) -> dict[str, Any]:
