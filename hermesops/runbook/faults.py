@@ -193,9 +193,9 @@ FAULTS = (
         "managed-files-lost",
         "turns-failing-burn",
         ("TurnsFailingBurnFast", "TurnsFailingBurnSlow"),
-        "the files with the agent's keys are deleted, and the gateway restarts without them",
+        "the file with the agent's keys is deleted, and the gateway restarts without it",
         inject=(
-            OnMachine("rm /etc/hermes/.env /etc/hermes-node/instance.json"),
+            OnMachine("rm /etc/hermes/.env"),
             OnMachine(f"systemctl restart {_GATEWAY}"),
         ),
         sign=Sign(_SHOW, "gateway refused"),
