@@ -322,7 +322,7 @@ class Unconnected:
             sealed = document.get("deployment", {}).get("secrets_providers") or {}
             salt = str((sealed.get("state") or {}).get("salt", ""))
             if salt:
-                PassphraseVault(self._passphrase, salt=salt, keys={}, stack=cell.name).unlock()
+                PassphraseVault(self.pulumi_passphrase, salt=salt, keys={}, stack=cell.name).unlock()
                 return f"opens the state of {cell.name}"
         return "readable; no state needs it yet"
 
