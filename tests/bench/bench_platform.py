@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 import time
+from functools import partial
 
 from hermesops.stacks.platform.policies import violations
 from tests.bench.figures import Board, seconds_of
@@ -20,7 +21,7 @@ def measure(board: Board) -> None:
         ("policies over the platforms of all environments, from a start of Python", "<= 10 s", *ENVIRONMENTS),
     ):
         before = _processor_s()
-        took = seconds_of(lambda words=tuple(words): _in_process(*words))
+        took = seconds_of(partial(_in_process, *words))
         board.add(what, f"{took:.1f} s", target=target, against=f"{_processor_s() - before:.1f} s of a processor")
 
 
