@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hermesops import __version__, assets
 from hermesops.app.container_parts.narration import Reporter
 from hermesops.app.container_parts.registry import queue_url
+from hermesops.app.services.model_usage import budgets_of
 from hermesops.app.services.snapshots import Snapshots
 from hermesops.app.services.tokens import ModelTokens, ProxyTokens
 from hermesops.cells.scheduling import choose_cell
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.rollouts import Rollouts
     from hermesops.image.build import Builder, Recipe
     from hermesops.instances.requests.changes import InstanceRequests
+    from hermesops.model.rollout import Rollout
     from hermesops.monitor.ports import Metrics
     from hermesops.monitor.runner import Monitor
     from hermesops.operations.worker import Worker
@@ -203,11 +205,15 @@ class Runtime:
             app.monitoring_client(),
         )
 
-    def _rollout_machines(self, action: Action, purpose: str) -> "Machines":
+    def _rollout_machines(self, rollout: "Rollout") -> "Machines":
         from hermesops.app.adapters.rollout_in_place import SlotMachines
         from hermesops.app.adapters.rollout_reprovision import RelocatedMachines
+        from hermesops.app.adapters.rollout_tokens import TokenMachines
 
         app, client, pools = self.app, self.instance_client, self.pools
+        action, purpose = rollout.action, f"rollout {rollout.id}"
+        if action is Action.TOKENS:
+            return TokenMachines(app.registry, client, self.model_tokens.hand, rollout.release, purpose)
         if action is Action.SLOT:
             return SlotMachines(
                 app.registry, client, self.backups, pools, app.releases, app.hold_lease, self.operations.leave, purpose
@@ -224,7 +230,8 @@ class Runtime:
     def model_tokens(self) -> ModelTokens:
         """Agents' tokens for the model router."""
         app = self.app
-        return ModelTokens(app.registry, self.instance_client, app.hold_lease, app.model_token_life)
+        budgets = budgets_of(app.env.settings.model)
+        return ModelTokens(app.registry, self.instance_client, app.hold_lease, app.model_token_life, budgets)
 
     @cached_property
     def drift(self) -> "Drift":
