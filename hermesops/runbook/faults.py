@@ -365,6 +365,7 @@ FAULTS = (
     Fault("vendor-and-reports-away", "fleet-gap", ("FleetGap",), "no machine reports, while agents answer"),
     Fault("worker-killed", "controller-lost", (), "a process dies at its work and leaves it half done"),
     Fault("registry-overwritten", "registry-damaged", (), "the registry's file is overwritten"),
+    Fault("platform-database-lost", "platform-database-restored", (), "the platform's database is lost with its host"),
     Fault("registry-lost", "registry-rebuilt", (), "the registry is gone with all its copies"),
     Fault("rotation-unfinished", "registry-key", (), "a rotation of the registry's key is cut short"),
     Fault("key-leaked", "rotate-keys", (), "the registry's key was seen by somebody"),

@@ -29,6 +29,9 @@ Execution = Callable[[Command], Awaitable[None]]
 
 ELSEWHERE = {
     "backups-late": "tests/e2e/test_runbook.py::test_late_backups_are_made",
+    "platform-database-lost": (
+        "tests/integration/test_platform_restore.py::test_the_registry_goes_on_with_a_new_epoch_that_machines_follow"
+    ),
     "toolbox-cut": "tests/e2e/test_break_glass.py::test_the_runbook_gets_onto_a_machine_that_is_cut_off",
     "release-takes-no-turns": "tests/e2e/test_runbook.py::test_a_halted_rollout_is_ended_once_somebody_picks_that",
 }
