@@ -1,10 +1,11 @@
 """The parts of one environment that talk to the vendor and to machines, each made when it is first asked for."""
 
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets
@@ -508,14 +509,19 @@ class Runtime:
     async def _metrics(self) -> "AsyncIterator[Metrics | None]":
         """The platform's monitoring; the setting ``prometheus_url`` wins for what is asked."""
         from hermesops.app.adapters.platform_metrics import PlatformMetrics
+        from hermesops.monitoring.client import MonitoringClient
 
         endpoint, own = self.app.monitoring("hermesops-monitor"), self.app.env.settings.prometheus_url.rstrip("/")
         if endpoint is None and not own:
             yield None
             return
-        push_url = f"{endpoint.url}/ingest/import" if endpoint else ""
-        query_url = own or (f"{endpoint.url}/prometheus" if endpoint else "")
-        async with aclosing(PlatformMetrics(query_url, push_url, endpoint.context if endpoint else None)) as metrics:
+        ingest = MonitoringClient(endpoint.url, endpoint.context, keeps=True) if endpoint else None
+        prometheus = (
+            MonitoringClient(own, cache(ssl.create_default_context), keeps=True)
+            if own or endpoint is None
+            else MonitoringClient(f"{endpoint.url}/prometheus", endpoint.context, keeps=True)
+        )
+        async with aclosing(PlatformMetrics(prometheus, ingest)) as metrics:
             yield metrics
 
     @asynccontextmanager
