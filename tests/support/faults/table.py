@@ -552,18 +552,10 @@ NOT_HAD: tuple[NotHad, ...] = (
         "its budget burns over six hours; whatever burns it within a test burns the fast one's too, which mutes it",
     ),
     NotHad("TurnsFailingBurnSlow", "", "as AgentReachabilityBurnSlow"),
-    *(
-        NotHad(
-            alert,
-            "",
-            f"tried with real services beside simulated machines: {fault} of tests/e2e/test_runbook_faults.py",
-        )
-        for alert, fault in (
-            ("PlatformServiceDown", "platform-service-ended"),
-            ("RevocationsStale", "revocations-unheard"),
-            ("PlatformCertificateExpiring", "platform-certificate-old"),
-            ("ProvisionStuck", "provision-killed"),
-        )
+    NotHad(
+        "PlatformCertificateExpiring",
+        "platform-certificate-old",
+        "tried with real services beside simulated machines, in tests/e2e/test_runbook_faults.py",
     ),
     NotHad(
         "", "data-full", "it is data-filled, and its runbook is about a volume that has no room left for its own way"
