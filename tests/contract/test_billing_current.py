@@ -89,7 +89,7 @@ async def test_what_it_cannot_say_is_an_error_without_the_key(
 
 
 async def test_nobody_there_is_no_answer() -> None:
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="Stripe does not answer"):
         await StripeSubscriptions(KEY, "user_id", base_url="http://127.0.0.1:9").get("sub_1")
 
 

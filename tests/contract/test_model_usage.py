@@ -122,5 +122,5 @@ def test_a_database_that_is_away_is_told_without_its_url(postgresql_server: Post
 
 
 def test_before_there_is_a_registry_usage_waits(tmp_path: object) -> None:
-    with pytest.raises(HermesError):
+    with pytest.raises(HermesError, match="registry"):
         RouterLedger(f"sqlite:///{tmp_path}/registry.db").write("a" * 32, [])

@@ -57,7 +57,7 @@ def test_a_lost_answer_counts_once(tmp_path: Path) -> None:
     spool = Spool(tmp_path, rows.write)
     spool.add(ONE)
     rows.fails_after = True
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="the answer was lost"):
         spool.deliver()
     spool.add(ONE)
     rows.fails_after = False
@@ -91,7 +91,7 @@ def test_what_has_no_place_is_counted_as_lost_and_the_rest_arrives(tmp_path: Pat
     for _ in range(10):
         spool.add(ONE)
     assert 0 < spool.lost < 10
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="away"):
         spool.deliver()
     rows.is_away = False
     spool.deliver()
