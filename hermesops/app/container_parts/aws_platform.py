@@ -104,17 +104,27 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
 
     from hermesops.app.container_parts.control_bundle import control_bundle_of
     from hermesops.app.container_parts.local_world import loki_of
+    from hermesops.app.container_parts.platform import router_wheels
     from hermesops.image import platform_bundle
     from hermesops.ingest import build as ingest
+    from hermesops.router import build as router
     from hermesops.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
 
     sign = partial(app.release_key.sign, namespace=SIGNATURE_NAMESPACE)
     await asyncio.to_thread(app.release_key.find)  # refuses before anything is fetched
     control = await asyncio.to_thread(control_bundle_of, app.env, app.report)
-    parts: dict[str, Path | bytes] = {platform_bundle.CONTROL: control.file, "hermes-ingest": ingest.zipapp()}
+    wheels = await asyncio.to_thread(router_wheels, app)
+    parts: dict[str, Path | bytes] = {
+        platform_bundle.CONTROL: control.file,
+        "hermes-ingest": ingest.zipapp(),
+        "hermes-router.pyz": router.zipapp(),
+        "router-wheels.tar": wheels,
+    }
     variables = {
         "hermes_platform_control_bundle": f"{FOLDER}/bundle/{platform_bundle.CONTROL}",
         "hermes_platform_control_version": control.version,
+        "hermes_platform_llm_router_program": f"{FOLDER}/bundle/hermes-router.pyz",
+        "hermes_platform_llm_router_wheels": f"{FOLDER}/bundle/router-wheels.tar",
         "hermes_platform_monitoring_ingest": f"{FOLDER}/bundle/hermes-ingest",
     }
     if has_logs:

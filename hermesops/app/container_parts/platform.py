@@ -319,7 +319,7 @@ def _router_part(app: "Unconnected") -> "RouterPart":
 
     keys, urls = _provider_keys(app)
     return RouterPart(
-        wheels=partial(_router_wheels, app),
+        wheels=partial(router_wheels, app),
         program=app.env.cache / "platform" / "hermes-router.pyz",
         token_keys=lambda: (app.router_key.decode(),),
         provider_keys=keys,
@@ -327,7 +327,8 @@ def _router_part(app: "Unconnected") -> "RouterPart":
     )
 
 
-def _router_wheels(app: "Unconnected") -> Path:
+def router_wheels(app: "Unconnected") -> Path:
+    """What a platform's host installs LiteLLM from; blocks, raises as ``hermesops.image.router_bundle.make``."""
     from hermesops import assets, child_environment
     from hermesops.image import router_bundle
     from hermesops.image.download import Pip

@@ -88,11 +88,8 @@ def test_roles_get_every_variable_they_need_and_none_they_do_not_know(environmen
     known = {name for role in _roles() for name in _options(role)} | switches
     used = [role for role in _roles() if given.get(f"{role}_enabled", role in _ALWAYS)]
     required = {name for role in used for name, option in _options(role).items() if option.get("required")}
-    later = {
-        name for name in given if name.startswith("hermes_platform_llm_router")
-    }  # until the playbook has that role
 
-    assert set(given) - later <= known
+    assert set(given) <= known
     assert required <= set(given) | OF_BUNDLE | SECRET
     assert "hermes_platform_aws" in used
 
