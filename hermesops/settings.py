@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import reduce
 from math import inf
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Self
+from typing import Annotated, Any, BinaryIO, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -32,7 +32,15 @@ LOCAL = "local"
 PREFIX = "HERMESOPS_"
 SECRET_PREFIX = "HERMESOPS_SECRET_"  # noqa: S105 - a name's beginning
 """Of variables that hold secrets, where the environment is their home."""
-_PLAN_TABLES = {"server_types", "plan_regions", "pool_size", "data_gb", "billing.prices"}
+_PLAN_TABLES = {
+    "server_types",
+    "plan_regions",
+    "pool_size",
+    "data_gb",
+    "billing.prices",
+    "model.usd_per_month",
+    "model.tokens_per_month",
+}
 _ADDRESSES = (
     "api_url",
     "router.url",
@@ -161,10 +169,20 @@ class ModelSettings(_Section):
     token_days: float = Field(
         7, gt=0, le=30, description="Days for which an agent's token for the model router counts; renewed at half"
     )
+    usd_per_month: Mapping[Plan, Annotated[float, Field(ge=0)]] = Field(
+        default={Plan.LIGHT: 20, Plan.HEAVY: 60},
+        description="US dollars of models that an agent of each plan may use in a month; absent: no limit",
+    )
+    tokens_per_month: Mapping[Plan, Annotated[int, Field(ge=0)]] = Field(
+        default={}, description="Tokens of models that an agent of each plan may use in a month, the same way"
+    )
     base_url: str = Field(
         "", description="OpenAI-compatible endpoint the local world's router forwards to; empty: scripted answers"
     )
     api_key: SecretStr | None = Field(None, description="Key for model.base_url")
+    providers_key_file: Path | None = Field(
+        None, description="Keys of model providers for the platform's model router; empty: keys/providers.key"
+    )
 
 
 class LocalSettings(_Section):

@@ -177,7 +177,9 @@ def _without(subscriptions: Sequence[Subscription], agent: Agent | None) -> Deci
 
 
 def _unpaid(counts: Subscription, agent: Agent | None) -> Decision:
-    """The grace is over: the agent is not to run."""
+    """The grace is over: the agent is not to run, and stays for as long as the subscription goes on."""
+    if agent is not None and agent.ended_by_billing and (undone := _undone(counts, agent)) is not None:
+        return undone
     if agent is None or agent.status is InstanceStatus.SUSPENDED:
         return Settled("a payment has failed, and no agent runs")
     if busy := _busy(agent, OperationKind.SUSPEND):

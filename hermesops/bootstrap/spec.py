@@ -27,37 +27,30 @@ DELETION_DAYS = 30
 
 SESSION_S = 3600
 
-SERVICES = (
-    "acm",
-    "autoscaling",
-    "budgets",
-    "cloudwatch",
-    "cognito-idp",
-    "ec2",
-    "elasticache",
-    "kms",
-    "lambda",
-    "logs",
-    "rds",
-    "route53",
-    "secretsmanager",
-    "sns",
-    "sqs",
-)
-"""Of which the platform has resources, besides S3 and IAM, whose rights are by name."""
-
 _EVERYWHERE = ("budgets", "route53")
 """Those with one address for all regions."""
 
-_READING = ("Describe*", "Get*", "List*")
-_NARROW_READING = {
+_READING = {
+    "acm": ("Describe*", "Get*", "List*"),
+    "autoscaling": ("Describe*",),
     "budgets": ("Describe*", "ListTagsForResource", "ViewBudget"),
+    "cloudwatch": ("Describe*", "Get*", "List*"),
     "cognito-idp": ("Describe*", "GetGroup", "GetUserPoolMfaConfig", "ListGroups", "ListTags*", "ListUserPool*"),
     "ec2": ("Describe*",),
+    "elasticache": ("Describe*", "List*"),
+    "kms": ("Describe*", "Get*", "List*"),
+    "lambda": ("Get*", "List*"),
     "logs": ("Describe*", "ListTags*"),
+    "rds": ("Describe*", "List*"),
+    "route53": ("Get*", "List*"),
     "secretsmanager": ("Describe*", "GetResourcePolicy", "ListSecret*"),
+    "sns": ("Get*", "List*"),
+    "sqs": ("Get*", "List*"),
 }
-"""Of which reading everything would read users' names, passwords, consoles, logs or secrets."""
+"""What looks at services of which the platform has resources, besides S3 and IAM, whose rights are by name.
+
+Where reading everything would read users' names, passwords, consoles, logs or secrets, it is less than all.
+"""
 
 _PASSED_TO = ("ec2", "lambda", "monitoring.rds", "vpc-flow-logs")
 """Services that roles of the platform are made for."""
@@ -298,7 +291,7 @@ class BootstrapSpec:
             {
                 "Sid": "LookAtPlatform",
                 "Effect": "Allow",
-                "Action": [f"{name}:{verb}" for name in SERVICES for verb in _NARROW_READING.get(name, _READING)],
+                "Action": [f"{name}:{verb}" for name, verbs in _READING.items() for verb in verbs],
                 "Resource": "*",
             },
             {
@@ -329,7 +322,7 @@ class BootstrapSpec:
             {
                 "Sid": "ChangePlatform",
                 "Effect": "Allow",
-                "Action": [f"{name}:*" for name in SERVICES if name not in _EVERYWHERE],
+                "Action": [f"{name}:*" for name in _READING if name not in _EVERYWHERE],
                 "Resource": "*",
                 "Condition": {"StringEquals": {"aws:RequestedRegion": self.region}},
             },

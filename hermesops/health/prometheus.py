@@ -53,7 +53,7 @@ class Prometheus:
             RefusedError: A gate on it would never pass.
             UnavailableError: It does not answer.
         """
-        known = is_metric(metric) and await self._ask(f"count(last_over_time({metric}[1h]))", None)
+        known = is_metric(metric) and await self._has(f"count(last_over_time({metric}[1h]))")
         if not known:
             raise RefusedError(
                 f"{self._name} has no metric {metric}: a gate on it would never pass",
@@ -84,7 +84,7 @@ class Prometheus:
         for begin in range(0, len(ordered), _AT_ONCE):
             some = ordered[begin : begin + _AT_ONCE]
             for vital, query in self._queries.items():
-                for each, value in by_instance(await self._ask(query.promql(some, window_s), until)).items():
+                for each, value in (await self._by_instance(query.promql(some, window_s), until)).items():
                     if each in figures:
                         figures[each][vital] = value
         return {each: self._vitals(each, figures[each], since, until) for each in ordered}
@@ -98,6 +98,14 @@ class Prometheus:
             if vital not in figures
         }
         return Vitals(instance_id, since, until, Source.PROMETHEUS, figures, missing=missing)
+
+    async def _has(self, promql: str) -> bool:
+        """Whether an expression amounts to anything now."""
+        return bool(await self._ask(promql, None))
+
+    async def _by_instance(self, promql: str, at: datetime) -> dict[InstanceId, float]:
+        """The finite figures of an expression at a moment, by instance."""
+        return by_instance(await self._ask(promql, at))
 
     async def _ask(self, promql: str, at: datetime | None) -> list[dict[str, Any]]:
         params = {"time": f"{at.timestamp():.3f}"} if at else {}
@@ -142,9 +150,12 @@ class PlatformPrometheus(Prometheus):
     async def require_vital(self, vital: Vital) -> None:
         """Accept every vital: nobody chose this Prometheus for gates, and what it lacks nodes have."""
 
-    async def _ask(self, promql: str, at: datetime | None) -> list[dict[str, Any]]:
+    async def _has(self, promql: str) -> bool:
+        return bool(await self._metrics.instant(promql, within_s=self._timeout_s))
+
+    async def _by_instance(self, promql: str, at: datetime) -> dict[InstanceId, float]:
         samples = await self._metrics.instant(promql, at=at, within_s=self._timeout_s)
-        return [{"metric": dict(one.labels), "value": [0, one.value]} for one in samples]
+        return {InstanceId(one.labels.get(LABEL, "")): one.value for one in samples}
 
 
 def _session(whom: str) -> "Session":

@@ -19,6 +19,9 @@ class Action(StrEnum):
     MACHINE = "machine"
     """The machine itself: image, kernel, server type."""
 
+    TOKENS = "tokens"
+    """The agent's token for the model router; nothing that runs is changed."""
+
 
 class HaltRollback(StrEnum):
     """Which targets are rolled back when a gate halts a rollout."""

@@ -87,6 +87,21 @@ class PresentToken:
     handed_at: datetime | None
 
 
+@dataclass(frozen=True)
+class TokenRotation:
+    """How far an instance has come with the replacement of its token.
+
+    Attributes:
+        rotation: The rollout of tokens that its present generation belongs to; empty for none.
+        is_old_valid: Whether tokens of the generation before count still.
+        is_handed: Whether its machine has the present one.
+    """
+
+    rotation: str
+    is_old_valid: bool
+    is_handed: bool
+
+
 class Refusal(StrEnum):
     """Why a router refuses a genuine token."""
 

@@ -3,6 +3,7 @@
 Monitoring stores what machines send, so no text of an answer is repeated as if it were ours.
 """
 
+import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -23,6 +24,9 @@ LARGEST = 16 << 20
 """Bytes of an answer, where a question does not say otherwise."""
 
 _CONNECT_S = 5.0
+_AT_ONCE = 1 << 18
+"""Bytes of an answer that are read without a thread."""
+
 _SENTENCE = 1 << 16
 """Bytes of a refusal that are read."""
 
@@ -49,6 +53,7 @@ class Question:
         params: What follows the path; in a form each name once.
         form: Whether ``params`` are sent as a form instead: an address holds some thousands of characters.
         body: Sent as JSON.
+        content: Sent as it is, in the place of ``body``.
         changes: Whether it may change something, so that a lost answer is an unknown outcome.
     """
 
@@ -57,6 +62,7 @@ class Question:
     method: str = "GET"
     form: bool = False
     body: object = None
+    content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     within_s: float = WITHIN_S
     largest: int = LARGEST
@@ -67,13 +73,22 @@ class MonitoringClient:
     """The monitoring of one platform; connections are opened for a question and closed after it.
 
     Args:
-        base_url: Without a path.
+        base_url: What paths of questions follow.
         tls: ``None`` for an address without TLS.
+        keeps: Whether connections stay open for the next question, until ``aclose``: for who asks all the time.
     """
 
-    def __init__(self, base_url: str, tls: OpenTls | None = None) -> None:
+    def __init__(self, base_url: str, tls: OpenTls | None = None, *, keeps: bool = False) -> None:
         self.base_url = base_url.rstrip("/")
         self._tls = tls
+        self._keeps = keeps
+        self._kept: tuple[ssl.SSLContext | None, httpx.AsyncClient] | None = None
+
+    async def aclose(self) -> None:
+        """Close the connections that were kept."""
+        if self._kept:
+            await self._kept[1].aclose()
+            self._kept = None
 
     async def ask(self, question: Question) -> Any:  # noqa: ANN401 - JSON has no narrower type
         """The JSON of an answer; ``None`` for an empty one.
@@ -94,15 +109,16 @@ class MonitoringClient:
 
     @asynccontextmanager
     async def _opened(self) -> AsyncIterator[httpx.AsyncClient]:
-        async with httpx.AsyncClient(
-            # A context without any authority trusts nobody, should TLS be used after all.
-            verify=self._tls() if self._tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            # Its certificate is of our own authority: no proxy that variables name may stand between.
-            trust_env=False,
-            follow_redirects=False,
-            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
-        ) as client:
-            yield client
+        context = self._tls() if self._tls else None
+        if not self._keeps:
+            async with _client(context) as client:
+                yield client
+            return
+        if self._kept is None or self._kept[0] is not context:
+            await self.aclose()
+            # The same address with another certificate must not go through a connection of the old one.
+            self._kept = (context, _client(context))
+        yield self._kept[1]
 
     async def _answer(self, client: httpx.AsyncClient, question: Question) -> Any:  # noqa: ANN401 - as ``ask``
         deadline = Deadline(question.within_s)
@@ -112,6 +128,7 @@ class MonitoringClient:
             params=None if question.form else question.params,
             data=dict(question.params) if question.form else None,
             json=question.body,
+            content=question.content,
             headers=dict(question.headers),
             timeout=httpx.Timeout(question.within_s, connect=min(_CONNECT_S, question.within_s)),
         )
@@ -119,6 +136,8 @@ class MonitoringClient:
         try:
             if response.is_success:
                 text = await AnswerBody(response, deadline=deadline, largest=question.largest).whole()
+                if len(text) > _AT_ONCE:  # takes a second, in which others have to go on
+                    return await asyncio.to_thread(strict_json.parse, text, largest=question.largest)
                 return strict_json.parse(text, largest=question.largest) if text.strip() else None
             said = await AnswerBody(response, deadline=deadline, largest=_SENTENCE).whole()
             raise self._refusal(question, response.status_code, said)
@@ -147,6 +166,17 @@ class MonitoringClient:
 
     def _service(self, question: Question) -> str:
         return f"{question.path.split('/')[1]} at {self.base_url}"
+
+
+def _client(context: ssl.SSLContext | None) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        # A context without any authority trusts nobody, should TLS be used after all.
+        verify=context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        # Its certificate is of our own authority: no proxy that variables name may stand between.
+        trust_env=False,
+        follow_redirects=False,
+        headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+    )
 
 
 def _sentence(said: bytes) -> str:

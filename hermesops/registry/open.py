@@ -39,7 +39,7 @@ from hermesops.registry.repositories.rollouts.releases import ReleaseRepository
 from hermesops.registry.repositories.rollouts.rollout import RolloutEventRepository, RolloutRepository
 from hermesops.registry.repositories.rollouts.targets import RolloutTargetRepository
 from hermesops.registry.repositories.users import UserRepository
-from hermesops.registry.schema import schema_version
+from hermesops.registry.schema import router_grants, schema_version
 from hermesops.registry.schema.tables import meta
 from hermesops.registry.transactions.assign_machine import AssignmentTransactions
 from hermesops.registry.transactions.change_settings import SettingsTransactions
@@ -168,7 +168,9 @@ def open_registry(
 
 
 def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies | None = None) -> tuple[str, str]:
-    """Migrate the tables to this code's revision; safe to call twice. Parameters are as for ``open_registry``.
+    """Migrate the tables to this code's revision, and give the model router's role its rights; safe to call twice.
+
+    Parameters are as for ``open_registry``.
 
     Returns:
         The revisions before (empty for a new one) and now.
@@ -177,6 +179,7 @@ def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies |
     try:
         refuse_loss(database, anchor, copies)
         found = schema_version.migrate(database, copies.take if copies else None)
+        router_grants.grant(database)
         return found or "", schema_version.REVISIONS[-1]
     finally:
         database.close()

@@ -77,7 +77,7 @@ async def _nothing() -> bool:
     return True
 
 
-class Accounts:
+class AccountCache:
     """Accounts of all instances.
 
     Args:

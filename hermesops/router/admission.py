@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ModelToken, read_token, refusal_of
-from hermesops.router.accounts import Account, Accounts
+from hermesops.router.accounts import Account, AccountCache
 
 _BEARER = "Bearer "
 _PER_DOLLAR = 1_000_000
@@ -47,7 +47,7 @@ class Admission:
     def __init__(
         self,
         secrets: Sequence[bytes],
-        accounts: Accounts | None,
+        accounts: AccountCache | None,
         *,
         check_address: bool = False,
         clock: Callable[[], float] = time.time,

@@ -10,7 +10,7 @@ import structlog
 
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
-from hermesops.router.accounts import EVERY_S, STALE_AFTER_S, Account, Accounts, Spent
+from hermesops.router.accounts import EVERY_S, STALE_AFTER_S, Account, AccountCache, Spent
 from hermesops.router.usage import Spool, Usage
 
 log = structlog.get_logger()
@@ -38,7 +38,7 @@ class Ledger(Protocol):
 class Books:
     """What a router knows of instances, and what it has to tell of them."""
 
-    accounts: Accounts
+    accounts: AccountCache
     spool: Spool
 
     def use(self, usage: Usage) -> None:
@@ -66,5 +66,5 @@ def open_books(
             return False
         return True
 
-    accounts = Accounts(ledger.read, deliver=deliver, every_s=every_s, stale_after_s=stale_after_s)
+    accounts = AccountCache(ledger.read, deliver=deliver, every_s=every_s, stale_after_s=stale_after_s)
     return Books(accounts, spool)

@@ -227,7 +227,8 @@ class Gate:
         self._metrics.count("hermes_router_refused_total", status=str(int(refused.status)), code=refused.code)
         if caller:
             self._use(Usage(caller, datetime.now(UTC).date(), model, "", str(int(refused.status)), 1))
-        await _answer(send, refused.status, refused.body(), retry_after_s=refused.retry_after_s)
+        # Closed: a part of the request may not have been read, and who sends it may never end.
+        await _answer(send, refused.status, refused.body(), retry_after_s=refused.retry_after_s, closes=True)
 
 
 class _Answer:
@@ -327,10 +328,14 @@ def _address(scope: Scope, headers: MutableMapping[bytes, bytes]) -> str:
     return str(scope["client"][0]) if scope.get("client") else ""
 
 
-async def _answer(send: Send, status: int, body: dict[str, object], *, retry_after_s: int = 0) -> None:
+async def _answer(
+    send: Send, status: int, body: dict[str, object], *, retry_after_s: int = 0, closes: bool = False
+) -> None:
     data = json.dumps(body).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
     if retry_after_s:
         headers.append((b"retry-after", str(retry_after_s).encode()))
+    if closes:
+        headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": int(status), "headers": headers})
     await send({"type": "http.response.body", "body": data})

@@ -1,6 +1,7 @@
 """Accounts and usage in the platform's PostgreSQL, with the rights of the role ``router`` and no more.
 
-The statements are all that a router needs of the registry: ``GRANTS`` gives its role these and nothing else.
+The statements are all that a router needs of the registry; ``hermesops.registry.schema.router_grants`` gives its role
+the rights to these and no others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,14 +41,6 @@ ON CONFLICT (day, instance_id, model, provider, outcome) DO UPDATE SET
     input_tokens = held.input_tokens + excluded.input_tokens,
     output_tokens = held.output_tokens + excluded.output_tokens,
     micros = held.micros + excluded.micros
-"""
-
-GRANTS = """
-GRANT SELECT (instance_id, model_token_generation, model_token_floor) ON instance_details TO {role};
-GRANT SELECT (id, plan, vm_ip) ON hermes_instances TO {role};
-GRANT SELECT ON model_budgets TO {role};
-GRANT SELECT, INSERT, UPDATE ON model_usage TO {role};
-GRANT SELECT (id), INSERT ON model_usage_batches TO {role};
 """
 
 

@@ -42,8 +42,12 @@ class Metrics:
             lines += [
                 f'hermes_router_seconds_sum{{model="{model}"}} {s:.6f}' for model, s in sorted(self._sums.items())
             ]
-        lines += [f"{name} {read():g}" for name, read in sorted(self._gauges.items())]
+        lines += [f"{name} {_number(read())}" for name, read in sorted(self._gauges.items())]
         return "\n".join([*lines, ""])
+
+
+def _number(value: float) -> str:
+    return "+Inf" if value == float("inf") else f"{value:.15g}"
 
 
 def _labels(labels: tuple[tuple[str, str], ...]) -> str:

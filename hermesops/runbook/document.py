@@ -39,7 +39,7 @@ READING = frozenset(
     {
         *("alert list", "audit log", "audit verify", "backup list", "cell list", "cell show", "doctor", "fleet cost"),
         *("billing list", "billing show"),
-        *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top"),
+        *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "fleet usage"),
         *("freeze list", "identity list", "identity show", "instance list"),
         *("instance logs", "instance show", "instance timeline", "instance verify"),
         *("job list", "operation list", "operation show", "pool list", "registry check", "registry copies"),

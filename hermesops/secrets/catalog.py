@@ -51,10 +51,21 @@ ROUTER_KEY = SecretSpec(
     "signs agents' tokens for the model router",
     "router.key_file",
     rotation=(
-        "let the model router accept the new key beside the old one",
+        "let the model router accept the new key beside the old one (hermes_platform_llm_router_token_keys)",
         Hint(("secrets", "set", "router.key", "--from", "FILE")),
-        Hint(("provision", "USER"), "hands every agent a token of the new key"),
+        Hint(("token", "rotate", "--all"), "hands every agent a token of the new key"),
         "take the old key from the router: tokens that it signed end",
+    ),
+)
+PROVIDERS_KEY = SecretSpec(
+    "providers.key",
+    "opens model providers for the model router, a line PROVIDER=KEY each",
+    "model.providers_key_file",
+    rotation=(
+        "make a second key at the provider",
+        Hint(("secrets", "set", "providers.key", "--from", "FILE"), ", where FILE has a line for each provider"),
+        Hint(("stack", "up", "platform"), "gives it to the model router"),
+        "end the old key at the provider",
     ),
 )
 BACKUP_KEY = SecretSpec(
@@ -118,6 +129,7 @@ CATALOG = (
     REGISTRY_KEY,
     PULUMI_PASSPHRASE,
     ROUTER_KEY,
+    PROVIDERS_KEY,
     BACKUP_KEY,
     AUTHORITY_KEY,
     RELEASE_KEY,

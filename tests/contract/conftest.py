@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.registry import Registry
 from tests.support.fakes.driver import PretendDriver, pretended
-from tests.support.real import postgresql
+from tests.support.real import litellm_router, postgresql
 from tests.support.real.registries import TurnedClock, registry_at
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.local_server import LocalCloud, serving
@@ -50,3 +50,26 @@ async def driver() -> AsyncIterator[PretendDriver]:
 async def cloud(tmp_path: Path, driver: PretendDriver) -> AsyncIterator[LocalCloud]:
     async with serving(tmp_path / "world", driver) as up:
         yield up
+
+
+@pytest.fixture(scope="session")
+def providers() -> Iterator[litellm_router.Providers]:
+    with litellm_router.scripted_providers() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def with_litellm(
+    tmp_path_factory: pytest.TempPathFactory,
+    postgresql_server: postgresql.PostgreSql,
+    providers: litellm_router.Providers,
+) -> Iterator[tuple[litellm_router.RealRouter, Registry]]:
+    interpreter = litellm_router.python()
+    require(interpreter, "uv, to install LiteLLM")
+    assert interpreter
+    folder = tmp_path_factory.mktemp("litellm") / "router"
+    with (
+        litellm_router.registry_for_routers(postgresql_server) as (registry, url),
+        litellm_router.running(folder, interpreter, litellm_router.as_router(url), providers) as router,
+    ):
+        yield router, registry

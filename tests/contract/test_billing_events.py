@@ -17,7 +17,7 @@ from hermesops.app.services.billing import Billing
 from hermesops.app.services.paid_agents import PaidAgents
 from hermesops.billing.decide import Policy
 from hermesops.billing.events import Rules
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.billing import BillingEvent, BillingState
 from hermesops.model.ids import UserId
 from hermesops.model.operation import OperationKind, OperationStatus
@@ -488,3 +488,31 @@ async def test_two_workers_at_once_apply_once(registry_url: str) -> None:
     assert {row.state for row in rows} == {BillingState.WAITING}
     for one in registries:
         one.close()
+
+
+@pytest.mark.parametrize("registry_url", ["postgresql"], indirect=True)
+@pytest.mark.postgres
+async def test_the_webhook_endpoint_may_queue_and_nothing_else(world: World) -> None:
+    """As runbooks/environments.md grants it."""
+    body, signature = world.endpoint.signed(created())
+    database = world.registry._database
+    with database.writing() as connection:
+        connection.exec_driver_sql("CREATE ROLE control_plane NOLOGIN")
+        connection.exec_driver_sql("GRANT INSERT (body, signature) ON billing_events TO control_plane")
+        connection.exec_driver_sql("GRANT USAGE ON SEQUENCE billing_events_id_seq TO control_plane")
+    try:
+        with database.writing() as connection:
+            connection.exec_driver_sql("SET LOCAL ROLE control_plane")
+            adding = sa.text("INSERT INTO billing_events (body, signature) VALUES (:body, :signature)")
+            connection.execute(adding, {"body": body, "signature": signature})
+        with pytest.raises(HermesError, match="permission denied"), database.writing() as connection:
+            connection.exec_driver_sql(
+                "SET LOCAL ROLE control_plane; INSERT INTO billing_events (body, state) VALUES ('', 'applied')"
+            )
+    finally:
+        with database.writing() as connection:
+            connection.exec_driver_sql("DROP OWNED BY control_plane")
+            connection.exec_driver_sql("DROP ROLE control_plane")
+    await world.billing().run()
+    [event_] = world.registry.billing.list()
+    assert (event_.state, event_.event_id.startswith("evt_")) == (BillingState.WAITING, True)

@@ -20,7 +20,7 @@ from hermesops.localcloud.model_router.router import Upstream
 from hermesops.localcloud.server.listener import Listener, listen
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
-from hermesops.router.accounts import EVERY_S, Account, Accounts
+from hermesops.router.accounts import EVERY_S, Account, AccountCache
 from hermesops.router.usage import Usage
 from hermesops.waiting import Pending, pause, until
 from tests.support.worlds.local_server import LocalCloud, serving
@@ -179,7 +179,7 @@ async def test_a_router_that_cannot_read_floors_at_its_start_opens_to_nobody(tmp
 
 async def test_floors_count_for_a_while_without_the_registry_and_then_nobody_is_let_in() -> None:
     table, now = Table(), [0.0]
-    floors = Accounts(table.read, stale_after_s=300, clock=lambda: now[0])
+    floors = AccountCache(table.read, stale_after_s=300, clock=lambda: now[0])
     assert not floors.are_known
     await floors.read()
     assert (floors.are_known, floor_of(floors.of(INSTANCE))) == (True, 1)
@@ -193,7 +193,7 @@ async def test_floors_count_for_a_while_without_the_registry_and_then_nobody_is_
 
 async def test_an_instance_that_is_newer_than_the_last_reading_is_looked_up() -> None:
     table, now = Table(), [0.0]
-    floors = Accounts(table.read, clock=lambda: now[0])
+    floors = AccountCache(table.read, clock=lambda: now[0])
     await floors.read()
     newer = InstanceId("newer")
     table.floors[newer] = 3

@@ -27,6 +27,7 @@ from hermesops.ingest.server import HostFigures
 from hermesops.model.ids import InstanceId
 from hermesops.monitor.exposition import Exposition, series
 from hermesops.monitor.heartbeats import METRIC, QUERY, Heartbeat, parse
+from hermesops.monitoring.client import MonitoringClient
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.loki import loki
 from tests.support.real.platform_host import Client, PlatformHost, programs, running
@@ -467,7 +468,10 @@ async def test_the_monitor_reads_heartbeats_of_machines_and_tells_of_instances(h
     context.load_cert_chain(monitor.certificate, monitor.key)
     now = time.time()
     assert write(host, machine, body(METRIC, at_s=now - 3, value=now - 8)) < 300
-    metrics = PlatformMetrics(f"{host.url}/prometheus", f"{host.url}/ingest/import", lambda: context)
+    metrics = PlatformMetrics(
+        MonitoringClient(f"{host.url}/prometheus", lambda: context, keeps=True),
+        MonitoringClient(host.url, lambda: context, keeps=True),
+    )
 
     async def look() -> Heartbeat | waiting.Pending[Heartbeat]:
         beats = parse(await metrics.query(QUERY), now_s=time.time())

@@ -3,9 +3,10 @@
 import asyncio
 import gzip
 import re
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hermesops.app.adapters import platform_metrics
 from hermesops.app.adapters.platform_metrics import PlatformMetrics
 from hermesops.errors import UnavailableError
 from hermesops.monitor.heartbeats import METRIC, QUERY, parse
+from hermesops.monitoring.client import MonitoringClient
 from tests.support.real import prometheus
 from tests.support.suite.prerequisites import require
 
@@ -44,7 +46,8 @@ async def answering(answer: Answer) -> AsyncIterator[tuple[PlatformMetrics, list
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    metrics = PlatformMetrics(url, f"{url}/ingest/import")
+    client = MonitoringClient(url, keeps=True)
+    metrics = PlatformMetrics(client, client)
     try:
         yield metrics, bodies
     finally:
@@ -67,7 +70,7 @@ async def test_a_real_prometheus_tells_heartbeats_of_all_instances_in_one_answer
         )
     ]
     with prometheus.running(tmp_path, programs, past) as url:
-        metrics = PlatformMetrics(url)
+        metrics = PlatformMetrics(MonitoringClient(url, keeps=True))
         beats = parse(await metrics.query(QUERY), now_s=time.time())
         await metrics.push("nobody takes it 1\n")
         await metrics.aclose()
@@ -108,10 +111,10 @@ async def test_an_answer_that_is_too_large_or_never_comes_is_given_up(monkeypatc
         with pytest.raises(UnavailableError, match="more than 1000 bytes"):
             await metrics.query("up")
     async with answering(lambda _: b"HTTP/1.1 200 OK\r\n") as (metrics, _):
-        with pytest.raises(UnavailableError, match="does not answer"):
+        with pytest.raises(UnavailableError, match="gives no answer"):
             await metrics.query("up")
-    with pytest.raises(UnavailableError, match="does not answer"):
-        await PlatformMetrics("http://127.0.0.1:1").query("up")
+    with pytest.raises(UnavailableError, match="gives no answer"):
+        await PlatformMetrics(MonitoringClient("http://127.0.0.1:1")).query("up")
 
 
 async def test_metrics_are_pushed_in_pieces_of_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,13 +126,13 @@ async def test_metrics_are_pushed_in_pieces_of_whole_lines(monkeypatch: pytest.M
     assert len(bodies) > 5
     assert all(body.endswith(b"\n") for body in bodies)
     async with answering(lambda _: whole(b"too many", "429 Too Many Requests")) as (metrics, _):
-        with pytest.raises(UnavailableError, match="answers 429: too many"):
+        with pytest.raises(UnavailableError, match="answers with status 429: “too many”"):
             await metrics.push("up 1\n")
 
 
 async def test_what_a_refusal_says_is_shown_harmless_and_nothing_is_unpacked() -> None:
     async with answering(lambda _: whole(b"\x1b[2J\r\nworse", "500 Internal Server Error")) as (metrics, _):
-        with pytest.raises(UnavailableError, match="answers 500") as raised:
+        with pytest.raises(UnavailableError, match="answers with status 500") as raised:
             await metrics.query("up")
     assert raised.value.message.isprintable()
     packed = gzip.compress(b'{"status": "success", "data": {"resultType": "vector", "result": []}}')
@@ -137,3 +140,30 @@ async def test_what_a_refusal_says_is_shown_harmless_and_nothing_is_unpacked() -
     async with answering(lambda _: head + packed) as (metrics, _):
         with pytest.raises(UnavailableError, match="compressed"):
             await metrics.query("up")
+
+
+async def test_one_connection_serves_all_questions_until_the_certificate_is_another() -> None:
+    contexts = [ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)]
+    connections = list[asyncio.StreamWriter]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = re.search(rb"content-length: (\d+)", head.lower())
+                await reader.readexactly(int(length[1]) if length else 0)
+                writer.write(whole(b"", "204 No Content"))
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    kept = PlatformMetrics(MonitoringClient(url), MonitoringClient(url, lambda: contexts[-1], keeps=True))
+    for _ in range(3):
+        await kept.push("up 1\n")
+    assert len(connections) == 1
+    contexts.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+    await kept.push("up 1\n")
+    assert len(connections) == 2
+    await kept.aclose()
+    server.close()

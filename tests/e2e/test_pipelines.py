@@ -21,7 +21,6 @@ from tests.support.vendor.outside_changes import resize_behind_its_back
 
 AWS_ALONE = (
     "Preview the platform",
-    "Preview and sign the platform",
     "Compare the platform with what was merged",
     "Compare the account with its bootstrap",
 )

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.documents import platform_picture
 from tests.support.documents.architecture_picture import ROOT, architecture, layers
 from tests.support.documents.pictures import PICTURES, drawn
 from tests.support.documents.pipelines_picture import pipelines
+from tests.support.platform.environments import run_of
 
 SHOWN = re.findall(r"\]\((runbooks/pictures/[\w-]+\.svg)\)", (ROOT / "README.md").read_text())
 
@@ -18,6 +20,20 @@ def test_the_packages_picture_is_in_step_with_the_arrows() -> None:
 
 def test_the_pipelines_picture_is_in_step_with_the_workflows() -> None:
     assert (PICTURES / "pipelines.svg").read_text() == pipelines(), "make pictures draws it anew"
+
+
+@pytest.mark.parametrize(
+    ("name", "picture"), platform_picture.pictures().items(), ids=list(platform_picture.pictures())
+)
+def test_the_pictures_of_platforms_are_as_they_are_drawn(name: str, picture: str) -> None:
+    assert (PICTURES / f"{name}.svg").read_text() == picture, "make pictures draws it anew"
+    assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_every_component_of_the_platform_on_aws_is_in_its_picture() -> None:
+    shown = {component for box in platform_picture.AWS.boxes for component in box.shows}
+    of_program = {one.type for one in run_of("production").resources if one.type.startswith("hermesops:")}
+    assert {type_.rpartition(":")[2] for type_ in of_program} == shown
 
 
 def test_every_package_is_in_it() -> None:

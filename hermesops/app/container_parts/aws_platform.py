@@ -74,7 +74,7 @@ def require_pulumi(env: Environment, verb: str) -> None:
     from hermesops.engine.foreign import require_cli
 
     if not env.is_local:
-        command = f"hermesops stack {verb} platform"
+        command = f"stack {verb} platform"
         require_cli(env.settings.pulumi.engine, aws_plugin(), env.variables, command=command)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.platform_connect import FolderCopy, PlatformConnection
     from hermesops.app.services.platform_control import ControlPart
     from hermesops.app.services.platform_host import Part, PlatformHost
+    from hermesops.app.services.platform_router import RouterPart
     from hermesops.app.services.platform_state import HostState
     from hermesops.converge import Converger
     from hermesops.justavps import Client
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-HAS_ROUTER = False
-"""Whether a local platform has a model router."""
-
 _CELLS_STATE = tuple(f".pulumi/{kind}/fleet" for kind in ("stacks", "history", "backups"))
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - of a machine that lets only the world's server in
+
+
+AGENTS_TRUST_ROUTER = False
+"""Whether agents are pointed at the platform's model router: hermes-agent trusts public authorities alone, not ours."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class PlatformParts:
             app.env,
             outputs,
             iam_endpoint=f"https://{self._services[0][PlatformService.OBJECT_STORE_IAM]}",
-            has_router=HAS_ROUTER,
+            has_router=AGENTS_TRUST_ROUTER,
             moves_backups=self._moves_backups,
         )
         return PlatformConnection(
@@ -239,6 +241,7 @@ class PlatformParts:
             ),
             PlainPart("hermes_platform_redis", {}),
             self._monitoring_part(url, loki),
+            *([_router_part(app)] if _provider_keys(app)[0] else []),
             self._control_part,
         ]
 
@@ -294,6 +297,47 @@ def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[Folde
         FolderCopy("releases", env.folder / "releases", releases),
         *(FolderCopy("Pulumi's state", env.folder / "pulumi", state, below) for below in _CELLS_STATE),
     ]
+
+
+def _provider_keys(app: "Unconnected") -> tuple[dict[str, str], dict[str, str]]:
+    """Keys of model providers, and URLs in the place of their own; none where this environment has no key."""
+    from hermesops.app.services.platform_router import parse_provider_keys
+    from hermesops.secrets.catalog import PROVIDERS_KEY
+
+    model = app.env.settings.model
+    text = app.secrets.find(PROVIDERS_KEY)
+    if text:
+        return parse_provider_keys(text, app.secrets.where(PROVIDERS_KEY)), {}
+    if model.base_url and model.api_key:
+        return {"openai": model.api_key.get_secret_value()}, {"openai": model.base_url}
+    return {}, {}
+
+
+def _router_part(app: "Unconnected") -> "RouterPart":
+    """Role ``hermes_platform_llm_router``."""
+    from hermesops.app.services.platform_router import RouterPart
+
+    keys, urls = _provider_keys(app)
+    return RouterPart(
+        wheels=partial(_router_wheels, app),
+        program=app.env.cache / "platform" / "hermes-router.pyz",
+        token_keys=lambda: (app.router_key.decode(),),
+        provider_keys=keys,
+        provider_urls=urls,
+    )
+
+
+def _router_wheels(app: "Unconnected") -> Path:
+    from hermesops import assets, child_environment
+    from hermesops.image import router_bundle
+    from hermesops.image.download import Pip
+
+    return router_bundle.make(
+        assets.folder("roles") / "hermes_platform_llm_router" / "files" / "requirements.txt",
+        Pip(app.env.for_child(child_environment.PACKAGES), app.env.cache / "packages"),
+        app.env.cache / "platform",
+        app.report,
+    )
 
 
 def _keys(app: "Unconnected") -> dict[str, str]:

@@ -1,15 +1,17 @@
 """The parts of one environment that talk to the vendor and to machines, each made when it is first asked for."""
 
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets
 from hermesops.app.container_parts.narration import Reporter
 from hermesops.app.container_parts.registry import queue_url
+from hermesops.app.services.model_usage import budgets_of
 from hermesops.app.services.snapshots import Snapshots
 from hermesops.app.services.tokens import ModelTokens, ProxyTokens
 from hermesops.cells.scheduling import choose_cell
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.rollouts import Rollouts
     from hermesops.image.build import Builder, Recipe
     from hermesops.instances.requests.changes import InstanceRequests
+    from hermesops.model.rollout import Rollout
     from hermesops.monitor.ports import Metrics
     from hermesops.monitor.runner import Monitor
     from hermesops.operations.worker import Worker
@@ -203,11 +206,15 @@ class Runtime:
             app.monitoring_client(),
         )
 
-    def _rollout_machines(self, action: Action, purpose: str) -> "Machines":
+    def _rollout_machines(self, rollout: "Rollout") -> "Machines":
         from hermesops.app.adapters.rollout_in_place import SlotMachines
         from hermesops.app.adapters.rollout_reprovision import RelocatedMachines
+        from hermesops.app.adapters.rollout_tokens import TokenMachines
 
         app, client, pools = self.app, self.instance_client, self.pools
+        action, purpose = rollout.action, f"rollout {rollout.id}"
+        if action is Action.TOKENS:
+            return TokenMachines(app.registry, client, self.model_tokens.hand, rollout.release, purpose)
         if action is Action.SLOT:
             return SlotMachines(
                 app.registry, client, self.backups, pools, app.releases, app.hold_lease, self.operations.leave, purpose
@@ -224,7 +231,8 @@ class Runtime:
     def model_tokens(self) -> ModelTokens:
         """Agents' tokens for the model router."""
         app = self.app
-        return ModelTokens(app.registry, self.instance_client, app.hold_lease, app.model_token_life)
+        budgets = budgets_of(app.env.settings.model)
+        return ModelTokens(app.registry, self.instance_client, app.hold_lease, app.model_token_life, budgets)
 
     @cached_property
     def drift(self) -> "Drift":
@@ -501,14 +509,19 @@ class Runtime:
     async def _metrics(self) -> "AsyncIterator[Metrics | None]":
         """The platform's monitoring; the setting ``prometheus_url`` wins for what is asked."""
         from hermesops.app.adapters.platform_metrics import PlatformMetrics
+        from hermesops.monitoring.client import MonitoringClient
 
         endpoint, own = self.app.monitoring("hermesops-monitor"), self.app.env.settings.prometheus_url.rstrip("/")
         if endpoint is None and not own:
             yield None
             return
-        push_url = f"{endpoint.url}/ingest/import" if endpoint else ""
-        query_url = own or (f"{endpoint.url}/prometheus" if endpoint else "")
-        async with aclosing(PlatformMetrics(query_url, push_url, endpoint.context if endpoint else None)) as metrics:
+        ingest = MonitoringClient(endpoint.url, endpoint.context, keeps=True) if endpoint else None
+        prometheus = (
+            MonitoringClient(own, cache(ssl.create_default_context), keeps=True)
+            if own or endpoint is None
+            else MonitoringClient(f"{endpoint.url}/prometheus", endpoint.context, keeps=True)
+        )
+        async with aclosing(PlatformMetrics(prometheus, ingest)) as metrics:
             yield metrics
 
     @asynccontextmanager

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
 from hermesops.app.services.certificates import CertificateAuthority
+from hermesops.app.services.platform_router import parse_provider_keys
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.doctor.computer import check_computer
 from hermesops.doctor.environment import Probe, check_all
@@ -24,6 +25,7 @@ from hermesops.secrets.catalog import (
     BILLING_KEY,
     BILLING_SECRET,
     CATALOG,
+    PROVIDERS_KEY,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
     RELEASE_KEY,
@@ -85,6 +87,7 @@ class EnvironmentChecks:
             REGISTRY_KEY: self._registry_unseals,
             PULUMI_PASSPHRASE: self._passphrase_opens,
             ROUTER_KEY: self._router_key_is_long,
+            PROVIDERS_KEY: self._providers_are_named,
             BACKUP_KEY: self._bucket_answers,
             AUTHORITY_KEY: self._authority_signs,
             RELEASE_KEY: self._release_key_signs,
@@ -171,6 +174,12 @@ class EnvironmentChecks:
         if subscriptions_at_stripe(settings, self.secrets(), is_production=is_production) is None:
             return "none: Stripe's events alone decide"
         return "Stripe is asked before anything is done"
+
+    async def _providers_are_named(self) -> str:
+        text = self.secrets().find(PROVIDERS_KEY)
+        if text is None:
+            return "none: the platform has no model router of its own"
+        return f"keys of {', '.join(parse_provider_keys(text, self.secrets().where(PROVIDERS_KEY)))}"
 
     async def _bucket_answers(self) -> str:
         if self.env.is_local and not self.env.settings.backup.bucket:

@@ -17,6 +17,7 @@ from hermesops.instances.expiry import Upkeep
 from hermesops.jobs.runner import Job, JobScheduler, Report
 from hermesops.model.ids import CellName
 from hermesops.model.unknown_name import unknown_name
+from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry
 from hermesops.rollout.plan.backlog import requests_for
@@ -95,6 +96,13 @@ class Jobs:
                 lambda: [instance.title for instance in self.model_tokens.due()],
                 lambda: _reported(self.model_tokens.renew_due(), "{} agents were handed a model token"),
             ),
+            Job(
+                "model-budgets",
+                "tell model routers what agents may use in a month",
+                10 * _MINUTE,
+                lambda: [plan.value for plan in self.model_tokens.plans_due()],
+                self._write_budgets,
+            ),
             Job("pools", "fill or shrink warm pools to their size", _MINUTE, self._short_pools, self._refill),
             Job(
                 "outdated",
@@ -153,6 +161,10 @@ class Jobs:
         for name in left_out:
             self.named(name)
         return [job for name, job in self.all().items() if name not in left_out]
+
+    async def _write_budgets(self) -> Report:
+        await in_db_thread(self.model_tokens.write_budgets)
+        return Report("model routers read the budgets within seconds")
 
     # Backups
 

@@ -1,9 +1,10 @@
 """Checks requests for rollouts against registry and store of releases, and reads which instances are outdated."""
 
+import re
 from dataclasses import dataclass
 
 from hermesops.app.adapters.rollout_store import fleet_of, refuse_unknown, start_of
-from hermesops.errors import Hint, RefusedError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, Target
 from hermesops.model.rollout_spec import Action, Spec
@@ -18,6 +19,8 @@ from hermesops.rollout.plan.preview import RolloutPreview, preview
 from hermesops.rollout.plan.requests import RolloutRequest, find_overlapping, find_same, running_targets
 from hermesops.rollout.plan.windows import closed_at
 from hermesops.settings import Settings
+
+_ROTATION = re.compile(r"tokens-[0-9]{8}T[0-9]{6}")
 
 _SHOWN = 3
 """Damaged files that are named."""
@@ -45,11 +48,26 @@ class RolloutRequests:
         """
         if request.action is Action.SLOT:
             return self.check_release(request.release)
+        if request.action is Action.TOKENS:
+            return self._find_rotation(request)
         images, text = self.registry.images.list(), request.release
         meant = self.registry.images.latest(text) or next((one for one in images if one.id == text), None)
         if meant is None:
             raise unknown_name("image", text, dict.fromkeys(one.name for one in images))
         return ReleaseId(meant.id)
+
+    def _find_rotation(self, request: RolloutRequest) -> ReleaseId:
+        """The name of a rotation of tokens: the same as of an equal request that has not ended."""
+        if request.release:
+            if not _ROTATION.fullmatch(request.release):
+                raise UsageError(
+                    f"{request.release[:40]!r} is no rotation of tokens", hint=Hint(("token", "rotate", "--all"))
+                )
+            return ReleaseId(request.release)
+        for row in self.registry.rollouts.list(unfinished=True):
+            if row.action is Action.TOKENS and start_of(self.registry, row.id).where == request.where:
+                return row.release
+        return ReleaseId(f"tokens-{self.registry.now():%Y%m%dT%H%M%S}")
 
     def check_release(self, text: str) -> ReleaseId:
         """The release of an id, the beginning of one or an agent's version, if it may be rolled out.

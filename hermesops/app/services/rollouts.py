@@ -62,7 +62,7 @@ class Rollouts:
     registry: Registry
     requests: RolloutRequests
     instance_client: PowerControl
-    machines: Callable[[Action, str], Machines]
+    machines: Callable[[Rollout], Machines]
     operations: Callable[[], Operations]
     report: Callable[[str], None]
     monitoring: MonitoringClient | None = None
@@ -74,7 +74,7 @@ class Rollouts:
         clock, allowed = RegistryClock(self.registry), allowed_hooks(env)
         return Runner(
             RolloutRows(self.registry, rollout_id, lease),
-            self.machines(self.registry.rollouts.get(rollout_id).action, f"rollout {rollout_id}"),
+            self.machines(self.registry.rollouts.get(rollout_id)),
             health=self._health(clock.now),
             clock=clock,
             ask_hook=partial(ask_hook, environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")),

@@ -1,6 +1,6 @@
 """Agents' tokens for the model router: renewed while agents run, revoked on request."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -14,12 +14,14 @@ from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps import Client
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.plan import Plan
 from hermesops.model.route import PresentToken
 from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
 from hermesops.model.unknown_name import unknown_name
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.proxy_tokens.renewal import Due, TokenRenewal, due_of, machines_in_use, renew_each
 from hermesops.registry import Registry
+from hermesops.registry.repositories.credentials.model_usage import Budget
 
 _HANDOVERS = Limits(at_once=8, slow_after_s=30.0, within_s=240.0)
 """Each is an upload, a command of hermes-node, and a throw-away turn of the agent, by which it reads the token."""
@@ -38,6 +40,18 @@ class ModelTokens:
     instance_client: PowerControl
     hold_lease: Callable[[str], LeaseKeeper]
     life: timedelta
+    budgets: Mapping[Plan, Budget]
+
+    def plans_due(self) -> list[Plan]:
+        """Plans whose budget for models is another one in the registry than in settings."""
+        told = self.registry.model_usage.budgets()
+        return [plan for plan in Plan if told.get(plan, Budget()) != self.budgets.get(plan, Budget())]
+
+    def write_budgets(self) -> None:
+        """Write the budgets of settings where model routers read them."""
+        wanted = {plan: self.budgets.get(plan, Budget()) for plan in Plan}
+        self.registry.model_usage.set_budgets(wanted, why="settings")
+        self.registry.model_usage.forget_batches()
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance, PresentToken]]:
         """The present token of one instance, or of each that is not terminated."""

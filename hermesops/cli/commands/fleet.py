@@ -98,6 +98,28 @@ def cost() -> None:
 
 
 @app.command()
+def usage(
+    user: Annotated[str, typer.Argument(help="Only this one's.")] = "",
+    since: Annotated[str, typer.Option(help="From that day on: an age (7d) or a time in ISO 8601.")] = "30d",
+    by: Annotated[str, typer.Option(help="One line for each: user, day, model, provider, outcome.")] = "user",
+) -> None:
+    """Show what agents used of models, as model routers counted it: answers, tokens, US dollars.
+
+    Routers write within seconds; a day is a day of UTC. `failures` are attempts that a provider failed at and requests
+    that a router refused.
+    """
+    from hermesops.app.services.model_usage import By, usage_of
+
+    composed = context.compose()
+    begin = values.since(since, now=composed.registry.now()).date()
+    instance = composed.registry.instances.find(user) if user else None
+    sums, total = usage_of(composed.registry, begin, by=values.one_of(By, by, "--by"), instance=instance)
+    rows = [fleet.usage(one) for one in ([*sums, total] if len(sums) > 1 else sums)]
+    columns = ("name", "answers", "failures", "input_tokens", "output_tokens", "usd")
+    table("fleet-usage", "usage", columns, rows, f"no agent used a model since {begin}")
+
+
+@app.command()
 def outdated(
     deploy: Annotated[bool, typer.Option("--deploy", help="Roll it out to them now, through the same gates.")] = False,
     reason: Why = "",

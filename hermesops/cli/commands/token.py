@@ -10,6 +10,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, result, table
+from hermesops.cli.options import rollout as options
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint, PartlyDoneError, UsageError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.instance import Instance
+    from hermesops.model.rollout_spec import Spec
     from hermesops.model.route import PresentToken
     from hermesops.model.token import KeptToken
 
@@ -60,6 +62,31 @@ def renew(
     context.run_connected(composed, lambda session: session.proxy_tokens.renew(instance, purpose, reason=why))
     words = f"the token {purpose} of {user} is replaced: the new one opens the proxy, the old one is revoked"
     result("token-renew", {"user": user, "purpose": purpose}, [words])
+
+
+@app.command()
+@options.takes_spec("confirm_within", "drain", "drill", "windows")
+def rotate(
+    *,
+    where: options.Where = "",
+    everybody: options.Everybody = False,
+    spec: "Spec",
+    queue: Annotated[bool, typer.Option("--queue", help="Wait for a rollout that has some of them already.")] = False,
+    reason: Why = "",
+    detach: options.Detach = False,
+) -> int:
+    """Replace agents' tokens for the model router, in the stages and behind the gates of a rollout.
+
+    Each agent is handed another token while it runs, and once it answers with that the old one ends. `rollout status`,
+    `pause`, `resume`, `abort` and `explain` are for this rollout too. Exit 8: a gate halted it; tokens not yet replaced
+    are good until they run out.
+    """
+    from hermesops.cli.commands.rollout import follow
+    from hermesops.model.rollout_spec import Action
+    from hermesops.rollout.plan.requests import RolloutRequest
+
+    request = RolloutRequest("", where, everybody, spec, Action.TOKENS, reason or "tokens are rotated")
+    return follow.start(request, queue=queue, detach=detach)
 
 
 @app.command()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.costs import Costs
     from hermesops.app.services.fleet_health import FleetHealth, JudgedInstance
     from hermesops.app.services.fleet_top import Top
+    from hermesops.app.services.model_usage import UsageSum
     from hermesops.converge import Converged
     from hermesops.drift.changes import Happening
     from hermesops.drift.finding import Finding
@@ -250,6 +251,18 @@ def cost_lines(costs: "Costs") -> list[str]:
             advice(f"{'difference':<{width}}  ${costs.difference:.2f};", ("fleet", "drift"), "finds what is extra")
         )
     return lines
+
+
+def usage(one: "UsageSum") -> dict[str, object]:
+    """What was used of models."""
+    return {
+        "name": one.name,
+        "answers": one.answers,
+        "failures": one.failures,
+        "input_tokens": one.input_tokens,
+        "output_tokens": one.output_tokens,
+        "usd": f"{one.micros / 1_000_000:.6f}",
+    }
 
 
 def drift(findings: "Sequence[Finding]") -> dict[str, object]:

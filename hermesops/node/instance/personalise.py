@@ -149,16 +149,36 @@ def write_managed(machine: Machine, config: bytes, environment: bytes, gid: int,
     wanted = {machine.layout.managed / "config.yaml": config, machine.layout.managed / ".env": environment}
     outdated = {path: data for path, data in wanted.items() if machine.files.differs(path, data, shared)}
     before = {path: machine.files.read(path) for path in outdated}
+    # Of a file that others could read, or that had another owner, the agent has nothing new to learn.
+    unread = {path: data for path, data in outdated.items() if before[path] != data}
     # Before the first write: killed between here and the restart, or the turn, the next run must still do it.
     if warm.is_warm(machine):
-        if not all(warm.is_hot(before[path], data) for path, data in outdated.items()):
+        if not all(warm.is_hot(before[path], data) for path, data in unread.items()):
             machine.files.write_if_changed(machine.layout.stale, b"", PRIVATE)
-    elif outdated:
-        is_token = all(warm.is_only_token(before[path], data) for path, data in outdated.items())
+    elif unread:
+        is_token = all(warm.is_only_token(before[path], data) for path, data in unread.items())
         machine.files.write_if_changed(machine.layout.unread if is_token else machine.layout.stale, b"", PRIVATE)
     for path, data in outdated.items():
         machine.files.write_if_changed(path, data, shared)
         outcome.changed.append(str(path))
+
+
+def is_written(machine: Machine, base: Base, payload: bytes) -> bool:
+    """Whether the managed files are there that a stored payload made, with its keys, and for the agent alone to read.
+
+    What else is in them comes with a release, which writes them anew.
+    """
+    try:
+        shared = Access(0o640, 0, account(machine, base.user).gid)
+        secrets = set(render.payload_environment(Payload.from_json(payload)))
+    except (BadRequestError, NotReadyError):
+        return False
+    held = {name: machine.files.read(machine.layout.managed / name) for name in ("config.yaml", ".env")}
+    are_private = all(
+        data is not None and not machine.files.differs(machine.layout.managed / name, data, shared)
+        for name, data in held.items()
+    )
+    return are_private and secrets.issubset((held[".env"] or b"").splitlines(keepends=True))
 
 
 def _applied(machine: Machine, payload: Payload) -> dict[str, Any]:

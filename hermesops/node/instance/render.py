@@ -80,10 +80,26 @@ def managed_environment(base: Base, payload: Payload) -> bytes:
         "API_SERVER_ENABLED": "true",
         "API_SERVER_HOST": "127.0.0.1",
         "API_SERVER_PORT": str(base.port),
-        "API_SERVER_KEY": payload.secrets.api_server_key,
-        TOKEN_VARIABLE: payload.secrets.model_token,
+        **_secrets(payload),
     }
-    return "".join(f"{name}='{quotable(name, value)}'\n" for name, value in sorted(variables.items())).encode()
+    return b"".join(_lines(variables))
+
+
+def payload_environment(payload: Payload) -> list[bytes]:
+    """Those lines of it that hold the keys of a payload.
+
+    Raises:
+        BadRequestError: As ``managed_environment``.
+    """
+    return _lines(_secrets(payload))
+
+
+def _secrets(payload: Payload) -> dict[str, str]:
+    return {"API_SERVER_KEY": payload.secrets.api_server_key, TOKEN_VARIABLE: payload.secrets.model_token}
+
+
+def _lines(variables: Mapping[str, str]) -> list[bytes]:
+    return [f"{name}='{quotable(name, value)}'\n".encode() for name, value in sorted(variables.items())]
 
 
 def user_config(base: Base) -> bytes:

@@ -19,7 +19,7 @@ from hermesops.node.instance import certificate, drain, fencing, volume, warm
 from hermesops.node.instance.agent import gateway, installation, readiness
 from hermesops.node.instance.agent.api import Answer
 from hermesops.node.instance.agent.installation import Base
-from hermesops.node.instance.personalise import missing_jobs, stored_payload
+from hermesops.node.instance.personalise import is_written, missing_jobs, stored_payload
 from hermesops.node.instance.settings import platforms_of
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import Check, Payload, identity_from_json
@@ -72,8 +72,8 @@ def status(machine: Machine) -> dict[str, Any]:
     return {
         "node": {"version": VERSION, "protocol": protocol.VERSION},
         "identity": asdict(identity_from_json(identity)) if identity else None,
-        # By this hermesops tells whether there is a newer payload.
-        "payload": hashlib.sha256(payload).hexdigest() if payload else None,
+        # By this hermesops tells whether the machine has the newest payload, and all that was written of it.
+        "payload": hashlib.sha256(payload).hexdigest() if payload and is_written(machine, base, payload) else None,
         "release": _release(machine),
         "releases": inventory.of_status(machine),
         "gateway": {

@@ -104,6 +104,8 @@ instance_details = sa.Table(
     sa.Column("reported_gateway", sa.String(16), nullable=True),
     # The oldest generation that counts while another one is handed out; NULL: the generation is.
     sa.Column("model_token_floor", sa.Integer, nullable=True),
+    # The rollout of tokens that the present generation belongs to.
+    sa.Column("model_token_rotation", sa.String(32), nullable=True),
 )
 
 unassigned_machines = sa.Table(

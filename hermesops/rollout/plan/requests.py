@@ -21,7 +21,8 @@ class RolloutRequest:
     """An operator's request of a rollout.
 
     Attributes:
-        release: An id, the beginning of one, or an agent's version; for whole machines an image's id or name.
+        release: An id, the beginning of one, or an agent's version; for whole machines an image's id or name; for
+            tokens empty, or the name of a rotation that goes on.
         where: A selector; empty for all.
         all_running: Whether an empty ``where`` is intended.
     """
@@ -127,6 +128,17 @@ def select(targets: Iterable[Target], selector: Selector) -> tuple[Target, ...]:
     )
 
 
+def _before(action: Action, release: ReleaseId, ordered: Ordered) -> str:
+    """What a target has of what the rollout changes; of tokens, none of them is named."""
+    match action:
+        case Action.SLOT:
+            return release
+        case Action.MACHINE:
+            return ordered.image_id or ""
+        case Action.TOKENS:
+            return ""
+
+
 def _target(fleet: Fleet, ordered: Ordered, action: Action) -> Target:
     instance = ordered.instance
     policy = fleet.policies.get(instance.id, InstancePolicy())
@@ -137,7 +149,7 @@ def _target(fleet: Fleet, ordered: Ordered, action: Action) -> Target:
         instance.plan,
         instance.cell,
         ordered.region,
-        release_before=release if action is Action.SLOT else (ordered.image_id or ""),
+        release_before=_before(action, release, ordered),
         agent_version=release.rpartition("-")[0],
         opted_in=policy.opted_in,
         protected=policy.protected,

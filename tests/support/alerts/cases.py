@@ -411,6 +411,14 @@ GATEWAY: dict[str, tuple[Case, ...]] = {
             scope="instance",
         ),
         Case(
+            Kind.BELOW,
+            "a figure that is missing as hermes-node cannot read it is MetricsIncomplete",
+            world(1200)
+            | {_AGENT: then((1, 300)), of("hermes_metrics_errors_total"): f"{then((0, 300))} {growing(1, 900)}"},
+            {580: (), 660: (), 1200: ()},
+            scope="instance",
+        ),
+        Case(
             Kind.HOSTILE,
             "NaN after 0 does not end it",
             world(900) | {_AGENT: f"{then((1, 300))} {then((0, 90))} {then(('NaN', 510))}"},
@@ -529,6 +537,31 @@ for _alert, _status, _enough in (
     MODEL[_alert], MODEL[f"{_alert} fleet"] = _model(_status, _enough)
 
 
+def _unread() -> tuple[Case, ...]:
+    """From 300 s on hermes-node cannot read what the agent answers."""
+    base = world(1200) | {of("hermes_agent_up"): then((1, 300))}
+    bad = base | {of("hermes_metrics_errors_total"): f"{then((0, 300))} {growing(1, 900)}"}
+    return (
+        Case(
+            Kind.FIRES,
+            "it may be down, and nobody knows",
+            bad,
+            {630: (), 690: (ADA,)},
+            scope="instance",
+            severity="page",
+        ),
+        Case(Kind.BELOW, "nothing is unread", base, {690: (), 900: ()}, scope="instance", severity="page"),
+        Case(
+            Kind.BUSY,
+            "an operation holds it",
+            bad | busy("ada", 1200),
+            {690: (), 900: ()},
+            scope="instance",
+            severity="page",
+        ),
+    )
+
+
 def _disk(used: str) -> Series:
     return {of("hermes_data_bytes", state="used"): used, of("hermes_data_bytes", state="size"): "1000x2000"}
 
@@ -631,6 +664,7 @@ MACHINE: dict[str, tuple[Case, ...]] = {
             seconds=1800,
             before=600,
             evaluated_s=15,
+            severity="ticket",
         ),
         Case(
             Kind.FIRES,
@@ -638,7 +672,9 @@ MACHINE: dict[str, tuple[Case, ...]] = {
             world(1800) | {of("hermes_gateway_memory_bytes"): then((1, 300), ("NaN", 1500))},
             {870: (), 930: (ADA,)},
             evaluated_s=15,
+            severity="ticket",
         ),
+        *_unread(),
     ),
 }
 

@@ -27,6 +27,7 @@ FLICKER_S = 6.0
 
 _QUIET_S = 420.0
 _LEFT_S = 90.0
+_VERIFIED_S = 180.0
 _HALTED = 8
 
 
@@ -211,8 +212,18 @@ async def _happen(chain: Chain, fleet: WatchedFleet, outcome: Outcome) -> None:
         await _until_ended(chain, fleet)
         outcome.resolved_s = time.monotonic() - began
     for user in USERS if chain.is_alone else (chain.user,):
+        await _verify(fleet, user)
+
+
+async def _verify(fleet: WatchedFleet, user: str) -> None:
+    """Wait until everything that is promised of an agent holds: some of it takes a minute after a repair."""
+
+    async def holds() -> bool | Pending[bool]:
         verified = await fleet.command.run("instance", "verify", user)
-        assert verified.exit_code == 0, str(verified)
+        broken = [line for line in verified.stdout.splitlines()[1:-1] if line.split()[1:2] != ["ok"]]
+        return verified.exit_code == 0 or Pending(" | ".join(broken[:3]) or verified.stderr)
+
+    await until(holds, what=f"instance verify {user}", timeout_s=_VERIFIED_S, every_s=5)
 
 
 async def _repair(chain: Chain, fleet: WatchedFleet, outcome: Outcome) -> None:

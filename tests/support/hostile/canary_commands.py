@@ -123,6 +123,7 @@ COMMANDS: Sequence[str] = (
     "lifecycle apply",
     "fleet status --live --ask",
     "fleet cost",
+    "fleet usage",
     "fleet outdated",
     "fleet drift",
     "fleet changes --since 1h",

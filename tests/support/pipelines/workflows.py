@@ -29,7 +29,7 @@ class Workflow:
     """
 
     file: Path
-    content: Mapping[Any, Any]
+    content: Mapping[str, Any]
 
     @property
     def name(self) -> str:
@@ -37,8 +37,7 @@ class Workflow:
 
     @property
     def events(self) -> Mapping[str, Any]:
-        content: Mapping[Any, Any] = self.content
-        found = content[True]  # YAML 1.1 reads the key ``on`` so
+        found = self.content["on"]
         return found if isinstance(found, Mapping) else {str(found): None}
 
     @property

@@ -31,9 +31,9 @@ class Link:
 
 
 @contextmanager
-def counted_link(host: str, port: int) -> Iterator[Link]:
+def counted_link(host: str, port: int, *, listen: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[Link]:
     """Pass connections on until the block ends."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with socket.create_server(listen) as listening:
         link = Link(listening.getsockname()[1])
 
         def serve() -> None:

@@ -91,10 +91,12 @@ class PlatformHost:
             (self.folder / "settings/tls" / name).write_bytes((files / name).read_bytes())
         self.processes["nginx"].send_signal(signal.SIGHUP)
 
-    def machine(self, *, cell: str = "cell1", of: Authority | None = None, environment: str = ENVIRONMENT) -> Client:
-        """A machine of an instance, or, without a cell, of nobody."""
-        instance = InstanceId(str(uuid4())) if cell else None
-        names = MachineNames(environment, MachineId(str(uuid4())), CellName(cell) if cell else None, instance)
+    def machine(
+        self, *, cell: str = "cell1", instance: str = "", of: Authority | None = None, environment: str = ENVIRONMENT
+    ) -> Client:
+        """A machine of an instance, by default a new one; or, without a cell, of nobody."""
+        whose = InstanceId(instance or str(uuid4())) if cell else None
+        names = MachineNames(environment, MachineId(str(uuid4())), CellName(cell) if cell else None, whose)
         authority, key = of or self.authority, openssl.make()
         issued = authority.issue(openssl.request(key).decode(), names, now=datetime.now(UTC), life=LIFE)
         return self._client(issued.pem, key.decode(), issued.serial, names)

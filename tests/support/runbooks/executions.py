@@ -20,15 +20,19 @@ from hermesops.settings import Environment
 from hermesops.waiting import pause
 from tests.support.billing.many_subscriptions import prepared
 from tests.support.billing.stripe_events import USER, event, subscription
+from tests.support.real import alertmanager
 from tests.support.real.command import Command, Ran
 from tests.support.releases.simulated import built
-from tests.support.runbooks.platform import alerts_until, watched
+from tests.support.runbooks.platform import SCALE, alerts_until, heard, monitoring, reporting, watched
 from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 
 Execution = Callable[[Command], Awaitable[None]]
 
 ELSEWHERE = {
     "backups-late": "tests/e2e/test_runbook.py::test_late_backups_are_made",
+    "platform-database-lost": (
+        "tests/integration/test_platform_restore.py::test_the_registry_goes_on_with_a_new_epoch_that_machines_follow"
+    ),
     "toolbox-cut": "tests/e2e/test_break_glass.py::test_the_runbook_gets_onto_a_machine_that_is_cut_off",
     "release-takes-no-turns": "tests/e2e/test_runbook.py::test_a_halted_rollout_is_ended_once_somebody_picks_that",
 }
@@ -203,9 +207,19 @@ async def vendor_silent(world: Command) -> None:
 
 @execution("vendor-and-reports-away")
 async def vendor_and_reports_away(world: Command) -> None:
-    # No machine of this world reports; the ingest has tests of its own. What is tried is the answer of the table.
-    found = await mended(world, "FleetGap")
-    assert set(found.values()) == {"done"}
+    users = ("ada", "ike", "jil")
+    for user in users[1:]:
+        await world.ok("provision", user, "--plan", "light")
+    shown = [(await world.ok("instance", "show", user, "--json")).json["instance"] for user in users]
+    async with watched(world) as (seen, host), monitoring(seen):
+        async with reporting(host, {one["instance_id"]: one["cell"] for one in shown}):
+            await alerts_until(seen, lambda names: not names)
+        await alerts_until(seen, lambda names: names == {"FleetGap"})
+        assert set((await mended(seen, "FleetGap")).values()) == {"done"}, "agents answer: nothing is done to them"
+        async with reporting(host, {one["instance_id"]: one["cell"] for one in shown}):
+            await alerts_until(seen, lambda names: not names)
+    for user in users[1:]:
+        await world.ok("instance", "terminate", user, "--now", "--without-backup", "--yes", "--reason", "t")
 
 
 @execution("worker-killed")
@@ -254,16 +268,16 @@ async def messenger_lost(world: Command) -> None:
 
 @execution("monitor-killed")
 async def monitor_killed(world: Command) -> None:
-    found = await halted(world, "MonitorDown")
-    assert (found["pass"], found["monitor-after"]) == ("done", "differs")
-    monitor = await world.start("monitor", "--every", "1")
-    try:
-        while (await world.run("monitor", "--check")).exit_code:
-            assert monitor.returncode is None
-        await mended(world, "MonitorDown", "--from", "monitor-after")
-    finally:
-        monitor.terminate()
-        await monitor.communicate()
+    async with watched(world) as (seen, _):
+        async with monitoring(seen) as monitor:
+            await alerts_until(seen, lambda names: "MonitorDown" not in names)
+            monitor.kill()
+            await alerts_until(seen, lambda names: "MonitorDown" in names)
+            found = await halted(seen, "MonitorDown")
+            assert (found["pass"], found["monitor-after"]) == ("done", "differs")
+        async with monitoring(seen):
+            await alerts_until(seen, lambda names: "MonitorDown" not in names)
+            await mended(seen, "MonitorDown", "--from", "monitor-after")
 
 
 @execution("many-stopped")
@@ -286,9 +300,20 @@ async def many_stopped(world: Command) -> None:
 
 @execution("monitoring-away")
 async def monitoring_away(world: Command) -> None:
-    assert (await world.run("alert", "list")).exit_code
-    found = await mended(world, "Watchdog")
-    assert set(found.values()) == {"done"}
+    with alertmanager.receiving() as outside:
+        async with watched(world, watchdog_url=f"{outside.url}/watchdog") as (seen, host):
+            await heard(outside, more=2)
+            for service in ("nginx", "alertmanager"):
+                await asyncio.to_thread(host.stop, service)
+            before = len(outside.messages)
+            await pause(3 * 60 * SCALE)
+            assert len(outside.messages) == before, "what a receiver outside notices"
+            assert (await seen.run("alert", "list")).exit_code == 4
+            assert set((await mended(seen, "Watchdog")).values()) == {"done"}
+            for service in ("alertmanager", "nginx"):
+                host.start(service)
+            await heard(outside, more=2)
+            await alerts_until(seen, lambda _: True)
 
 
 @execution("platform-service-ended")

@@ -2,16 +2,19 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
 from hermesops.app import Container
 from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
+from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, until
+from hermesops.waiting import Pending, cancel, pause, until
 from tests.support.real import platform_host
+from tests.support.real.alertmanager import Receiver
 from tests.support.real.command import Command
 from tests.support.real.platform_host import PlatformHost
 from tests.support.suite.prerequisites import require
@@ -23,11 +26,14 @@ _WITHIN_S = 120.0
 
 
 @asynccontextmanager
-async def watched(world: Command, life: timedelta = CERTIFICATE_LIFE) -> AsyncIterator[tuple[Command, PlatformHost]]:
+async def watched(
+    world: Command, life: timedelta = CERTIFICATE_LIFE, *, watchdog_url: str = ""
+) -> AsyncIterator[tuple[Command, PlatformHost]]:
     """The world with monitoring, and the host of that.
 
     Args:
         life: Of the host's certificate.
+        watchdog_url: Of the receiver outside; empty for none.
     """
     root = platform_host.programs()
     require(root, "nginx, Prometheus and Alertmanager: apt-get download")
@@ -35,7 +41,8 @@ async def watched(world: Command, life: timedelta = CERTIFICATE_LIFE) -> AsyncIt
     container = Container(Environment.load("local", world.environ), lambda _: None)
     authority = container.authority.load()
     container.registry.close()
-    quick = {f"{platform_host.ROLE}_time_scale": SCALE, f"{platform_host.ROLE}_scrape_seconds": 1}
+    given = {"time_scale": SCALE, "scrape_seconds": 1, "watchdog_url": watchdog_url}
+    quick = {f"{platform_host.ROLE}_{name}": value for name, value in given.items()}
     with tempfile.TemporaryDirectory() as folder:
         running = platform_host.running(Path(folder), root, variables=quick, authority=authority, life=life)
         host = await asyncio.to_thread(running.__enter__)
@@ -53,3 +60,58 @@ async def alerts_until(world: Command, expected: Callable[[set[str]], bool]) -> 
         return True if expected(names) else Pending(str(names))
 
     await until(as_expected, what="the alerts that are expected", timeout_s=_WITHIN_S, every_s=1)
+
+
+@asynccontextmanager
+async def monitoring(world: Command) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A monitor, until the block ends."""
+    monitor = await world.start("monitor", "--every", "1")
+    talking = asyncio.create_task(monitor.communicate())
+    try:
+        yield monitor
+    finally:
+        if monitor.returncode is None:
+            monitor.terminate()
+        await talking
+
+
+@asynccontextmanager
+async def reporting(host: PlatformHost, cells: Mapping[str, str]) -> AsyncIterator[None]:
+    """Machines of instances that are well report, until the block ends.
+
+    Args:
+        cells: By the instance's id.
+    """
+    machines = [host.machine(cell=cell, instance=instance) for instance, cell in cells.items()]
+
+    def report() -> None:
+        at = time.time()
+        figures = {"hermes_metrics_timestamp_seconds": at, "hermes_agent_up": 1.0, "hermes_gateway_up": 1.0}
+        body = b"".join(
+            encode_series(encode_labels([(b"__name__", name.encode())]), [encode_sample(value, int(at * 1000))])
+            for name, value in figures.items()
+        )
+        for machine in machines:
+            with machine.http(host.url) as http:
+                http.post("/ingest/write", content=compress(body)).raise_for_status()
+
+    async def keep() -> None:
+        while True:
+            await asyncio.to_thread(report)
+            await pause(0.5)
+
+    keeping = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        await cancel(keeping)
+
+
+async def heard(outside: Receiver, *, more: int) -> None:
+    """Wait until the receiver outside got so many more messages."""
+    wanted = len(outside.messages) + more
+
+    async def enough() -> bool | Pending[bool]:
+        return len(outside.messages) >= wanted or Pending(f"{len(outside.messages)} of {wanted}")
+
+    await until(enough, what="the receiver outside to hear of monitoring", timeout_s=_WITHIN_S, every_s=0.5)

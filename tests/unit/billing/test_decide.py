@@ -65,6 +65,11 @@ def of(*subscriptions: Subscription, agent: Agent | None = None, served: str = "
         ((ENDED,), SUSPENDED, Terminate("sub_1")),
         ((ENDED, NEWER), replace(ENDING, ended_by_billing=True), Resume("sub_2", cancels_termination=True)),
         ((ENDED, NEWER), RUNNING, Bind("sub_2")),
+        (
+            (ENDED, replace(LONG, id="sub_2")),
+            replace(ENDING, ended_by_billing=True),
+            Resume("sub_2", cancels_termination=True),
+        ),
         ((PAID,), replace(RUNNING, status=InstanceStatus.PROVISIONING), Provision(Plan.LIGHT, "sub_1")),
         ((FRESHLY,), None, Provision(Plan.LIGHT, "sub_1")),
     ],

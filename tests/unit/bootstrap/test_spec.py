@@ -1,6 +1,7 @@
 """What a bootstrap asks for is bounded by names, and settings that would let others in are refused."""
 
 import json
+import warnings
 from typing import Any
 
 import pytest
@@ -8,6 +9,10 @@ import pytest
 from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole, Policy, bucket_of, check
 from hermesops.errors import UsageError
 from tests.support.real.aws_account import ACCOUNT, SUBJECTS, spec_of
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of pkg_resources, and of its own regular expressions
+    import parliament
 
 KEY = f"arn:aws:kms:eu-central-1:{ACCOUNT}:key/1234"
 APPLY, PREVIEW = PipelineRole.APPLY, PipelineRole.PREVIEW
@@ -79,6 +84,35 @@ def test_what_bootstrap_made_no_pipeline_takes_away() -> None:
         "KeepPipelines",
         "PlatformsStateIsThePipelines",
     }
+
+
+_MEANT = {
+    ("RESOURCE_STAR", "ChangeCertificates"): "bounded by the region",
+    ("RESOURCE_STAR", "ChangePlatform"): "bounded by the region, and by what is denied",
+    ("RESOURCE_STAR", "ChangePlatformEverywhere"): "AWS gives new zones and budgets ids of its own",
+    ("RESOURCE_STAR", "LookAtBuckets"): "reads no object",
+    ("RESOURCE_STAR", "LookAtPlatform"): "reads",
+    ("RESOURCE_STAR", "LookAtRoles"): "reads",
+    ("RESOURCE_STAR", "Platform"): "bounds by actions",
+    ("RESOURCE_MISMATCH", "ChangeBuckets"): "actions that are not about buckets match none",
+    ("MISMATCHED_TYPE_BUT_USABLE", "MakeBoundedRoles"): "IAM's own examples of boundaries compare as text",
+    ("MISMATCHED_TYPE_BUT_USABLE", "BoundedBackupUsers"): "as above",
+}
+"""What parliament, which knows AWS's actions, resources and conditions, finds and is meant; and why."""
+
+
+def test_a_linter_of_iam_finds_nothing_that_is_not_meant() -> None:
+    spec = spec_of()
+    found = [
+        (one.issue, statement["Sid"], str(one.detail))
+        for document in (*(spec.permissions(role, KEY) for role in PipelineRole), spec.boundary_policy())
+        for statement in document["Statement"]
+        for one in parliament.analyze_policy_string(
+            json.dumps({"Version": document["Version"], "Statement": [statement]})
+        ).findings
+    ]
+    assert found
+    assert [one for one in found if one[:2] not in _MEANT] == []
 
 
 @pytest.mark.parametrize(("role", "most"), [(PREVIEW, 10_240), (APPLY, 10_240)])

@@ -100,9 +100,15 @@ def test_what_changes_an_environment_shares_its_one_group() -> None:
     groups = [
         workflow("apply").jobs["staging"]["concurrency"]["group"],
         workflow("apply").jobs["apply"]["concurrency"]["group"],
+        workflow("apply").jobs["platform"]["concurrency"]["group"],
         workflow("rollout").jobs["rollout"]["concurrency"]["group"],
     ]
-    assert groups == ["hermesops-staging", "hermesops-production", "hermesops-${{ inputs.target }}"]
+    assert groups == [
+        "hermesops-staging",
+        "hermesops-production",
+        "hermesops-production",
+        "hermesops-${{ inputs.target }}",
+    ]
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
@@ -136,7 +142,7 @@ def test_code_of_a_fork_gets_no_role() -> None:
             assert "PIPELINE_KEY" not in one.file.read_text()
 
 
-def test_production_changes_only_by_an_approved_preview_on_main() -> None:
+def test_cells_of_production_change_only_by_an_approved_preview_on_main() -> None:
     jobs = workflow("apply").jobs
     changing = {
         name
@@ -145,8 +151,10 @@ def test_production_changes_only_by_an_approved_preview_on_main() -> None:
         for step in job["steps"]
         if "stack up" in step.get("run", "")
     }
-    assert changing == {"apply"}
+    assert changing == {"apply", "platform"}
     assert "refs/heads/main" in jobs["apply"]["if"]
+    assert "refs/heads/main" in jobs["platform-preview"]["if"]
+    assert jobs["platform"]["needs"] == "platform-preview", "reviewers have read what they let happen"
     (line,) = [line for line in LINES if "stack up" in line and "--approved-by" in line]
     assert line.endswith("stack up --from preview.json --approved-by approval")
 

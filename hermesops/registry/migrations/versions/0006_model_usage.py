@@ -12,6 +12,7 @@ down_revision = "0005"
 def upgrade() -> None:
     """Make three tables and a column, which older code does not know: to it the generation stays the floor."""
     op.add_column("instance_details", sa.Column("model_token_floor", sa.Integer, nullable=True))
+    op.add_column("instance_details", sa.Column("model_token_rotation", sa.String(32), nullable=True))
     op.create_table(
         "model_usage",
         sa.Column("day", sa.Date, primary_key=True),

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.route import PresentToken
+from hermesops.model.release import ReleaseId
+from hermesops.model.route import PresentToken, TokenRotation
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.repositories.instances.instance import ALL, details_in, instance_of, update_details
 from hermesops.registry.schema.tables import hermes_instances, instance_details
@@ -66,6 +67,55 @@ class ModelTokenRepository(Repository):
             due = ALL.where(hermes_instances.c.status == InstanceStatus.RUNNING, is_due)
             rows = connection.execute(due.order_by(columns.model_token_expires_at, columns.instance_id))
             return tuple(instance_of(row) for row in rows)
+
+    def rotation(self, instance_id: InstanceId) -> TokenRotation:
+        """How far an instance has come with the replacement of its token."""
+        with self._database.reading() as connection:
+            details = details_in(connection, instance_id)
+        floor = details.model_token_floor
+        return TokenRotation(
+            details.model_token_rotation or "",
+            is_old_valid=floor is not None and floor < details.model_token_generation,
+            is_handed=details.model_token_handed_at is not None,
+        )
+
+    def rotate(self, instance_id: InstanceId, rotation: ReleaseId) -> None:
+        """Begin another generation of tokens; those that are valid stay so until ``end_rotation``. Safe to repeat."""
+        columns = instance_details.c
+        with self._database.writing() as connection:
+            held = details_in(connection, instance_id, lock=True)
+            if held.model_token_rotation == rotation:
+                return
+            changed = {
+                "model_token_floor": sa.func.coalesce(columns.model_token_floor, columns.model_token_generation),
+                "model_token_generation": columns.model_token_generation + 1,
+                "model_token_expires_at": None,
+                "model_token_handed_at": None,
+                "model_token_rotation": rotation,
+            }
+            update_details(connection, instance_id, **changed)
+
+    def end_rotation(self, instance_id: InstanceId, rotation: ReleaseId, *, why: str) -> None:
+        """Revoke the tokens of generations before the present one, once the machine has it. Safe to repeat."""
+        with self._database.writing() as connection:
+            held = details_in(connection, instance_id, lock=True)
+            if held.model_token_rotation != rotation or held.model_token_floor is None:
+                return
+            update_details(connection, instance_id, model_token_floor=None)
+            self._note(
+                connection,
+                "model_tokens_rotated",
+                instance_subject(instance_id),
+                before={"generation": held.model_token_floor},
+                after={"generation": held.model_token_generation},
+                why=why,
+            )
+
+    def leave_rotation(self, instance_id: InstanceId, rotation: ReleaseId) -> None:
+        """Let an instance not belong to a rotation: older tokens stay valid where they still are. Safe to repeat."""
+        with self._database.writing() as connection:
+            if details_in(connection, instance_id, lock=True).model_token_rotation == rotation:
+                update_details(connection, instance_id, model_token_rotation=None)
 
     def revoke(self, instance_id: InstanceId, *, why: str) -> int:
         """Raise the generation, and return the new one."""

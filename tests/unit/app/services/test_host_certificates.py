@@ -125,7 +125,7 @@ def test_a_folder_that_others_may_read_gets_no_key(issuer: Issuer, tmp_path: Pat
 
 @pytest.mark.parametrize("host", ["", "*.example.com", "host:8443", "https://host", "a b", "-x", "x" * 64, "a..b", "é"])
 def test_what_names_no_host_is_refused(issuer: Issuer, host: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="neither a host's name nor an address"):
         issuer.issue(host)
     assert not issuer.out.exists()
 
@@ -137,5 +137,5 @@ def test_an_address_of_ipv6_is_a_host(issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("client", ["", "Not A Name", "x" * 99])
 def test_a_client_needs_a_name_that_certificates_can_have(issuer: Issuer, client: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="name"):
         issuer.issue(client=client)

@@ -35,7 +35,7 @@ def node(**changes: object) -> Any:  # noqa: ANN401 - stands for a NodeState
 
 def tokens(machine: Machine, row: Instance = ADA) -> ModelTokens:
     registry = part(instances=part(get=lambda _: row), operations=part(list=lambda **_: ()))
-    return ModelTokens(registry, part(with_lease=lambda _: machine), Leases().hold, timedelta(days=7))
+    return ModelTokens(registry, part(with_lease=lambda _: machine), Leases().hold, timedelta(days=7), {})
 
 
 async def test_a_running_agent_is_handed_its_token() -> None:

@@ -1,9 +1,10 @@
 """Personalising a machine in a folder: everything but the gateway itself."""
 
 import getpass
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -159,6 +160,42 @@ def test_the_same_again_changes_nothing(machine: Machine) -> None:
     assert outcome.changed == []
     assert outcome.gateway == "left alone"
     assert outcome.cron_jobs_made == 0
+
+
+def _without_key(machine: Machine) -> None:
+    path = machine.layout.managed / ".env"
+    path.write_text("\n".join(line for line in path.read_text().splitlines() if "API_SERVER_KEY" not in line) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("lose", "changed", "gateway"),
+    [
+        (lambda machine: (machine.layout.managed / ".env").unlink(), ".env", "restarted"),
+        (lambda machine: (machine.layout.managed / ".env").chmod(0o644), ".env", "left alone"),
+        (_without_key, ".env", "restarted"),
+        (lambda machine: (machine.layout.managed / "config.yaml").unlink(), "config.yaml", "restarted"),
+    ],
+    ids=["gone", "readable by all", "without its key", "configuration"],
+)
+def test_a_machine_that_lost_what_it_was_handed_says_so_and_is_handed_it_again(
+    machine: Machine, lose: Callable[[Machine], None], changed: str, gateway: str
+) -> None:
+    machine.personalise(_PAYLOAD)
+    held = hashlib.sha256(_PAYLOAD.to_json()).hexdigest()
+    assert status(machine.node)["payload"] == held
+    lose(machine)
+    assert status(machine.node)["payload"] is None
+    outcome = machine.personalise(_PAYLOAD)
+    assert str(machine.layout.managed / changed) in outcome.changed
+    assert outcome.gateway == gateway
+    assert status(machine.node)["payload"] == held
+
+
+def test_what_a_release_brings_is_not_part_of_what_a_machine_was_handed(machine: Machine) -> None:
+    machine.personalise(_PAYLOAD)
+    base = json.loads(machine.layout.base.read_text())
+    machine.layout.base.write_text(json.dumps({**base, "environment": {"NEW": "1"}, "config": {"new": True}}))
+    assert status(machine.node)["payload"] is not None
 
 
 def test_a_job_is_made_once_and_paused_when_it_is_not_enabled(machine: Machine) -> None:

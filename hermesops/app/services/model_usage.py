@@ -1,0 +1,97 @@
+"""What agents used of models, summed as an operator asks, and what they may use."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from hermesops.model.instance import Instance
+from hermesops.model.plan import Plan
+from hermesops.registry import Registry
+from hermesops.registry.repositories.credentials.model_usage import Budget
+from hermesops.router.usage import Usage
+from hermesops.settings import ModelSettings
+
+PER_DOLLAR = 1_000_000
+
+
+class By(StrEnum):
+    """What sums are made for."""
+
+    USER = "user"
+    DAY = "day"
+    MODEL = "model"
+    PROVIDER = "provider"
+    OUTCOME = "outcome"
+
+
+@dataclass(frozen=True)
+class UsageSum:
+    """The usage of one user, day, model, provider or outcome.
+
+    Attributes:
+        answers: Requests that a model answered.
+        failures: Attempts that a provider failed at, and requests that the router refused.
+        micros: Millionths of a US dollar.
+    """
+
+    name: str
+    answers: int = 0
+    failures: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    micros: int = 0
+
+    def plus(self, usage: Usage) -> "UsageSum":
+        """This and one more."""
+        is_answer = usage.outcome == "200"
+        return UsageSum(
+            self.name,
+            self.answers + usage.requests * is_answer,
+            self.failures + usage.requests * (not is_answer),
+            self.input_tokens + usage.input_tokens,
+            self.output_tokens + usage.output_tokens,
+            self.micros + usage.micros,
+        )
+
+
+def usage_of(
+    registry: Registry, since: date, *, by: By, instance: Instance | None = None
+) -> tuple[list[UsageSum], UsageSum]:
+    """Sums from a day on, the dearest first, days in their order; and the sum of all."""
+    rows = registry.model_usage.list(since, instance_id=instance.id if instance else None)
+    titles = {one.id: one.title for one in registry.instances.list(terminated=True)} if by is By.USER else {}
+    names: Mapping[By, Callable[[Usage], str]] = {
+        By.USER: lambda row: titles.get(row.instance_id, row.instance_id),
+        By.DAY: lambda row: row.day.isoformat(),
+        By.MODEL: lambda row: row.model or "none",
+        By.PROVIDER: lambda row: row.provider or "router",
+        By.OUTCOME: lambda row: row.outcome,
+    }
+    sums = _sums(rows, names[by])
+    ordered = sorted(sums, key=lambda one: one.name)
+    if by is not By.DAY:
+        ordered.sort(key=lambda one: (-one.micros, -one.answers))
+    total = UsageSum("total")
+    for row in rows:
+        total = total.plus(row)
+    return ordered, total
+
+
+def _sums(rows: Iterable[Usage], name_of: Callable[[Usage], str]) -> list[UsageSum]:
+    sums: dict[str, UsageSum] = {}
+    for row in rows:
+        name = name_of(row)
+        sums[name] = sums.get(name, UsageSum(name)).plus(row)
+    return list(sums.values())
+
+
+def budgets_of(settings: ModelSettings) -> Mapping[Plan, Budget]:
+    """What an agent of each plan may use in a month."""
+    return {
+        plan: Budget(
+            settings.tokens_per_month.get(plan),
+            round(settings.usd_per_month[plan] * PER_DOLLAR) if plan in settings.usd_per_month else None,
+        )
+        for plan in Plan
+    }
