@@ -6,6 +6,7 @@ from xml.sax.saxutils import escape
 from tests.support.pipelines.workflows import WORD, Workflow, programs, workflow
 
 _WIDTH, _LABEL, _BOX, _GAP, _PAD, _LINE = 1080, 180, 434, 16, 16, 17
+_MOST = 60  # characters of a command that have room in a box
 _HEAD = """<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" font-family="sans-serif">
 <title>Pipelines of hermesops: from a pull request to production, and what runs by the clock</title>
 <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
@@ -60,7 +61,14 @@ def _box(title: str, commands: Sequence[str], column: int, y: int, high: int, *,
         x=x, y=y, wide=_BOX, high=high, fill=fill, text=x + 10, title_y=y + _GAP + 6, title=escape(title)
     )
     for number, words in enumerate(commands, start=1):
-        yield _COMMAND.format(x=x + 10, y=y + _GAP + 6 + number * _LINE, words=escape(words))
+        yield _COMMAND.format(x=x + 10, y=y + _GAP + 6 + number * _LINE, words=escape(_fitted(words)))
+
+
+def _fitted(command: str) -> str:
+    """A command that fits its box: whole words of it."""
+    if len(command) <= _MOST:
+        return command
+    return f"{command[:_MOST].rpartition(' ')[0].removesuffix(' …')} …"
 
 
 def _content(name: str) -> tuple[str, list[str]]:
