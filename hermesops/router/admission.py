@@ -7,7 +7,8 @@ from http import HTTPStatus
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ModelToken, read_token, refusal_of
-from hermesops.router.accounts import Account, AccountCache
+from hermesops.router.account import Account
+from hermesops.router.account_cache import AccountCache
 
 _BEARER = "Bearer "
 _PER_DOLLAR = 1_000_000

@@ -10,7 +10,8 @@ import structlog
 
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
-from hermesops.router.accounts import EVERY_S, STALE_AFTER_S, Account, AccountCache, Spent
+from hermesops.router.account import Account, Spent
+from hermesops.router.account_cache import EVERY_S, STALE_AFTER_S, AccountCache
 from hermesops.router.usage import Spool, Usage
 
 log = structlog.get_logger()

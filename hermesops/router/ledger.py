@@ -12,7 +12,7 @@ import psycopg
 
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
-from hermesops.router.accounts import Account, Spent
+from hermesops.router.account import Account, Spent
 from hermesops.router.usage import Usage
 
 _ANSWER_MS = 10_000

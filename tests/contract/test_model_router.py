@@ -20,7 +20,8 @@ from hermesops.localcloud.model_router.router import Upstream
 from hermesops.localcloud.server.listener import Listener, listen
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
-from hermesops.router.accounts import EVERY_S, Account, AccountCache
+from hermesops.router.account import Account
+from hermesops.router.account_cache import EVERY_S, AccountCache
 from hermesops.router.usage import Usage
 from hermesops.waiting import Pending, pause, until
 from tests.support.worlds.local_server import LocalCloud, serving

@@ -13,7 +13,7 @@ from hermesops.model.plan import Plan
 from hermesops.registry import Registry
 from hermesops.registry.open import migrate_registry
 from hermesops.registry.repositories.credentials.model_usage import Budget, RouterLedger
-from hermesops.router.accounts import Spent
+from hermesops.router.account import Spent
 from hermesops.router.books import Ledger
 from hermesops.router.ledger import PostgresLedger
 from hermesops.router.usage import Usage

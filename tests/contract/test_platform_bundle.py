@@ -66,7 +66,7 @@ async def test_the_environments_bundle_says_where_its_parts_are(
     monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("hermesops.image.router_bundle.make", lambda *_: control)
     monkeypatch.setattr(
-        "hermesops.app.container_parts.control_bundle.control_bundle_of",
+        "hermesops.app.container_parts.platform_bundles.control_bundle_of",
         lambda *_: ControlBundle(control, "0123456789abcdef"),
     )
 

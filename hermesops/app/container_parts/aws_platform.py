@@ -102,9 +102,8 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
     from functools import partial
     from importlib import metadata
 
-    from hermesops.app.container_parts.control_bundle import control_bundle_of
     from hermesops.app.container_parts.local_world import loki_of
-    from hermesops.app.container_parts.platform import router_wheels
+    from hermesops.app.container_parts.platform_bundles import control_bundle_of, router_wheels
     from hermesops.image import platform_bundle
     from hermesops.ingest import build as ingest
     from hermesops.router import build as router
@@ -113,7 +112,7 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
     sign = partial(app.release_key.sign, namespace=SIGNATURE_NAMESPACE)
     await asyncio.to_thread(app.release_key.find)  # refuses before anything is fetched
     control = await asyncio.to_thread(control_bundle_of, app.env, app.report)
-    wheels = await asyncio.to_thread(router_wheels, app)
+    wheels = await asyncio.to_thread(router_wheels, app.env, app.report)
     parts: dict[str, Path | bytes] = {
         platform_bundle.CONTROL: control.file,
         "hermes-ingest": ingest.zipapp(),

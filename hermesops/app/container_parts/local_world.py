@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hermesops.localcloud.world.local_world import World
     from hermesops.model.ids import InstanceId
     from hermesops.registry.repositories.credentials.model_usage import RouterLedger
-    from hermesops.router.accounts import Account
+    from hermesops.router.account import Account
     from hermesops.router.usage import Usage
 
 _OF_PLATFORM = frozenset({"HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRET_REGISTRY_KEY", "HERMESOPS_SECRET_AUTHORITY_KEY"})

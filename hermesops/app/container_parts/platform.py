@@ -262,7 +262,7 @@ class PlatformParts:
     def _control_part(self) -> "ControlPart":
         from urllib.parse import urlsplit
 
-        from hermesops.app.container_parts.control_bundle import control_bundle_of
+        from hermesops.app.container_parts.platform_bundles import control_bundle_of
         from hermesops.app.services.platform import local_outputs
         from hermesops.app.services.platform_connect import is_connected
         from hermesops.app.services.platform_control import ControlPart, host_settings, url_on_host
@@ -315,29 +315,16 @@ def _provider_keys(app: "Unconnected") -> tuple[dict[str, str], dict[str, str]]:
 
 def _router_part(app: "Unconnected") -> "RouterPart":
     """Role ``hermes_platform_llm_router``."""
+    from hermesops.app.container_parts.platform_bundles import router_wheels
     from hermesops.app.services.platform_router import RouterPart
 
     keys, urls = _provider_keys(app)
     return RouterPart(
-        wheels=partial(router_wheels, app),
+        wheels=partial(router_wheels, app.env, app.report),
         program=app.env.cache / "platform" / "hermes-router.pyz",
         token_keys=lambda: (app.router_key.decode(),),
         provider_keys=keys,
         provider_urls=urls,
-    )
-
-
-def router_wheels(app: "Unconnected") -> Path:
-    """What a platform's host installs LiteLLM from; blocks, raises as ``hermesops.image.router_bundle.make``."""
-    from hermesops import assets, child_environment
-    from hermesops.image import router_bundle
-    from hermesops.image.download import Pip
-
-    return router_bundle.make(
-        assets.folder("roles") / "hermes_platform_llm_router" / "files" / "requirements.txt",
-        Pip(app.env.for_child(child_environment.PACKAGES), app.env.cache / "packages"),
-        app.env.cache / "platform",
-        app.report,
     )
 
 

@@ -49,7 +49,6 @@ from hermesops.localcloud.world.object_store import ObjectStore
 from hermesops.router.books import Ledger, open_books
 
 _LOOPBACK = "127.0.0.1"
-_USAGE = "model-usage"
 _NO_PROGRAM = Path("/nonexistent/versitygw")
 
 log = structlog.get_logger()
@@ -111,7 +110,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         parts.backups.open()
         parts.webhooks.open()
 
-        books = open_books(ledger, files.folder / _USAGE) if ledger else None
+        books = open_books(ledger, files.model_usage) if ledger else None
         if books:
             await stack.enter_async_context(books.accounts.kept())
         router = Router(

@@ -41,6 +41,7 @@ class WorldFiles:
         self.platform = folder / "platform"
         self.monitoring = folder / "monitoring"
         self.date_shift = folder / "date-shift.json"
+        self.model_usage = folder / "model-usage"
         self.object_store_key = folder / "object-store.key"
 
 

@@ -258,9 +258,11 @@ class World:
         database = [files.database.with_name(files.database.name + end) for end in ("", "-wal", "-shm")]
         logs = [files.log, files.log.with_name(f"{files.log.name}.1")]
         keys = (files.api_key, files.model_key, files.object_store_key)
-        for file in (files.world, files.base, files.platform, files.monitoring, *keys, *logs, *database, files.lock):
+        others = (files.world, files.base, files.platform, files.monitoring, files.date_shift, files.lock)
+        for file in (*others, *keys, *logs, *database):
             file.unlink(missing_ok=True)
-        shutil.rmtree(files.object_store, ignore_errors=True)
+        for folder in (files.object_store, files.model_usage):
+            shutil.rmtree(folder, ignore_errors=True)
         for draft in files.folder.glob(".*.*.*"):
             draft.unlink()
         with contextlib.suppress(OSError):

@@ -109,6 +109,7 @@ COMMANDS: Sequence[str] = (
     "token list",
     "token renew ada",
     "token revoke ada --yes",
+    "token rotate --where user=ada --reason canary",
     "instance suspend ada --reason canary",
     "instance resume ada --reason canary",
     "instance resize ada --plan heavy --yes",

@@ -4,7 +4,8 @@ import pytest
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import issue_token
-from hermesops.router.accounts import Account, AccountCache, Spent
+from hermesops.router.account import Account, Spent
+from hermesops.router.account_cache import AccountCache
 from hermesops.router.admission import Admission, Refused
 
 INSTANCE, OTHER = InstanceId("ada"), InstanceId("bob")

@@ -19,7 +19,7 @@ from hermesops.registry.schema.tables import (
     model_usage,
     model_usage_batches,
 )
-from hermesops.router.accounts import Account, Spent
+from hermesops.router.account import Account, Spent
 from hermesops.router.usage import Usage
 
 BATCHES_KEPT = timedelta(days=30)

@@ -32,3 +32,17 @@ def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "Contr
         env.cache / "platform",
         report,
     )
+
+
+def router_wheels(env: Environment, report: Callable[[str], None]) -> Path:
+    """What a platform's host installs LiteLLM from; blocks, raises as ``hermesops.image.router_bundle.make``."""
+    from hermesops import assets, child_environment
+    from hermesops.image import router_bundle
+    from hermesops.image.download import Pip
+
+    return router_bundle.make(
+        assets.folder("roles") / "hermes_platform_llm_router" / "files" / "requirements.txt",
+        Pip(env.for_child(child_environment.PACKAGES), env.cache / "packages"),
+        env.cache / "platform",
+        report,
+    )

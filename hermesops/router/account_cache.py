@@ -8,13 +8,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
 
 import structlog
 
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
+from hermesops.router.account import NOTHING, Account, Spent
 from hermesops.waiting import pause
 
 EVERY_S = 2.0
@@ -31,42 +31,6 @@ _AGAIN_S = 0.1
 """Seconds between readings for instances that are not known, so that an ended one's token cannot ask for more."""
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What an instance used of models.
-
-    Attributes:
-        micros: Millionths of a US dollar.
-    """
-
-    tokens: int = 0
-    micros: int = 0
-
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.tokens + other.tokens, self.micros + other.micros)
-
-
-NOTHING: Final = Spent()
-
-
-@dataclass(frozen=True)
-class Account:
-    """One instance, as the registry has it.
-
-    Attributes:
-        floor: The oldest generation of its tokens that counts.
-        budget: What it may use in a month; ``None`` in either place for no limit.
-        spent: What it used this month, of which the registry knows.
-        address: Of its machine; empty where that is not known.
-    """
-
-    floor: int
-    budget_tokens: int | None = None
-    budget_micros: int | None = None
-    spent: Spent = NOTHING
-    address: str = ""
 
 
 ReadAccounts = Callable[[], Mapping[InstanceId, Account]]
