@@ -14,7 +14,7 @@ from tests.support.suite.shard import shard
 SCALE = Scale(users=30, events=500, batches=3)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
     async with local_world(tmp_path_factory.mktemp("billing"), driver="sim") as command:
         yield command

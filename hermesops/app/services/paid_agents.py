@@ -51,7 +51,7 @@ _REFUSED = timedelta(minutes=2)
 
 _KINDS: dict[type[Request], frozenset[OperationKind]] = {
     Provision: frozenset({OperationKind.PROVISION}),
-    Resize: frozenset({OperationKind.RESIZE}),
+    Resize: frozenset({OperationKind.RESIZE, OperationKind.RELOCATE}),
     Suspend: frozenset({OperationKind.SUSPEND}),
     Resume: frozenset({OperationKind.RESUME, OperationKind.RELOCATE}),
     Terminate: frozenset({OperationKind.TERMINATE, OperationKind.SCHEDULE_TERMINATION}),
@@ -205,7 +205,9 @@ class PaidAgents:
                 return operation
             case Resize(plan=plan):
                 why = f"{reason}its price is of plan {plan}"
-                return await requests.resize(user_id, plan, onto_new_machine=False, reason=why)
+                # A machine's disk cannot shrink, so a smaller plan is on another machine.
+                shrinks = requests.shrinks(self.registry.instances.find(user_id), plan)
+                return await requests.resize(user_id, plan, onto_new_machine=shrinks, reason=why)
             case Suspend():
                 return await requests.suspend(user_id, keep=None, reason=f"{reason}a payment failed days ago")
             case Resume(cancels_termination=undo):

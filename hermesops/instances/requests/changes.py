@@ -257,9 +257,13 @@ class InstanceRequests:
             )
             return self.opener.open(instance, wanted, lambda begun: begun.after.plan is plan)
 
+    def shrinks(self, instance: Instance, plan: Plan) -> bool:
+        """Whether a plan has room for less data than an instance's own."""
+        return self.policy.data_gb[plan] < self.policy.data_gb[instance.plan]
+
     async def _refuse_too_small(self, instance: Instance, plan: Plan) -> None:
         room, observation = self.policy.data_gb[plan], await self.client.observe(instance.id)
-        if self.policy.data_gb[instance.plan] <= room:
+        if not self.shrinks(instance, plan):
             return
         answers = observation.machine is not None and observation.node is not None
         held = await self.client.bytes_in_use(observation.machine.id) if answers and observation.machine else None
