@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -38,6 +39,7 @@ from hermesops.registry.schema import indexes, tables
 from hermesops.registry.schema.schema_version import MIGRATIONS, REVISIONS
 from tests.support.hostile.databases import of_no_text
 from tests.support.real import postgresql
+from tests.support.real.litellm_router import as_router, make_role
 from tests.support.real.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
 if TYPE_CHECKING:
@@ -153,6 +155,20 @@ def test_a_newer_registry_is_refused_by_an_older_hermesops(registry: Registry, u
         with pytest.raises(RefusedError, match="an older hermesops") as refused:
             attempt()
         assert refused.value.exit_code == 3
+
+
+@pytest.mark.postgres
+def test_processes_that_migrate_at_once_do_not_disturb_each_others_grants(server: postgresql.PostgreSql) -> None:
+    url = server.new_database()
+    make_role(url)
+    migrate_registry(url)
+    for _ in range(10):
+        with psycopg.connect(url) as admin:
+            admin.execute("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM router")
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: migrate_registry(url), range(4)))
+        with psycopg.connect(as_router(url)) as router:
+            assert router.execute("SELECT count(*) FROM model_budgets").fetchone() == (0,)
 
 
 @pytest.mark.postgres

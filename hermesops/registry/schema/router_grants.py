@@ -3,6 +3,7 @@
 import sqlalchemy as sa
 
 from hermesops.registry.database import Database
+from hermesops.registry.schema import schema_version
 
 ROLE = "router"
 
@@ -23,12 +24,16 @@ _HAS = sa.text(
 
 
 def grant(database: Database) -> None:
-    """Give the role its rights, where the database has such a role that lacks them."""
-    if database.is_sqlite:
+    """Give the role its rights, where the database has such a role that lacks them; safe from two processes."""
+    if database.is_sqlite or not _lacks(database):
         return
-    with database.reading() as connection:
-        if connection.execute(_HAS, {"role": ROLE}).scalar() is not False:
-            return
     with database.writing(guarded=False) as connection:
+        # Two grants on one table at once end in "tuple concurrently updated": PostgreSQL does not lock the catalogue.
+        schema_version.lock(database, connection)
         for right in _GRANTS:
             connection.exec_driver_sql(f"GRANT {right} TO {ROLE}")
+
+
+def _lacks(database: Database) -> bool:
+    with database.reading() as connection:
+        return connection.execute(_HAS, {"role": ROLE}).scalar() is False

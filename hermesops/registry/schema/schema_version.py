@@ -75,8 +75,7 @@ def migrate(database: Database, copy: Callable[[str], object] | None = None) -> 
         return found
     _refuse_newer(database, found)
     with database.writing() as connection:
-        if not database.is_sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        lock(database, connection)
         found = _current(connection)
         _refuse_newer(database, found)
         if copy and found not in {None, REVISIONS[-1]}:
@@ -86,6 +85,12 @@ def migrate(database: Database, copy: Callable[[str], object] | None = None) -> 
         elif found != REVISIONS[-1]:
             _upgrade(connection)
     return found
+
+
+def lock(database: Database, connection: sa.Connection) -> None:
+    """Wait until no other process changes tables or rights, and let none begin until the transaction's end."""
+    if not database.is_sqlite:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 
 
 def _current(connection: sa.Connection) -> str | None:
