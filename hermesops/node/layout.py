@@ -68,6 +68,13 @@ class Layout:
     authority = _Below("etc/hermes-node/authority.crt")
     """The authorities that the platform's own certificate may be signed by, PEM."""
 
+    public_authorities = _Below("etc/ssl/certs/ca-certificates.crt")
+    """The distribution's: those that anybody's certificate may be signed by, PEM."""
+
+    router_authorities = _Below("etc/hermes-router-authorities.crt")
+    """The public ones and the platform's: whatever the model router's certificate may be signed by, PEM. The agent
+    reads it at each turn, so it lies outside of folders that are root's alone."""
+
     managed = _Below("etc/hermes")
     """hermes-agent's managed scope: what is in it wins over the user's own files."""
 

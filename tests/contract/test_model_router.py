@@ -127,6 +127,7 @@ class Table:
     def __init__(self) -> None:
         self.floors = {INSTANCE: 1}
         self.is_away = False
+        self.used: list[InstanceId] = []
 
     def read(self) -> dict[InstanceId, Account]:
         if self.is_away:
@@ -136,6 +137,24 @@ class Table:
     def write(self, batch: str, rows: Sequence[Usage]) -> None:  # noqa: ARG002 - of the port
         if self.is_away:
             raise UnavailableError("the registry does not answer")
+        self.used.extend(row.instance_id for row in rows)
+
+
+async def test_the_platforms_router_is_answered_as_by_a_provider_and_nobodys_usage_is_written_down(
+    tmp_path: Path,
+) -> None:
+    table = Table()
+    async with serving(tmp_path, SimDriver(tmp_path), ledger=table) as cloud:
+        key = (tmp_path / "provider.key").read_text().strip()
+        assert await statuses(cloud, key) == {200}
+        assert await statuses(cloud, key[:-1]) == {401}
+        await until_it_answers(cloud, issue_token(cloud.model_secret, INSTANCE, 1, in_an_hour()), 200)
+
+        async def written() -> bool | Pending[bool]:
+            return bool(table.used) or Pending("nothing was written down")
+
+        await until(written, what="the usage", timeout_s=30, every_s=0.1)
+    assert set(table.used) == {INSTANCE}
 
 
 async def test_a_revoked_token_is_dead_within_ten_seconds(tmp_path: Path) -> None:

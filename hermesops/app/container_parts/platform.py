@@ -38,10 +38,6 @@ _CELLS_STATE = tuple(f".pulumi/{kind}/fleet" for kind in ("stacks", "history", "
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - of a machine that lets only the world's server in
 
 
-AGENTS_TRUST_ROUTER = False
-"""Whether agents are pointed at the platform's model router: hermes-agent trusts public authorities alone, not ours."""
-
-
 @dataclass(frozen=True)
 class PlatformParts:
     """Everything about the platform of a local world.
@@ -147,7 +143,6 @@ class PlatformParts:
             app.env,
             outputs,
             iam_endpoint=f"https://{self._services[0][PlatformService.OBJECT_STORE_IAM]}",
-            has_router=AGENTS_TRUST_ROUTER,
             moves_backups=self._moves_backups,
         )
         return PlatformConnection(
@@ -241,7 +236,7 @@ class PlatformParts:
             ),
             PlainPart("hermes_platform_redis", {}),
             self._monitoring_part(url, loki),
-            *([_router_part(app)] if _provider_keys(app)[0] else []),
+            self._router_part,
             self._control_part,
         ]
 
@@ -256,6 +251,21 @@ class PlatformParts:
             loki=loki,
             program=app.env.cache / "ingest" / "hermes-ingest",
             time_scale=app.env.settings.monitoring.time_scale,
+        )
+
+    @property
+    def _router_part(self) -> "RouterPart":
+        from hermesops.app.container_parts.platform_bundles import router_wheels
+        from hermesops.app.services.platform_router import RouterPart
+
+        app = self.app
+        keys, urls = _provider_keys(app, self._world)
+        return RouterPart(
+            wheels=partial(router_wheels, app.env, app.report),
+            program=app.env.cache / "platform" / "hermes-router.pyz",
+            token_keys=lambda: (app.router_key.decode(),),
+            provider_keys=keys,
+            provider_urls=urls,
         )
 
     @property
@@ -299,9 +309,10 @@ def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[Folde
     ]
 
 
-def _provider_keys(app: "Unconnected") -> tuple[dict[str, str], dict[str, str]]:
-    """Keys of model providers, and URLs in the place of their own; none where this environment has no key."""
+def _provider_keys(app: "Unconnected", world: "WorldFiles") -> tuple[dict[str, str], dict[str, str]]:
+    """Keys of model providers, and URLs in the place of their own; without any, the world's model is one."""
     from hermesops.app.services.platform_router import parse_provider_keys
+    from hermesops.localcloud.world.files import PROVIDER_KEY, key_of, read_object
     from hermesops.secrets.catalog import PROVIDERS_KEY
 
     model = app.env.settings.model
@@ -310,22 +321,8 @@ def _provider_keys(app: "Unconnected") -> tuple[dict[str, str], dict[str, str]]:
         return parse_provider_keys(text, app.secrets.where(PROVIDERS_KEY)), {}
     if model.base_url and model.api_key:
         return {"openai": model.api_key.get_secret_value()}, {"openai": model.base_url}
-    return {}, {}
-
-
-def _router_part(app: "Unconnected") -> "RouterPart":
-    """Role ``hermes_platform_llm_router``."""
-    from hermesops.app.container_parts.platform_bundles import router_wheels
-    from hermesops.app.services.platform_router import RouterPart
-
-    keys, urls = _provider_keys(app)
-    return RouterPart(
-        wheels=partial(router_wheels, app.env, app.report),
-        program=app.env.cache / "platform" / "hermes-router.pyz",
-        token_keys=lambda: (app.router_key.decode(),),
-        provider_keys=keys,
-        provider_urls=urls,
-    )
+    url = (read_object(world.world) or {})["model_base_url"]
+    return {"openai": key_of(world.provider_key, PROVIDER_KEY)}, {"openai": url}
 
 
 def _keys(app: "Unconnected") -> dict[str, str]:

@@ -89,13 +89,12 @@ def is_connected(env: Environment) -> bool:
 
 
 def settings_of(
-    env: Environment, outputs: PlatformOutputs[str], *, iam_endpoint: str, has_router: bool, moves_backups: bool
+    env: Environment, outputs: PlatformOutputs[str], *, iam_endpoint: str, moves_backups: bool
 ) -> dict[str, str]:
     """The settings with which this computer uses its platform, by name.
 
     Args:
         iam_endpoint: Of the object store, as this computer reaches it.
-        has_router: Whether the platform has a model router.
         moves_backups: Whether backups go to the platform's store from now on.
     """
     files = PlatformFiles(env)
@@ -110,6 +109,7 @@ def settings_of(
         "monitoring.url": outputs.monitoring_url,
         "monitoring.ingest_url": outputs.ingest_url,
         "platform_url": outputs.identity_url,
+        "router.url": outputs.router_url,
     }
     if moves_backups:
         found |= {
@@ -120,7 +120,7 @@ def settings_of(
             "backup.key_file": str(files.backup_key),
             "backup.ca_file": str(files.authorities),
         }
-    return found | ({"router.url": outputs.router_url} if has_router else {})
+    return found
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 It logs which instance asked for which model and when. It must not store or log what is said.
 """
 
+import hmac
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -33,6 +34,9 @@ _KEPT = 10_000
 
 _UPSTREAM_TIMEOUT = httpx.Timeout(connect=10, read=600, write=60, pool=None)
 _ROUTES = {route.name: route for route in ROUTES}
+_PLATFORM = InstanceId("")
+"""Whom no budget bounds and no usage is written down for: the platform's router does both."""
+
 _PASSED_BACK = ("content-type", "retry-after")
 
 
@@ -77,6 +81,7 @@ class Router:
         upstream: Who answers; ``None`` has the script do it.
         books: What the registry says, and what it is told; ``None`` where no registry is beside the router.
         fault: Whether a fault of the model strikes now: the status that it answers, 0 for none.
+        provider_key: With it the platform's own router asks, as it would ask a model's provider; empty for nobody.
     """
 
     def __init__(
@@ -86,7 +91,9 @@ class Router:
         upstream: Upstream | None = None,
         books: Books | None = None,
         fault: Callable[[], int] = lambda: 0,
+        provider_key: str = "",
     ) -> None:
+        self._provider_key = provider_key
         self._admission = Admission([secret], books.accounts if books else None)
         self._books = books
         self._fault = fault
@@ -146,15 +153,18 @@ class Router:
         return await _scripted(asked, model, answer, len(body))
 
     async def _caller(self, request: Request) -> InstanceId | Response:
-        """The instance whose good token the request carries, or the refusal."""
+        """The instance whose good token the request carries, ``_PLATFORM`` for that router, or the refusal."""
+        given = request.headers.get("authorization", "")
+        if self._provider_key and hmac.compare_digest(given.encode(), f"Bearer {self._provider_key}".encode()):
+            return _PLATFORM
         address = request.client.host if request.client else ""
-        found = await self._admission.caller(request.headers.get("authorization", ""), address)
+        found = await self._admission.caller(given, address)
         return _refusal(found) if isinstance(found, Refused) else found
 
     def _use(self, instance: InstanceId, model: str, outcome: int, usage: Mapping[str, int] | None = None) -> None:
         self._log.note(instance, model, outcome)
         route = _ROUTES.get(model)
-        if not self._books:
+        if not self._books or instance == _PLATFORM:
             return
         read, written = (usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)) if usage else (0, 0)
         self._books.use(

@@ -44,7 +44,7 @@ from hermesops.localcloud.server.process import hold
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_forward, platform_socket
-from hermesops.localcloud.world.files import WorldFiles, key_of, write_object
+from hermesops.localcloud.world.files import PROVIDER_KEY, WorldFiles, key_of, write_object
 from hermesops.localcloud.world.object_store import ObjectStore
 from hermesops.router.books import Ledger, open_books
 
@@ -119,6 +119,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             upstream,
             books,
             functools.partial(_model_fault, parts.faults),
+            key_of(files.provider_key, PROVIDER_KEY),
         )
         stack.push_async_callback(router.close)
         model_socket = stack.enter_context(listen_again(store, "model_port", str(driver.gateway), model_port))

@@ -19,6 +19,7 @@ class WorldFiles:
     Attributes:
         world: Where the running world is reachable; absent while it is down.
         model_key: Signs instances' tokens of the model router.
+        provider_key: With it the platform's router asks the world's, as it would a model's provider.
         base: Names the base of the world's machines and images, once it has been up.
         lock: Held by the server; contains its process id.
         object_store: Folder of the object store's data and log.
@@ -33,6 +34,7 @@ class WorldFiles:
         self.world = folder / "world.json"
         self.api_key = folder / "api.key"
         self.model_key = folder / "model.key"
+        self.provider_key = folder / "provider.key"
         self.database = folder / "world.db"
         self.base = folder / "base"
         self.lock = folder / "server.lock"
@@ -44,6 +46,9 @@ class WorldFiles:
         self.model_usage = folder / "model-usage"
         self.object_store_key = folder / "object-store.key"
 
+
+PROVIDER_KEY = "sk_local_model_"
+"""What the key of the world's model as a provider begins with."""
 
 SIMULATED = "simulated"
 """Takes the place of a base's name in a world of simulated machines."""

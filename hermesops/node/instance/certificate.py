@@ -11,7 +11,7 @@ from hermesops.node.errors import BadRequestError, NodeError, NotReadyError, Ref
 from hermesops.node.instance import fencing
 from hermesops.node.machine import Machine
 from hermesops.node.protocol import MAX_CREDENTIAL_BYTES, Credential, FencingToken
-from hermesops.node.system.files import PRIVATE
+from hermesops.node.system.files import PRIVATE, Access
 
 
 def request(machine: Machine, *, anew: bool = False, lease: FencingToken | None = None) -> dict[str, Any]:
@@ -61,7 +61,21 @@ def put(machine: Machine, credential: Credential) -> None:
         raise RefusedError(f"certificate {credential.serial} is not of this machine's key")
     # The authority first: the one that signed this certificate may be new, and the bundle has the one before, too.
     machine.files.write_if_changed(machine.layout.authority, credential.authority.encode(), PRIVATE)
+    trust_router(machine)
     machine.files.write_if_changed(machine.layout.machine_certificate, credential.to_pem(), PRIVATE)
+
+
+def trust_router(machine: Machine) -> None:
+    """Write which authorities the agent trusts the model router by, once the platform's are known.
+
+    A router of the platform has a certificate of ours, another one of a public authority. Only connections to the
+    router use the file: what else the agent talks to is not ours to vouch for.
+    """
+    layout = machine.layout
+    ours = machine.files.read(layout.authority)
+    if ours is not None:
+        public = machine.files.read(layout.public_authorities) or b""
+        machine.files.write_if_changed(layout.router_authorities, ours.rstrip(b"\n") + b"\n" + public, Access(0o644))
 
 
 def renew(machine: Machine) -> dict[str, Any]:

@@ -120,6 +120,7 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
     settle(machine, Agent(base, home))
     # Rendered before anything is written: a bad setting must not leave half of a new configuration.
     config, environment = render.managed_config(base, payload), render.managed_environment(base, payload)
+    certificate.trust_router(machine)
     write_managed(machine, config, environment, owner.gid, outcome)
     applied = _applied(machine, payload)
     furnish_home(machine, base, payload, Access(0o600, owner.uid, owner.gid), applied, outcome)

@@ -10,6 +10,7 @@ from typing import Any
 from hermesops.node.errors import BadRequestError
 from hermesops.node.instance.agent.installation import Base, Route
 from hermesops.node.instance.settings import adapters_for, quotable
+from hermesops.node.layout import Layout
 from hermesops.node.protocol import Payload
 
 PROVIDER = "helium"
@@ -51,6 +52,7 @@ def managed_config(base: Base, payload: Payload) -> bytes:
                 "key_env": TOKEN_VARIABLE,
                 "api_mode": "chat_completions",
                 "discover_models": False,
+                **_trust(payload.model_base_url),
                 # By model, not once under model: a user who switches with /model gets the right length.
                 "models": {route.name: {"context_length": route.context_tokens} for route in base.routes},
             }
@@ -66,6 +68,15 @@ def managed_config(base: Base, payload: Payload) -> bytes:
     if settings.disabled_tools:
         ours["agent"] = {"disabled_toolsets": sorted(settings.disabled_tools)}
     return json.dumps(merged(base.config, ours), indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _trust(model_base_url: str) -> dict[str, str]:
+    """Which authorities the agent trusts the router by; hermes-agent goes without the file where there is none.
+
+    Source: ``agent/ssl_verify.py`` of hermes-agent 0.19.0.
+    """
+    is_https = model_base_url.startswith("https://")
+    return {"ssl_ca_cert": str(Layout().router_authorities)} if is_https else {}
 
 
 def managed_environment(base: Base, payload: Payload) -> bytes:

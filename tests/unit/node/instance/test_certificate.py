@@ -106,6 +106,22 @@ def test_a_request_that_was_cut_short_is_made_again_of_the_key_that_is_there(mac
     assert machine.layout.machine_key.read_bytes() == key
 
 
+def test_the_agent_trusts_the_model_router_by_public_authorities_and_ours(
+    machine: Machine, authority: Authority
+) -> None:
+    public = machine.layout.public_authorities
+    public.parent.mkdir(parents=True)
+    public.write_bytes(b"public ones\n")
+    certificate.trust_router(machine)
+    assert not machine.layout.router_authorities.exists()  # by hermes-agent's own, until ours are known
+    ours = given(machine, authority).authority.encode().rstrip(b"\n")
+    assert machine.layout.router_authorities.read_bytes() == ours + b"\npublic ones\n"
+    assert machine.layout.router_authorities.stat().st_mode & 0o777 == 0o644
+    public.unlink()
+    certificate.trust_router(machine)
+    assert machine.layout.router_authorities.read_bytes() == ours + b"\n"
+
+
 def test_a_certificate_is_installed_and_told_of(machine: Machine, authority: Authority) -> None:
     names = MachineNames("local", MachineId("m-1"), CellName("cell1"), InstanceId("i-1"))
     credential = given(machine, authority, names)

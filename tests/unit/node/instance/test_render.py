@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from typing import Any
 
@@ -45,6 +46,14 @@ def environment(settings: Settings = _NONE) -> dict[str, str]:
 def test_the_provider_and_the_model_are_always_named() -> None:
     model = config()["model"]
     assert model == {"default": "claude-haiku", "provider": "custom:helium"}
+
+
+def test_a_router_with_tls_is_trusted_by_the_machines_authorities() -> None:
+    [plain] = config(_NONE)["providers"].values()
+    assert "ssl_ca_cert" not in plain
+    secured = dataclasses.replace(payload(_NONE), model_base_url="https://10.0.0.1:18090/v1")
+    [provider] = json.loads(managed_config(_BASE, secured))["providers"].values()
+    assert provider["ssl_ca_cert"] == "/etc/hermes-router-authorities.crt"
 
 
 def test_the_user_may_choose_any_route() -> None:
