@@ -41,7 +41,6 @@ class Chain:
         about: Whom it is about; empty for ``user``.
         meaning: Of a fault that has no entry there.
         inject: How it is brought about; ``None`` for the actions of the entry.
-        early: Done once, before all chains: what takes minutes by itself.
         runbook: What is given to ``runbook run``; empty for the alert's name, ``none`` where it ends by itself.
         whose: Of whom the runbook is run, one after the other; empty for ``user``, ``("",)`` for nobody.
         pick: The step that a person would choose; the run begins with it.
@@ -65,7 +64,6 @@ class Chain:
     about: str = ""
     meaning: str = ""
     inject: Act | None = None
-    early: Act | None = None
     runbook: str = ""
     whose: tuple[str, ...] = ()
     pick: str = ""
@@ -176,9 +174,6 @@ async def run_all(chosen: Sequence[Chain], fleet: WatchedFleet, report: Callable
                 found.append(await run(chain, fleet))
                 report(line(found[-1]))
 
-    for chain in chosen:
-        if chain.early:
-            await chain.early(fleet, chain.user)
     shared = [one for one in chosen if not one.is_alone]
     await asyncio.gather(*(lane([one for one in shared if one.user == user]) for user in USERS))
     await lane([one for one in chosen if one.is_alone])

@@ -182,17 +182,17 @@ async def _many_stopped(fleet: WatchedFleet, _: str) -> None:
         await act(fleet, user, AtVendor("stop"))
 
 
+_SLOW_S = 320.0
+"""Longer than the objective of a provisioning, which is of seconds that nothing scales."""
+
+
 async def _orders_refused(fleet: WatchedFleet, _: str) -> None:
     await fleet.command.ok("local", "fault", "set", "payment-required", "--times", "50")
     for user in ("dee", "eve"):
         stuck = await fleet.command.run("provision", user, "--plan", "light")
         assert stuck.exit_code, str(stuck)
     await fleet.command.ok("local", "fault", "clear")
-    fleet.early["refused"] = time.monotonic()
-
-
-async def _orders_late(fleet: WatchedFleet, _: str) -> None:
-    await pause(max(0.0, fleet.early["refused"] + 320 - time.monotonic()))
+    await pause(_SLOW_S)
     for user in ("dee", "eve"):
         await fleet.provision(user)
 
@@ -476,8 +476,8 @@ CHAINS: tuple[Chain, ...] = (
         "ProvisionSlow",
         about="fleet",
         is_alone=True,
-        early=_orders_refused,
-        inject=_orders_late,
+        inject=_orders_refused,
+        beside=frozenset({"ProvisionStuck"}),  # which is told of first, and ends as they are there
         whose=("dee",),
         undo=_gone("dee", "eve"),
     ),

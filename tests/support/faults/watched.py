@@ -168,7 +168,6 @@ class WatchedFleet:
 
     Attributes:
         folder: For files of tests.
-        early: When something was begun that takes minutes, by its name.
     """
 
     command: Command
@@ -176,7 +175,6 @@ class WatchedFleet:
     monitor: LoggedMonitor
     record: Record
     folder: Path
-    early: dict[str, float] = field(default_factory=dict)
 
     async def ok(self, *words: str) -> Any:  # noqa: ANN401 - whatever the command's JSON is
         """The JSON that a command prints."""
@@ -219,6 +217,19 @@ class WatchedFleet:
         client = self.container.monitoring_client()
         assert client
         return list(await Metrics(client).instant(promql))
+
+    async def all_report(self) -> None:
+        """Wait for the first figures of every machine, whose sender waits longer after each refusal.
+
+        Its pauses are not scaled, so that one may look silent before the platform has heard of it at all.
+        """
+
+        async def all_there() -> bool | Pending[bool]:
+            heard = await self.query("count by (machine) (hermes_metrics_timestamp_seconds)")
+            return len(heard) >= len(USERS) or Pending(f"{len(heard)} of {len(USERS)}")
+
+        await until(all_there, what="the first figures of every machine", timeout_s=300, every_s=2)
+        await self.quiet(within_s=300)
 
     async def gateways(self) -> dict[str, str]:
         """Of each user, what changes when the gateway or the machine is started anew."""
@@ -271,7 +282,9 @@ async def watched_fleet(home: Path) -> AsyncIterator[WatchedFleet]:
         await monitor.start()
         keeping = asyncio.create_task(record.keep())
         try:
-            yield WatchedFleet(command, container, monitor, record, home)
+            fleet = WatchedFleet(command, container, monitor, record, home)
+            await fleet.all_report()
+            yield fleet
         finally:
             await cancel(keeping)
             await monitor.end()
