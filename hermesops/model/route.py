@@ -44,12 +44,13 @@ class ModelRoute:
 
 
 ROUTES = (
-    ModelRoute("claude-haiku", "Claude Haiku", 200_000, "anthropic", "claude-3-5-haiku-20241022", 0.80, 4.00),
+    ModelRoute("claude-haiku", "Claude Haiku", 200_000, "anthropic", "claude-haiku-4-5", 1.00, 5.00),
     ModelRoute("gpt-4o", "GPT-4o", 128_000, "openai", "gpt-4o", 2.50, 10.00),
-    ModelRoute("gemini-flash", "Gemini Flash", 1_000_000, "gemini", "gemini-1.5-flash", 0.075, 0.30),
+    ModelRoute("gemini-flash", "Gemini Flash", 1_000_000, "gemini", "gemini-2.5-flash", 0.30, 2.50),
 )
 """Routes of the platform's router; the first is the default (seed, layer L1): Claude 3.5 Haiku, GPT-4o, Gemini 1.5
-Flash. The order is also that in which one stands in for another. Prices: the providers' price lists."""
+Flash, of which two have gone; their successors answer. The order is also that in which one stands in for another.
+Models and prices: LiteLLM's list, ``model_prices_and_context_window_backup.json`` of 1.108.7."""
 
 TOKEN = re.compile(r"hm2\.([0-9A-Za-z-]{1,64})\.([0-9]{1,10})\.([0-9]{1,11})\.([0-9a-f]{40})", re.ASCII)
 """A token as text: instance, generation, expiry in unix seconds, and the signature over all three."""

@@ -13,17 +13,31 @@ import httpx
 import pytest
 
 from hermesops.model.instance import Instance
-from hermesops.model.route import issue_token
+from hermesops.model.route import ROUTES, ModelRoute, issue_token
 from hermesops.registry import Registry
 from hermesops.router.usage import Usage
 from hermesops.waiting import Pending, pause, until
-from tests.support.real.litellm_router import KEYS, Providers, RealRouter
+from tests.support.real.litellm_router import KEYS, Providers, RealRouter, python
 from tests.support.real.registries import placed
 
 pytestmark = [pytest.mark.postgres, pytest.mark.turns(3), pytest.mark.xdist_group("litellm")]
 
 CANARY = "yak-canary-that-nobody-may-keep"
 ROUTE_OF = {"anthropic": "claude-haiku", "openai": "gpt-4o", "gemini": "gemini-flash"}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda one: one.name)
+def test_a_route_is_a_model_that_its_provider_offers_at_the_price_in_litellms_list(route: ModelRoute) -> None:
+    found = python()
+    assert found
+    [file] = found.parent.parent.glob("lib/*/site-packages/litellm/model_prices_and_context_window_backup.json")
+    listed = json.loads(file.read_text())
+    names = {"gemini": f"gemini/{route.provider_model}"}
+    model = listed[names.get(route.provider, route.provider_model)]
+    per_million = [round(model[f"{way}_cost_per_token"] * 1e6, 6) for way in ("input", "output")]
+    assert per_million == [route.input_price, route.output_price]
+    assert route.context_tokens <= model["max_input_tokens"]
+    assert model["litellm_provider"] == route.provider
 
 
 @dataclass

@@ -28,7 +28,7 @@ def settings(folder: Path, *providers: str, **given: object) -> Configuration:
 def test_the_models_are_those_of_the_platform_in_its_order(tmp_path: Path) -> None:
     found = settings(tmp_path, "anthropic", "openai", "gemini").for_litellm()
     assert [one["model_name"] for one in found["model_list"]] == [route.name for route in ROUTES]
-    assert found["model_list"][0]["litellm_params"]["model"] == "anthropic/claude-3-5-haiku-20241022"
+    assert found["model_list"][0]["litellm_params"]["model"] == "anthropic/claude-haiku-4-5"
     assert found["router_settings"]["fallbacks"][0] == {"claude-haiku": ["gpt-4o", "gemini-flash"]}
     assert KEY not in json.dumps(found)
 
