@@ -78,7 +78,8 @@ async def _is_unheard(fleet: WatchedFleet) -> bool:
 
 
 async def _token_ends(fleet: WatchedFleet, user: str) -> None:
-    await fleet.command.ok("local", "fault", "set", "server-error", "--path", "/machines/*/toolbox", "--times", "500")
+    path = f"/machines/{(await fleet.instance(user))['machine_id']}/toolbox"
+    await fleet.command.ok("local", "fault", "set", "server-error", "--path", path, "--times", "500")
     revoked = await fleet.command.run("token", "revoke", user, "--models", *REASON)
     await fleet.command.ok("local", "fault", "clear")
     assert revoked.exit_code == 6, str(revoked)
