@@ -26,9 +26,8 @@ if [ -e /etc/justavps/env ]; then : >/etc/justavps/env; fi
 # A volume is one machine's, and so is its key.
 rm -rf /var/lib/hermes-data/*
 rm -f /etc/hermes-node/machine.key /etc/hermes-node/machine.csr
-rm -f /etc/hermes-node/machine.crt /etc/hermes-node/authority.crt
+rm -f /etc/hermes-node/machine.crt /etc/hermes-node/authority.crt /etc/hermes-router-authorities.crt
 rm -f /etc/hermes-node/ssh_host_* /etc/hermes-node/break-glass-spent.json /etc/hermes-monitoring/ingest.env
-rm -f /etc/hermes-monitoring/ingest.env
 rm -rf /etc/hermes-node/identity.json /etc/hermes/.env /etc/hermes/config.yaml
 
 # What it remembers.

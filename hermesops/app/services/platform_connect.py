@@ -53,12 +53,14 @@ class Connected:
         rows: Rows of the registry that were copied; 0 when they had been before.
         epoch: The registry's, which began with it; 0 where everything was as it should be.
         files: Files of releases and of Pulumi's state that were copied.
+        moves_backups: Whether backups go to the platform's store.
     """
 
     settings: Sequence[SettingChange]
     rows: int
     epoch: int
     files: int
+    moves_backups: bool
 
 
 class PlatformFiles:
@@ -171,11 +173,11 @@ class PlatformConnection:
             RefusedError: An operation is open, or the platform's registry has rows of its own.
             UnavailableError: The platform's host or its database does not answer.
         """
-        files, changes = PlatformFiles(self.env), self.changes()
+        files, changes, moves_backups = PlatformFiles(self.env), self.changes(), "backup.bucket" in self.wanted
         await self._lay_files(files)
         if is_connected(self.env) and not changes:
             await self._on_host(f"systemctl enable --now {' '.join(UNITS)}")
-            return Connected((), 0, 0, 0)
+            return Connected((), 0, 0, 0, moves_backups)
         # Nobody there may write what is replaced now.
         await self._on_host(f"systemctl disable --now {' '.join(UNITS)}")
         self.report("copying the registry's rows")
@@ -186,7 +188,7 @@ class PlatformConnection:
             copied += await asyncio.to_thread(one.run)
         _write_settings(files, self.wanted)
         await self._on_host(f"systemctl enable --now {' '.join(UNITS)}")
-        return Connected(changes, rows, epoch, copied)
+        return Connected(changes, rows, epoch, copied, moves_backups)
 
     async def undo(self) -> int:
         """Go back to the settings from before, and to the registry in SQLite as it was then; its new epoch.

@@ -133,13 +133,23 @@ def connect(
     done = context.run_platform(context.compose(), _connected)
     if found:
         _restart_world()
-    shape = {"settings": rows, "rows": done.rows, "epoch": done.epoch, "files": done.files}
+    shape = {
+        "settings": rows,
+        "rows": done.rows,
+        "epoch": done.epoch,
+        "files": done.files,
+        "moves_backups": done.moves_backups,
+    }
     lines = [
         f"{len(rows)} settings changed, {done.rows} rows of the registry and {done.files} files copied",
         advice(("platform", "show"), "shows its services"),
     ]
     if not rows:
         lines[0] = "this environment uses its platform already; nothing was changed"
+    if any(one.name == "router.url" for one in found):
+        lines.append(advice(("token", "rotate", "--all"), "has agents of before ask the platform's model router, too"))
+    if not done.moves_backups:
+        lines.append("backups go where they went: there are some there already, which restores are made from")
     result("platform-connect", shape, lines)
 
 
