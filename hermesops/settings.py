@@ -211,6 +211,11 @@ class PlatformSettings(_Section):
     ca_file: Path | None = Field(
         None, description="Certificates that are trusted for those buckets' server; empty: the distribution's"
     )
+    database_key_file: Path | None = Field(
+        None,
+        description="Key of the database's backups on a platform of one machine; empty: keys/database.key, made at its "
+        "first stack up",
+    )
 
 
 class MonitoringSettings(_Section):

@@ -79,6 +79,15 @@ BACKUP_KEY = SecretSpec(
         "end the old one: aws iam delete-access-key",
     ),
 )
+DATABASE_KEY = SecretSpec(
+    "database.key",
+    "encrypts backups of the database on a platform of one machine",
+    "platform.database_key_file",
+    rotation=(
+        "pgBackRest opens a repository with one key alone: keep it for as long as backups of it count",
+        "give the database another bucket (hermes_platform_postgresql_bucket) with a key of its own",
+    ),
+)
 AUTHORITY_KEY = SecretSpec(
     "authority.key",
     "signs machines' certificates",
@@ -131,6 +140,7 @@ CATALOG = (
     ROUTER_KEY,
     PROVIDERS_KEY,
     BACKUP_KEY,
+    DATABASE_KEY,
     AUTHORITY_KEY,
     RELEASE_KEY,
     BILLING_SECRET,

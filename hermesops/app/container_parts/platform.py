@@ -221,7 +221,9 @@ class PlatformParts:
         from hermesops.app.services.local_monitoring import found_loki
         from hermesops.app.services.platform import DATABASE_BUCKET
         from hermesops.app.services.platform_control import DATABASE_CLIENTS
+        from hermesops.app.services.platform_database import DatabasePart
         from hermesops.app.services.platform_host import PlainPart, TlsPart
+        from hermesops.secrets.catalog import DATABASE_KEY
 
         app = self.app
         loki = await found_loki(partial(loki_of, app.env, app.report), app.report)
@@ -230,10 +232,7 @@ class PlatformParts:
         return [
             TlsPart(partial(trusted_authorities, app)),
             PlainPart("hermes_platform_object_store", {"program": program, "iam_address": _EVERY_ADDRESS}),
-            PlainPart(
-                "hermes_platform_postgresql",
-                {"environment": app.env.name, "bucket": DATABASE_BUCKET, "clients": DATABASE_CLIENTS},
-            ),
+            DatabasePart(app.env.name, DATABASE_BUCKET, DATABASE_CLIENTS, partial(app.secrets.made, DATABASE_KEY)),
             PlainPart("hermes_platform_redis", {}),
             self._monitoring_part(url, loki),
             self._router_part,

@@ -25,6 +25,7 @@ from hermesops.secrets.catalog import (
     BILLING_KEY,
     BILLING_SECRET,
     CATALOG,
+    DATABASE_KEY,
     PROVIDERS_KEY,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
@@ -89,6 +90,7 @@ class EnvironmentChecks:
             ROUTER_KEY: self._router_key_is_long,
             PROVIDERS_KEY: self._providers_are_named,
             BACKUP_KEY: self._bucket_answers,
+            DATABASE_KEY: self._database_key_is_kept,
             AUTHORITY_KEY: self._authority_signs,
             RELEASE_KEY: self._release_key_signs,
             BILLING_SECRET: self._endpoint_is_known,
@@ -178,8 +180,17 @@ class EnvironmentChecks:
     async def _providers_are_named(self) -> str:
         text = self.secrets().find(PROVIDERS_KEY)
         if text is None:
-            return "none: the platform has no model router of its own"
+            own = (
+                "the local world's model stands in" if self.env.is_local else "the platform's model router has no model"
+            )
+            return f"none: {own}"
         return f"keys of {', '.join(parse_provider_keys(text, self.secrets().where(PROVIDERS_KEY)))}"
+
+    async def _database_key_is_kept(self) -> str:
+        text = self.secrets().find(DATABASE_KEY)
+        if text is None:
+            return "made when the platform is, where that is one machine"
+        return f"kept, {len(text)} characters; the platform's host alone can try it"
 
     async def _bucket_answers(self) -> str:
         if self.env.is_local and not self.env.settings.backup.bucket:
