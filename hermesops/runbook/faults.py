@@ -204,11 +204,17 @@ FAULTS = (
     Fault(
         "certificate-revoked",
         "machine-certificate",
-        ("CertificateExpiring",),
+        (),  # its figures are refused, so HeartbeatMissed fires, whose runbook leads to this one
         "the machine's certificate does not count any more",
         inject=(ByCommand(("identity", "revoke", "USER", "--reason", "drill", "--yes")),),
         sign=Sign(("identity", "list"), "USER … revoked"),
         undo=ByCommand(("identity", "renew", "USER")),
+    ),
+    Fault(
+        "certificate-ends",
+        "machine-certificate",
+        ("CertificateExpiring",),
+        "a certificate is not renewed in time",
     ),
     Fault(
         "proxy-token-revoked",

@@ -11,7 +11,7 @@ from tests.support.suite.shard import shard
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=0), pytest.mark.timeout(1800)]
 
-TRIED = ("gateway-stopped", "gateway-killed", "unit-failed", "reports-stopped")
+TRIED = ("gateway-stopped", "gateway-killed", "unit-failed", "reports-stopped", "certificate-ends")
 """Those that were seen to end well on a computer that does much else; the others are left to a quiet one."""
 
 

@@ -255,7 +255,6 @@ CHAINS: tuple[Chain, ...] = (
         "certificate-ends",
         "CertificateExpiring",
         user="bob",
-        meaning="a certificate is not renewed in time",
         inject=_short_certificate,
     ),
     Chain(
@@ -270,7 +269,7 @@ CHAINS: tuple[Chain, ...] = (
     Chain(
         "model-limited",
         "ModelRateLimited",
-        user="ada",
+        is_alone=True,  # as for each fault that the world's model, or its clock, has for everybody
         inject=commands(("local", "fault", "set", "model-limited", "--times", "5000")),
         turns=True,
         halts=True,
@@ -280,7 +279,7 @@ CHAINS: tuple[Chain, ...] = (
     Chain(
         "model-broken",
         "ModelFailing",
-        user="ada",
+        is_alone=True,
         inject=commands(("local", "fault", "set", "model-fails", "--times", "5000")),
         turns=True,
         halts=True,
@@ -291,18 +290,20 @@ CHAINS: tuple[Chain, ...] = (
         "model-unknown",
         "TurnsFailingBurnFast",
         about="fleet",
+        is_alone=True,
         meaning="an agent asks for a model that the router does not have",
         inject=on_machine(
             f"sed -i s/claude-haiku/no-such-model/ /etc/hermes/config.yaml; systemctl restart {_GATEWAY}"
         ),
         turns=True,
     ),
-    Chain("managed-files-lost", "GatewayDown", user="bob", runbook="turns-failing-burn"),
+    Chain("managed-files-lost", "GatewayDown", user="bob"),  # whose gateway has no API without its key
     Chain("memory-cap-reached", "MemoryNearCap", user="bob", undo=on_machine(f"systemctl revert {_GATEWAY}")),
     Chain(
         "clock-shifted",
         "ClockOff",
         user="bob",
+        is_alone=True,
         # Less than the drill's: where times are scaled, three heartbeats take 18 s, and the clock itself is right.
         inject=both(
             commands(("local", "fault", "set", "date-shifted", "--seconds", "14", "--for", "120")),

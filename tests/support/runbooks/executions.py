@@ -30,6 +30,7 @@ Execution = Callable[[Command], Awaitable[None]]
 
 ELSEWHERE = {
     "backups-late": "tests/e2e/test_runbook.py::test_late_backups_are_made",
+    "certificate-ends": "tests/e2e/test_fault_chain.py::test_a_fault_makes_its_alert_fire_and_the_runbook_ends_both",
     "platform-database-lost": (
         "tests/integration/test_platform_restore.py::test_the_registry_goes_on_with_a_new_epoch_that_machines_follow"
     ),
