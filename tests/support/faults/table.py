@@ -247,7 +247,8 @@ CHAINS: tuple[Chain, ...] = (
         "machine-rebooted",
         user="cyd",
         meaning="somebody reboots the machine",
-        inject=on_machine("systemctl --no-block reboot"),
+        # A moment later, so that the machine still answers that it will.
+        inject=on_machine("systemd-run --quiet --on-active=2s --timer-property=AccuracySec=100ms systemctl reboot"),
         runbook="none",
     ),
     Chain("certificate-revoked", "HeartbeatMissed", user="cyd", runbook="machine-certificate"),
