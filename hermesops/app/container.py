@@ -122,7 +122,7 @@ class Container(Unconnected):
         """Machines of ours that no instance is on."""
         from hermesops.app.services.recovery import Orphans, read_identities
 
-        read = partial(read_identities, client, lambda: self.router_key)
+        read = partial(read_identities, client, lambda: self.router_keys)
         return Orphans(self.env.name, self.registry, client, read, self.hold_lease)
 
     @cached_property
@@ -135,7 +135,7 @@ class Container(Unconnected):
             place=self.registry_place,
             vendor=self.vendor,
             engine=lambda: self.engine,
-            router_key=lambda: self.router_key,
+            router_keys=lambda: self.router_keys,
             report=self.report,
         )
 

@@ -51,10 +51,11 @@ ROUTER_KEY = SecretSpec(
     "signs agents' tokens for the model router",
     "router.key_file",
     rotation=(
-        "let the model router accept the new key beside the old one (hermes_platform_llm_router_token_keys)",
-        Hint(("secrets", "set", "router.key", "--from", "FILE")),
+        Hint(("secrets", "set", "router.key", "--from", "FILE"), ", where FILE has the new key, the old one below it"),
+        Hint(("stack", "up", "platform"), "has the model router accept both"),
         Hint(("token", "rotate", "--all"), "hands every agent a token of the new key"),
-        "take the old key from the router: tokens that it signed end",
+        Hint(("secrets", "set", "router.key", "--from", "FILE"), ", where FILE has the new key alone"),
+        Hint(("stack", "up", "platform"), "ends the tokens that the old one signed"),
     ),
 )
 PROVIDERS_KEY = SecretSpec(

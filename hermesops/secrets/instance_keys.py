@@ -15,25 +15,25 @@ from hermesops.registry import Registry
 _SHORTEST = 32
 
 
-def read_router_key(path: Path) -> bytes:
-    """The key that signs tokens for the model router.
+def read_router_keys(path: Path) -> tuple[bytes, ...]:
+    """The keys of tokens for the model router, a line each: the first signs, the others are accepted beside it.
 
     Raises:
-        RefusedError: The file is missing, open to others, or holds less than 32 bytes.
+        RefusedError: The file is missing or open to others, or a key is shorter than 32 bytes.
     """
-    return parse_router_key(read_secret(path, what="model router's key"), str(path))
+    return parse_router_keys(read_secret(path, what="model router's key"), str(path))
 
 
-def parse_router_key(text: str, where: str) -> bytes:
-    """The same from its text.
+def parse_router_keys(text: str, where: str) -> tuple[bytes, ...]:
+    """The same from their text.
 
     Raises:
-        RefusedError: It is less than 32 bytes.
+        RefusedError: There is none, or one is shorter than 32 bytes.
     """
-    key = text.encode()
-    if len(key) < _SHORTEST:
+    keys = tuple(line.strip().encode() for line in text.splitlines() if line.strip())
+    if not keys or any(len(key) < _SHORTEST for key in keys):
         raise RefusedError(f"the model router's key in {where} is shorter than {_SHORTEST} bytes")
-    return key
+    return keys
 
 
 class InstanceKeys:

@@ -9,7 +9,7 @@ import pytest
 from hermesops.errors import RefusedError
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.private_file import make_secret, read_secret
-from hermesops.secrets.instance_keys import read_router_key
+from hermesops.secrets.instance_keys import read_router_keys
 
 
 def test_a_made_secret_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
@@ -86,8 +86,18 @@ def test_a_damaged_key_ring_is_named_and_not_repeated(tmp_path: Path, text: str)
     assert text not in str(refused.value)
 
 
+def test_a_router_key_that_is_being_replaced_stands_below_the_new_one(tmp_path: Path) -> None:
+    file = tmp_path / "model.key"
+    make_secret(file, f"{'n' * 32}\n\n{'o' * 32}\n")
+    assert read_router_keys(file) == (b"n" * 32, b"o" * 32)
+    file.unlink()
+    make_secret(file, f"{'n' * 32}\n{'o' * 31}")
+    with pytest.raises(RefusedError, match="shorter than 32 bytes"):
+        read_router_keys(file)
+
+
 def test_a_short_router_key_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "model.key"
     make_secret(file, "k" * 31)
     with pytest.raises(RefusedError, match="shorter than 32 bytes"):
-        read_router_key(file)
+        read_router_keys(file)

@@ -115,22 +115,22 @@ def secrets_of(env: Environment) -> "Secrets":
     return Secrets({name: file for name, file in given.items() if file}, home)
 
 
-def router_key_of(env: Environment, endpoint: "Endpoint", secrets: "Secrets") -> bytes:
-    """The key that signs tokens for the model router.
+def router_keys_of(env: Environment, endpoint: "Endpoint", secrets: "Secrets") -> tuple[bytes, ...]:
+    """The keys of tokens for the model router; the first signs.
 
     Raises:
         UsageError: There is none.
-        RefusedError: It is too short, or others may read it.
+        RefusedError: One is too short, or others may read them.
     """
     from hermesops.secrets.catalog import ROUTER_KEY
-    from hermesops.secrets.instance_keys import parse_router_key, read_router_key
+    from hermesops.secrets.instance_keys import parse_router_keys, read_router_keys
 
     if endpoint.router_key_file is not None:
-        return read_router_key(endpoint.router_key_file)
+        return read_router_keys(endpoint.router_key_file)
     text = secrets.find(ROUTER_KEY)
     if text is None:
         raise UsageError(
             f"environment {env.name} has no router.key_file, and no secret router.key in {secrets.home.title}",
             hint=Hint(("secrets", "set", "router.key", "--from", "FILE")),
         )
-    return parse_router_key(text, secrets.home.title)
+    return parse_router_keys(text, secrets.home.title)

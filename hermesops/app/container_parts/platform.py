@@ -262,7 +262,7 @@ class PlatformParts:
         return RouterPart(
             wheels=partial(router_wheels, app.env, app.report),
             program=app.env.cache / "platform" / "hermes-router.pyz",
-            token_keys=lambda: (app.router_key.decode(),),
+            token_keys=lambda: tuple(key.decode() for key in app.router_keys),
             provider_keys=keys,
             provider_urls=urls,
         )
@@ -331,7 +331,7 @@ def _keys(app: "Unconnected") -> dict[str, str]:
 
     given = {
         API_KEY.name: app.endpoint.api_key,
-        ROUTER_KEY.name: app.router_key.decode(),
+        ROUTER_KEY.name: "\n".join(key.decode() for key in app.router_keys),
         PULUMI_PASSPHRASE.name: app.pulumi_passphrase(),
     }
     return {one.name: text for one in HANDED_OVER if (text := given.get(one.name) or app.secrets.find(one))}

@@ -91,9 +91,14 @@ class Unconnected:
     @property
     def router_key(self) -> bytes:
         """What signs agents' tokens for the model router."""
-        from hermesops.app.container_parts.endpoint import router_key_of
+        return self.router_keys[0]
 
-        return router_key_of(self.env, self.endpoint, self.secrets)
+    @property
+    def router_keys(self) -> tuple[bytes, ...]:
+        """The same, and those of before whose tokens count still."""
+        from hermesops.app.container_parts.endpoint import router_keys_of
+
+        return router_keys_of(self.env, self.endpoint, self.secrets)
 
     @property
     def model_token_life(self) -> timedelta:

@@ -4,13 +4,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 
 from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.cells.stack.state import PROJECT, machines_in
 from hermesops.channel import ToolboxChannel
 from hermesops.drift.fleet_snapshot import Rented
-from hermesops.drift.machine_identity import Forgotten, Generation, read_identity
+from hermesops.drift.machine_identity import Forgotten, read_identity
 from hermesops.drift.orphans import Holder, Recover, adoption, chosen, doubt_of, refuse_removal, rivals_of
 from hermesops.drift.rebuild import Rebuild, plan_rebuild
 from hermesops.engine.interface import Engine
@@ -20,7 +19,7 @@ from hermesops.image.machines import is_build_machine
 from hermesops.justavps import Client, Machine
 from hermesops.model.ids import CellName, MachineId, MachineName, instance_subject, is_machine_name
 from hermesops.model.recovery import Recovered
-from hermesops.model.route import read_token
+from hermesops.model.route import ModelToken, read_token
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
 from hermesops.registry.maintenance.restore import set_aside
@@ -30,14 +29,17 @@ _AT_ONCE, _SLOW_S, _LONGEST_S = 16, 10.0, 120.0
 
 
 async def read_identities(
-    client: Client, router_key: Callable[[], bytes], machines: Sequence[Machine]
+    client: Client, router_keys: Callable[[], Sequence[bytes]], machines: Sequence[Machine]
 ) -> list[Recovered | Forgotten]:
     """What each machine says of itself, in their order; one that hangs costs only its own answer.
 
     Args:
-        router_key: Reads what signs agents' tokens for the model router: they prove which instance a machine is.
+        router_keys: Reads what signed agents' tokens for the model router: they prove which instance a machine is.
     """
-    read: Generation = partial(read_token, router_key())
+    keys = router_keys()
+
+    def read(text: str) -> ModelToken | None:
+        return next((token for key in keys if (token := read_token(key, text))), None)
 
     async def one(machine: Machine) -> Recovered | Forgotten:
         return await read_identity(ToolboxChannel(client, MachineId(machine.id)), machine, read)
@@ -141,7 +143,7 @@ class RegistryRebuild:
     place: RegistryPlace
     vendor: Callable[[], AbstractAsyncContextManager[Client]]
     engine: Callable[[], Engine]
-    router_key: Callable[[], bytes]
+    router_keys: Callable[[], Sequence[bytes]]
     report: Callable[[str], None]
 
     async def plan(self, aliases: Sequence[str]) -> Rebuild:
@@ -154,7 +156,7 @@ class RegistryRebuild:
                 if is_machine_name(machine.name, name) and not is_build_machine(machine.name, name)
             ]
             self.report(f"asking {len(machines)} machines what they remember")
-            told = await read_identities(client, self.router_key, machines)
+            told = await read_identities(client, self.router_keys, machines)
         return plan_rebuild(told, aliases=aliases, in_stacks=await self._in_stacks())
 
     def require_loss(self) -> None:
