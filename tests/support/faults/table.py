@@ -256,7 +256,7 @@ CHAINS: tuple[Chain, ...] = (
         "HeartbeatMissed",
         user="cyd",
         runbook="machine-certificate",
-        # Of what asks for orders: ingest hears of a revocation within 30 s that nothing scales, and takes figures so long.
+        # Of what asks for orders: until ingest hears of a revocation, 30 s that nothing scales, it takes figures.
         beside=frozenset({"UnitFailed"}),
     ),
     Chain(
