@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.platform_connect import FolderCopy, PlatformConnection
     from hermesops.app.services.platform_control import ControlPart
     from hermesops.app.services.platform_host import Part, PlatformHost
+    from hermesops.app.services.platform_restore import DatabaseRestore
     from hermesops.app.services.platform_router import RouterPart
     from hermesops.app.services.platform_state import HostState
     from hermesops.converge import Converger
@@ -154,6 +155,27 @@ class PlatformParts:
             source_url=f"sqlite:///{app.env.folder / 'registry.db'}",
             open_target=app.registry_place.open_at,
             copies=partial(_folder_copies, app, wanted),
+            report=app.report,
+        )
+
+    async def database_restore(self, why: str) -> "DatabaseRestore":
+        """Restores its database; ``why`` goes into the audit.
+
+        Raises:
+            RefusedError: There is none.
+        """
+        from hermesops.app.services.platform_connect import is_connected
+        from hermesops.app.services.platform_restore import DatabaseRestore
+
+        app, machine_id = self.app, await self._machine()
+
+        async def apply(moment: str) -> int:
+            return await self.ups.apply(machine_id, [_restoring(part, moment) for part in await self._parts()])
+
+        return DatabaseRestore(
+            channel=self.host.channel_to(machine_id),
+            apply=apply,
+            open_epoch=partial(app.registry_place.record_restored, why) if is_connected(app.env) else None,
             report=app.report,
         )
 
@@ -290,6 +312,16 @@ class PlatformParts:
             vendor_api_port=port,
             is_connected=is_connected(app.env),
         )
+
+
+def _restoring(part: "Part", moment: str) -> "Part":
+    """A part as it is applied meanwhile: nothing works with a registry whose new epoch has not begun."""
+    from hermesops.app.services.platform_control import ControlPart
+    from hermesops.app.services.platform_database import DatabasePart
+
+    if isinstance(part, DatabasePart):
+        return replace(part, restore_to=moment)
+    return replace(part, is_connected=False) if isinstance(part, ControlPart) else part
 
 
 def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[FolderCopy]":

@@ -89,6 +89,14 @@ class RegistryPlace:
         registry.close()
         return self.open()
 
+    def record_restored(self, why: str) -> int:
+        """Begin an epoch in a registry whose database was restored, so that every lease from before has ended."""
+        registry = self.open()
+        try:
+            return registry.epochs.open(why, above=self.highest_epoch())
+        finally:
+            registry.close()
+
     def migrate(self) -> tuple[str, str]:
         """Bring its tables to this code's revision; the revisions before and now."""
         return migrate_registry(self._url, anchor=self.anchor, copies=self._copies)

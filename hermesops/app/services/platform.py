@@ -193,6 +193,11 @@ class LocalPlatforms:
         async with self.stack.hold_lease(self.stack.lease) as turn:
             return await turn.guard(self._up())
 
+    async def apply(self, machine_id: MachineId, parts: Sequence[Part]) -> int:
+        """Apply these roles alone to its machine, as ``PlatformHost.apply`` does; how many tasks changed something."""
+        url = httpx.URL(f"https://{self.services[PlatformService.MONITORING]}")
+        return await self.host.apply(HostAddress(platform_machine_name(self.environment), machine_id, url.host), parts)
+
     async def _up(self) -> PlatformUp:
         begun = time.monotonic()
         done = await self.stack.up()
@@ -200,9 +205,8 @@ class LocalPlatforms:
         self.report(f"machine {name}")
         await started(self.client, self.host.channel_to, machine_id, name, report=self.report)
         write_private(self.world.platform, machine_id.encode())  # the machine's way to the vendor's API opens
-        url = f"https://{self.services[PlatformService.MONITORING]}"
-        changed = await self.host.apply(HostAddress(name, machine_id, httpx.URL(url).host), await self.parts())
-        await self.host.wait_for_monitoring(url)
+        changed = await self.apply(machine_id, await self.parts())
+        await self.host.wait_for_monitoring(f"https://{self.services[PlatformService.MONITORING]}")
         write_private(self.world.monitoring, b"")
         return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1))
 

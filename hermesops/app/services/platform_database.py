@@ -23,12 +23,14 @@ class DatabasePart:
 
     Args:
         key: The environment's key of the backups, which is the given one where it has none yet; blocks.
+        restore_to: What a host without a database restores: a moment, ``latest``, or empty for a new one.
     """
 
     environment: str
     bucket: str
     clients: object
     key: Callable[[str], str]
+    restore_to: str = ""
     role: str = "hermes_platform_postgresql"
 
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
@@ -41,4 +43,5 @@ class DatabasePart:
             "bucket": self.bucket,
             "clients": self.clients,
             "cipher_key": await asyncio.to_thread(self.key, made),
+            "restore_to": self.restore_to,
         }

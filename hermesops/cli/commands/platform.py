@@ -1,5 +1,6 @@
 """``hermesops platform``: the shared platform of an environment."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Yes, advice, agree, is_json, result, say, table, table_lines
+from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, say, table, table_lines
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.services.platform_connect import Connected, SettingChange
+    from hermesops.app.services.platform_restore import Restored
     from hermesops.app.services.platform_state import HostState
     from hermesops.bootstrap.decide import Step
     from hermesops.bootstrap.runner import Bootstrap, Preview
@@ -151,6 +153,54 @@ def connect(
     if not done.moves_backups:
         lines.append("backups go where they went: there are some there already, which restores are made from")
     result("platform-connect", shape, lines)
+
+
+@app.command()
+def restore(
+    to: Annotated[
+        str, typer.Option("--to", help="latest, or a moment: 2026-11-26T06:00:00Z, or 10m for ten minutes ago.")
+    ],
+    reason: Why,
+    yes: Yes = False,
+) -> None:
+    """Restore the database of a local world's platform to a moment, from its backups in the object store.
+
+    The database of before is kept on the host, in a folder that the output names. Nothing works with the registry
+    meanwhile; then a new epoch begins, and machines refuse leases from before. Killed at any moment, the same command
+    goes on; another moment gives up the unfinished one.
+    """
+    from hermesops.app.services.platform_restore import LATEST, moment_of
+    from hermesops.cli.options import values
+
+    composed = context.compose()
+    if not composed.env.is_local:
+        raise UsageError(
+            f"the database of environment {composed.env.name} is not on a machine of a local world",
+            hint=Hint("RDS restores it, or the role:", ("runbook", "show", "platform-database-restored")),
+        )
+    at = None if to == LATEST else values.since(to)
+    if at and at > datetime.now(UTC):
+        raise UsageError(f"--to {to!r} is yet to come")
+    moment = moment_of(at)
+    agree(
+        f"This restores the database of environment {composed.env.name}'s platform to {moment}: "
+        "what was written later is in the database of before alone.",
+        expect=composed.env.name,
+        spared="nothing was restored",
+        yes=yes,
+    )
+
+    async def work(parts: "PlatformParts") -> "Restored":
+        return await (await parts.database_restore(reason)).run(moment)
+
+    done = context.run_platform(composed, work)
+    shape = {"moment": done.moment, "set_aside": done.set_aside, "epoch": done.epoch or None, "seconds": done.seconds}
+    lines = [
+        f"restored to {done.moment} in {done.seconds:.0f} s; the database of before is {done.set_aside} on the host",
+        *([f"epoch {done.epoch} has begun: every lease from before has ended"] if done.epoch else []),
+        advice(("fleet", "drift"), "compares what was done later with what the registry knows"),
+    ]
+    result("platform-restored", shape, lines)
 
 
 @app.command()

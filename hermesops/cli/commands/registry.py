@@ -95,6 +95,5 @@ def restore(
 @app.command()
 def restored(reason: Why) -> None:
     """Record that the database was restored from its own backup, as PostgreSQL is: earlier leases have ended."""
-    composed = context.compose()
-    epoch = composed.registry.epochs.open(reason, above=composed.registry_place.highest_epoch())
+    epoch = context.compose().registry_place.record_restored(reason)
     result("registry-epoch", {"epoch": epoch}, [f"epoch {epoch} has begun: every lease from before has ended"])
