@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,17 +12,21 @@ from hermesops.app import Container
 from hermesops.channel import Channel, ToolboxChannel
 from hermesops.model.ids import MachineId
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, until
+from hermesops.waiting import Pending, pause, until
 from tests.support.real.command import Command, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=5)]
 
 UP = ("stack", "up", "platform")
+WHY = ("--reason", "test")
+ROTATION = ("--soak", "1s", "--settle", "1s", "--vitals", "none", *WHY)
 SERVICES = {
     "hermes-platform-postgresql",
     "hermes-platform-redis",
     "hermes-platform-object-store",
     "hermes-platform-nginx",
+    "hermes-platform-router",
+    "hermes-platform-router-nginx",
     "hermes-platform-prometheus",
     "hermes-platform-alertmanager",
     "hermesops-worker",
@@ -55,6 +60,14 @@ class Platform:
         said = json.loads(shown.stdout)
         ill = {one["service"]: one["state"] for one in said["services"] if not one["healthy"]}
         return True if said["healthy"] else Pending(f"not healthy: {ill}")
+
+    async def asked_router(self, user: str) -> bool:
+        """Whether a turn of a user's goes through the platform's model router, as its figures tell."""
+        figures = "curl --silent http://127.0.0.1:9109/metrics | grep '^hermes_router_answers_total' || true"
+        before = await self.on_host(figures)
+        answer = await self.command.ok("instance", "chat", user, "RUN: hostname", "--reason", "test")
+        assert answer.stdout.strip()
+        return await self.on_host(figures) != before
 
     async def kill(self, unit: str) -> None:
         """End a service's main process as a crash would, and wait until systemd has it running again."""
@@ -101,10 +114,7 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     assert (await command.ok("audit", "verify")).exit_code == 0
     assert (await command.ok("registry", "check")).exit_code == 0
 
-    async def healthy() -> bool | Pending[bool]:
-        return await platform.is_healthy()
-
-    await until(healthy, what="the platform's services", timeout_s=120, every_s=2)
+    await until(platform.is_healthy, what="the platform's services", timeout_s=120, every_s=2)
     shown = await platform.show()
     assert {one["service"] for one in shown["services"] if one["state"] == "active"} >= SERVICES
     assert (shown["connected"], shown["versions"]["hermesops"]) == (True, "0.1.0")
@@ -120,10 +130,21 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
 
     await until(done_by_the_worker, what="the platform's worker to restart bea", timeout_s=120, every_s=1)
 
+    # Agents made since ask the platform's model router; those of before do once their tokens are replaced.
+    assert await platform.asked_router("bea")
+    assert not await platform.asked_router("ada")
+    await command.ok("token", "rotate", "--all", *ROTATION)
+    assert await platform.asked_router("ada")
+
     # Each in turn.
-    for unit in ("hermes-platform-postgresql", "hermes-platform-redis", "hermes-platform-object-store"):
+    for unit in (
+        "hermes-platform-postgresql",
+        "hermes-platform-redis",
+        "hermes-platform-object-store",
+        "hermes-platform-router",
+    ):
         await platform.kill(unit)
-    await until(healthy, what="the platform's services", timeout_s=180, every_s=2)
+    await until(platform.is_healthy, what="the platform's services", timeout_s=180, every_s=2)
     users = {one["user"] for one in (await command.ok("instance", "list", "--json")).json["instances"]}
     assert users == {"ada", "bea"}
     assert (await command.ok("audit", "verify")).exit_code == 0
@@ -131,3 +152,21 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
         answer = await command.ok("instance", "chat", user, "RUN: hostname", "--reason", "test")
         assert answer.stdout.strip()
     assert (await command.ok(*UP, "--json")).json["changed"] == 0
+
+    await _is_taken_back(platform, connected["epoch"])
+    assert {one["user"] for one in (await command.ok("instance", "list", "--json")).json["instances"]} == users
+
+
+async def _is_taken_back(platform: Platform, epoch: int) -> None:
+    """By mistake, somebody writes what should not be; the database is taken back to the moment before."""
+    command = platform.command
+    before = datetime.now(UTC) + timedelta(seconds=1)
+    await pause(3)
+    await command.ok("freeze", "set", "--reason", "a mistake")
+    restored = (await command.ok("platform", "restore", "--to", before.isoformat(), *WHY, "--yes", "--json")).json
+    assert restored["epoch"] > epoch
+    assert (await command.ok("freeze", "list", "--json")).json["freezes"] == []
+    await until(platform.is_healthy, what="the platform's services", timeout_s=180, every_s=2)
+    assert (await command.ok("registry", "check")).exit_code == 0
+    await command.ok("instance", "restart", "ada")
+    assert await platform.on_host(f"ls -d {restored['set_aside']}") == restored["set_aside"]
