@@ -49,7 +49,15 @@ def test_a_picture_that_the_readme_shows_loads_nothing(picture: str) -> None:
 
 def test_the_readme_shows_the_fleet_a_rollout_a_dashboard_and_the_packages() -> None:
     dashboards = {f"dashboard-{name}" for name in ("fleet", "instance", "rollout", "cost")}
-    shown = {"fleet-status", "halted-rollout", "architecture", "pipelines", "platform-aws", *dashboards}
+    shown = {
+        "fleet-status",
+        "halted-rollout",
+        "architecture",
+        "pipelines",
+        "platform-aws",
+        "platform-local",
+        *dashboards,
+    }
     assert {Path(picture).stem for picture in SHOWN} == shown
 
 

@@ -152,6 +152,41 @@ AWS = Picture(
 )
 
 
+LOCAL = Picture(
+    "The platform of a local world",
+    1000,
+    368,
+    areas=(
+        Area(210, 16, 774, 336, "one computer"),
+        Area(226, 46, 160, 290, "local world"),
+        Area(410, 46, 558, 290, "hermes-local-platform, a machine of that world, made by the roles of platform.yml"),
+    ),
+    boxes=(
+        Box(16, 118, 160, ("Operators", "hermesops")),
+        Box(16, 270, 160, ("Model providers", "or the world's model")),
+        Box(242, 84, 128, ("JustAVPS's API", "as the vendor has it")),
+        Box(236, 190, 140, ("Agents' machines", "systemd-nspawn")),
+        Box(426, 84, 254, ("worker · monitor", "operations and repairs")),
+        Box(426, 146, 254, ("ingest and monitoring :8443", "Prometheus, Alertmanager, Loki")),
+        Box(426, 208, 254, ("identity :8446", "machines' certificates, orders")),
+        Box(426, 270, 254, ("LLM router :8444", "LiteLLM behind a gate")),
+        Box(698, 84, 254, ("PostgreSQL :5432", "registry, usage, queue")),
+        Box(698, 146, 254, ("pgBackRest", "every change within seconds")),
+        Box(698, 208, 254, ("object store :8445, versitygw", "releases, backups, Pulumi's state")),
+        Box(698, 270, 254, ("Redis :6380", "TLS, one user")),
+    ),
+    arrows=(
+        Arrow((426, 105), (370, 105)),
+        Arrow((176, 150), (410, 150), "TLS, certificate of the computer", (222, 166)),
+        Arrow((376, 211), (410, 211)),
+        Arrow((426, 291), (176, 291)),
+        Arrow((680, 105), (698, 105)),
+        Arrow((825, 126), (825, 146)),
+        Arrow((825, 188), (825, 208)),
+    ),
+)
+
+
 def drawn(picture: Picture) -> str:
     """The picture as SVG."""
     head = _HEAD.format(wide=picture.wide, high=picture.high, title=escape(picture.title))
@@ -188,4 +223,4 @@ def _text(x: int, y: int, text: str, *, anchor: str = "middle", weight: str = "n
 
 def pictures() -> Mapping[str, str]:
     """Pictures of platforms, by their names among the README's."""
-    return {"platform-aws": drawn(AWS)}
+    return {"platform-aws": drawn(AWS), "platform-local": drawn(LOCAL)}
