@@ -294,17 +294,6 @@ CHAINS: tuple[Chain, ...] = (
         by_hand=_CLEAR,
         again="turn",
     ),
-    Chain(
-        "model-unknown",
-        "TurnsFailingBurnFast",
-        about="fleet",
-        is_alone=True,
-        meaning="an agent asks for a model that the router does not have",
-        inject=on_machine(
-            f"sed -i s/claude-haiku/no-such-model/ /etc/hermes/config.yaml; systemctl restart {_GATEWAY}"
-        ),
-        turns=True,
-    ),
     Chain("managed-files-lost", "GatewayDown", user="bob"),  # whose gateway has no API without its key
     Chain("memory-cap-reached", "MemoryNearCap", user="bob", undo=on_machine(f"systemctl revert {_GATEWAY}")),
     Chain(
@@ -552,6 +541,18 @@ CHAINS: tuple[Chain, ...] = (
         by_hand=commands(*(("runbook", "run", "machine-gone", "--instance", user, "--yes") for user in ("ada", "bob"))),
         again="drift-after",
         restarted=("ada", "bob"),
+    ),
+    # Last: the failed turns burn the slow budget for half an hour more
+    Chain(
+        "model-unknown",
+        "TurnsFailingBurnFast",
+        about="fleet",
+        is_alone=True,
+        meaning="an agent asks for a model that the router does not have",
+        inject=on_machine(
+            f"sed -i s/claude-haiku/no-such-model/ /etc/hermes/config.yaml; systemctl restart {_GATEWAY}"
+        ),
+        turns=True,
     ),
 )
 
