@@ -5,7 +5,7 @@ hermes-node makes them on the machine (``hermes-node state``).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.errors import BrokenInvariantError
@@ -33,9 +33,12 @@ class State:
 
     Attributes:
         parts: By kind; a kind that a node does not know of yet is absent.
+        restored: Of a machine: the backup that replaced its state, while nothing can have run since, else empty.
+            ``None`` where its node is too old to tell.
     """
 
     parts: Mapping[str, Part]
+    restored: str | None = field(default=None, compare=False)
 
     @classmethod
     def from_json(cls, raw: object) -> "State":
@@ -52,6 +55,15 @@ class State:
     def to_json(self) -> dict[str, Any]:
         """As JSON, for rows and programs."""
         return {kind: {"count": part.count, "digest": part.digest} for kind, part in self.parts.items()}
+
+    def is_of(self, backup_id: str, backed_up: "State") -> bool:
+        """Whether a machine's state is that backup: it replaced the one before, and its digest is the same.
+
+        The digest alone does not tell: files that it does not count may be lost, as the user's configuration.
+        """
+        if self.restored is None:
+            return not backed_up.differences(self)
+        return self.restored == backup_id and self == backed_up
 
     def differences(self, other: "State") -> tuple[str, ...]:
         """The differences to another state, a line each."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hermesops import waiting
@@ -26,6 +26,9 @@ _DRAIN_S = 60.0
 
 _STOP_S = 150.0
 _STATE_S = 120.0
+_SNAPSHOT = 64
+"""Characters of a backup's id."""
+
 _OFF_S = 300.0
 _IGNORED_S = 60.0
 """Seconds for which a machine may be listed as ready after a stop; to repeat the stop is harmless."""
@@ -110,7 +113,12 @@ class PowerControl(InstanceClient):
         """What the state on a machine amounts to; ``None`` when it does not answer."""
         said = await self._stated(machine_id)
         with understood(machine_id, "state"):
-            return None if said is None else State.from_json(said["state"])
+            if said is None:
+                return None
+            restored = said.get("restored")
+            return replace(
+                State.from_json(said["state"]), restored=None if restored is None else str(restored)[:_SNAPSHOT]
+            )
 
     async def bytes_in_use(self, machine_id: MachineId) -> int | None:
         """Bytes that the instance's data takes on a machine; ``None`` when it does not answer."""

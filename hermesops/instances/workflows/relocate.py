@@ -123,7 +123,7 @@ def _handed_over(seen: RelocationState) -> Prepare | RestoreBackup | AwaitReplac
         return Prepare(there.machine.id, there.node.request)
     if there.state is None:
         return AwaitReplacement(there.machine.id)
-    if seen.source.state.differences(there.state):
+    if not there.state.is_of(seen.source.id, seen.source.state):
         return RestoreBackup(there.machine.id, seen.source.id)
     return CutOver()
 

@@ -75,7 +75,8 @@ def decide(seen: RestoreState, *, keeps: bool, payload_digest: str) -> Step | Do
         return Fence(machine.id)
     if keeps and seen.before is None:
         return BackUp(machine.id)
-    return Record() if seen.state == seen.source.state else RestoreBackup(machine.id)
+    is_in_place = seen.state is not None and seen.state.is_of(seen.source.id, seen.source.state)
+    return Record() if is_in_place else RestoreBackup(machine.id)
 
 
 def _started(seen: RestoreState, machine: MachineState, node: NodeState, payload_digest: str) -> Step | Done | Refused:

@@ -117,6 +117,21 @@ def is_fenced(machine: Machine) -> bool:
     return machine.files.read(machine.layout.fence) is not None
 
 
+def note_restored(machine: Machine, snapshot: str) -> None:
+    """Write which copy replaced the state of a fenced machine; whatever lets its gateway start removes the note."""
+    if is_fenced(machine):
+        noted = json.dumps({"epoch": _epoch(machine), "restored": snapshot}).encode()
+        machine.files.write_if_changed(machine.layout.fence, noted, PRIVATE)
+
+
+def restored(machine: Machine) -> str:
+    """The copy that replaced the state, while nothing can have run since; else empty."""
+    try:
+        return str(json.loads(machine.files.read(machine.layout.fence) or b"{}").get("restored", ""))
+    except (ValueError, AttributeError):
+        return ""  # a broken file fences all the same
+
+
 def refuse_fenced(machine: Machine, wanted: Identity) -> None:
     """Refuse to personalise a fenced machine, unless its own instance comes back to it with a higher epoch.
 

@@ -18,7 +18,7 @@ from hermesops.node.system.restic import MAX_REPOSITORY_BYTES, Repository
 
 
 def state(machine: Machine) -> dict[str, Any]:
-    """Digest and size of the agent's state, whether its gateway runs or not."""
+    """Digest and size of the agent's state, whether its gateway runs or not; and which copy it is, while it is one."""
     agent = agent_of(machine)
     volume.refuse_closed(machine)
     digest, used = machine.state.observe(agent.home)
@@ -27,6 +27,7 @@ def state(machine: Machine) -> dict[str, Any]:
         "bytes": used,
         "size": machine.volumes.observe(agent.home.path).size,
         "gateway": "running" if is_running(machine, agent) else "stopped",
+        "restored": fencing.restored(machine),
     }
 
 
@@ -94,6 +95,7 @@ def restore(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict
             machine.remove(machine.layout.restoring)
             raise
         machine.state.switch(agent.home)
+        fencing.note_restored(machine, copied.snapshot)
         machine.remove(machine.layout.restoring)
     return {
         "snapshot": copied.snapshot,

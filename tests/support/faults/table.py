@@ -28,6 +28,12 @@ def _again_and_again(script: str) -> str:
     return f"{unit} sh -c 'while true; do {script}; done'"
 
 
+_SHRINK = on_machine(
+    'runuser -u hermes -- python3 -c \'import sqlite3; c = sqlite3.connect("/var/lib/hermes/state.db", 30); '
+    'c.execute("drop table if exists drill"); c.execute("vacuum"); c.execute("pragma wal_checkpoint(truncate)")'
+    "'; hermes-node databases; hermes-node metrics"
+)
+
 _REPORTS = on_machine("systemctl restart hermes-monitoring.target hermes-metrics.timer")
 _HEARD_OF_REVOCATIONS = on_platform(
     "systemctl start hermes-platform-revocations.timer hermes-platform-revocations.service"
@@ -516,7 +522,7 @@ CHAINS: tuple[Chain, ...] = (
         restarted=USERS,
     ),
     Chain("database-overwritten", "DatabaseCorrupt"),
-    Chain("database-grown", "DatabaseGrowing", user="bob"),
+    Chain("database-grown", "DatabaseGrowing", user="bob", resolves="the user deletes what may go", undo=_SHRINK),
     Chain(
         "data-grow",
         "DiskFilling",

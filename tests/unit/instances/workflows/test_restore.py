@@ -30,6 +30,7 @@ class Restorable(SmallWorld):
     is_damaged: bool = False
     times_put_back: int = 0
     generation: int = 0
+    in_place: str | None = ""
 
     def payload_digest(self, instance: Instance) -> str:
         return super().payload_digest(instance) + "+" * self.generation
@@ -48,7 +49,12 @@ class Restorable(SmallWorld):
     async def state(self, machine_id: MachineId) -> State | None:
         if self.is_damaged:
             raise UnavailableError("the database is no database")
-        return await super().state(machine_id)
+        state = await super().state(machine_id)
+        return replace(state, restored=self.in_place) if state else None
+
+    async def release(self, machine_id: MachineId) -> None:
+        self.in_place = self.in_place and ""
+        await super().release(machine_id)
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:  # noqa: ARG002 - the port's
         backup = self.made(instance.id, why) or replace(OLD, id=why, why=why, state=self.here().state)
@@ -58,6 +64,7 @@ class Restorable(SmallWorld):
     async def restore(self, _instance: Instance, machine_id: MachineId, backup: Backup) -> State:
         self.times_put_back += 1
         self.is_damaged = False
+        self.in_place = None if self.in_place is None else backup.id
         return await super().restore(_instance, machine_id, backup)
 
 
@@ -84,6 +91,20 @@ async def test_a_backup_is_put_in_place_while_nothing_writes_and_what_was_there_
     assert outcome == "ada has the state of backup snapshot of 2026-01-01 00:00 UTC: 7 messages"
     assert world.here().runs
     assert [one.state for one in world.kept_backups] == [MEMORY, LATER]
+
+
+async def test_a_digest_that_is_the_same_is_no_reason_to_leave_lost_files_lost() -> None:
+    world = learned()
+    world.here().state = MEMORY
+    assert "RestoreBackup" in await walk(lambda: restore(world))
+    assert world.times_put_back == 1
+
+
+async def test_a_machine_whose_node_cannot_tell_what_was_put_in_place_is_believed_by_its_digest() -> None:
+    world = learned()
+    world.in_place = None
+    assert (await walk(lambda: restore(world)))[-1].startswith("ada has the state of backup")
+    assert world.times_put_back == 1
 
 
 @pytest.mark.parametrize("after", [False, True])

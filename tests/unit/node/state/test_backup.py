@@ -69,6 +69,20 @@ def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(machine: NodeH
     assert not machine.layout.restoring.exists()
 
 
+def test_a_fenced_machine_says_which_copy_it_holds_until_its_gateway_may_run(machine: NodeHome) -> None:
+    personalise(machine.node, machine.personalised(), wait_s=0)
+    made = backup.backup(machine.node, machine.upload(), lease=None)
+    assert backup.state(machine.node)["restored"] == ""
+    fencing.fence(machine.node, lease=None)
+    backup.restore(machine.node, machine.upload(snapshot=made["snapshot"]), lease=None)
+    assert backup.state(machine.node)["restored"] == made["snapshot"]
+    assert fencing.is_fenced(machine.node)
+    fencing.unfence(machine.node, lease=None)
+    assert backup.state(machine.node)["restored"] == ""
+    fencing.fence(machine.node, lease=None)
+    assert backup.state(machine.node)["restored"] == ""
+
+
 def test_the_former_state_goes_when_the_agent_is_well_again(machine: NodeHome) -> None:
     personalise(machine.node, machine.personalised(), wait_s=0)
     with (machine.layout.root / "copy").open("wb") as out:
