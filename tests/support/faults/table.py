@@ -360,6 +360,7 @@ CHAINS: tuple[Chain, ...] = (
     Chain(
         "toolbox-cut",
         is_alone=True,
+        beside=frozenset({"BreakGlassOpen"}),  # which its runbook brings about
         inject=commands(
             ("local", "fault", "set", "edge-error", "--path", "/machines/*/toolbox", "--for", "900"),
             ("local", "fault", "set", "proxy-unauthorised", "--for", "900"),
@@ -374,6 +375,7 @@ CHAINS: tuple[Chain, ...] = (
         about="fleet",
         is_alone=True,
         inject=each(USERS, on_machine(f"systemctl stop {_GATEWAY}")),
+        beside=frozenset({"GatewayDown"}),  # of each, until the third makes them many
         whose=USERS,
         restarted=USERS,
     ),
