@@ -17,6 +17,7 @@ import structlog
 import uvicorn
 
 from hermesops.errors import UsageError
+from hermesops.model.route import ModelRoute
 from hermesops.router.admission import Admission
 from hermesops.router.books import Books, open_books
 from hermesops.router.configuration import Configuration, variable
@@ -61,14 +62,25 @@ def parts_of(settings: Configuration) -> Parts:
         raise UsageError(f"{settings.secrets} holds no provider's key: there is no model to route to")
     ledger = PostgresLedger(settings.database)
     books = open_books(ledger, settings.spool)
+    admission = Admission(keys, books.accounts, check_address=settings.check_address)
+    return Parts(books, metrics_of(books, settings.routes), admission, ledger)
+
+
+def metrics_of(books: Books, routes: Sequence[ModelRoute]) -> Metrics:
+    """The figures of a router with these books."""
     accounts, spool = books.accounts, books.spool
     gauges: dict[str, Callable[[], float]] = {
         "hermes_router_accounts_age_seconds": lambda: accounts.age_s,
         "hermes_router_usage_pending_bytes": lambda: spool.pending_bytes,
         "hermes_router_usage_lost_total": lambda: spool.lost,
     }
-    admission = Admission(keys, accounts, check_address=settings.check_address)
-    return Parts(books, Metrics(gauges), admission, ledger)
+    metrics = Metrics(gauges)
+    for route in routes:
+        # From the beginning: Prometheus sees no increase of a counter that appears with its first answer.
+        for status in ("200", "401"):
+            labels = {"provider": route.provider, "model": route.name, "status": status}
+            metrics.count("hermes_router_provider_answers_total", 0, **labels)
+    return metrics
 
 
 def gate_of(settings: Configuration, parts: Parts, litellm: App) -> Gate:

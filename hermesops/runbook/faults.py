@@ -355,6 +355,22 @@ FAULTS = (
         ("PlatformCertificateExpiring",),
         "nobody has renewed the certificate of the platform's host",
     ),
+    Fault(
+        "database-log-stuck",
+        "platform-database-backups",
+        ("PlatformDatabaseLogStuck",),
+        "the bucket takes nothing of the log of the platform's database",
+    ),
+    Fault(
+        "database-backup-old",
+        "platform-database-backups",
+        ("PlatformBackupOverdue",),
+        "nobody has backed up the platform's database for a day",
+    ),
+    Fault("platform-disk-full", "platform-disk-filling", ("PlatformDiskFilling",), "the platform's host has no room"),
+    Fault("router-cut-off", "router-accounts", ("RouterAccountsStale",), "the model router cannot read the registry"),
+    Fault("router-folder-gone", "router-accounts", ("RouterUsageLost",), "the model router cannot write what was used"),
+    Fault("provider-key-ended", "model-providers", ("ProviderKeyRefused",), "a provider's key has ended"),
     Fault("monitoring-away", "watchdog", ("Watchdog",), "the platform's monitoring does not answer"),
     Fault("sshd-left-open", "break-glass-open", ("BreakGlassOpen",), "an order to open sshd was left open"),
     Fault("backups-late", "backups-are-late", ("BackupOverdue",), "no backup was made for a day"),
@@ -375,7 +391,12 @@ FAULTS = (
     Fault("registry-lost", "registry-rebuilt", (), "the registry is gone with all its copies"),
     Fault("rotation-unfinished", "registry-key", (), "a rotation of the registry's key is cut short"),
     Fault("key-leaked", "rotate-keys", (), "the registry's key was seen by somebody"),
-    Fault("price-unknown", "billing-events", (), "a subscription is of a price that the settings do not name"),
+    Fault(
+        "price-unknown",
+        "billing-events",
+        ("BillingEventsWaiting",),
+        "a subscription is of a price that the settings do not name",
+    ),
     Fault("pulumi-state-cut", "pulumi-state-damaged", (), "a cell's Pulumi state is cut short"),
 )
 """All of them."""

@@ -135,6 +135,74 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
         (labels_of("PlatformServiceDown", "", "ticket", service="loki"), of("HeartbeatMissed", "ada")),
         {("PlatformServiceDown", ""), ("HeartbeatMissed", "ada")},
     ),
+    "the platform's database": (
+        (
+            labels_of("PlatformServiceDown", "", "page", service="postgresql"),
+            *(
+                labels_of(name)
+                for name in (
+                    "RouterAccountsStale",
+                    "RouterUsageLost",
+                    "MonitorDown",
+                    "BillingEventsWaiting",
+                    "PlatformDatabaseLogStuck",
+                    "PlatformBackupOverdue",
+                    "TurnsFailingBurnFast",
+                )
+            ),
+            labels_of("ModelFailing", "fleet"),
+            of("HeartbeatMissed", "ada"),
+        ),
+        {("PlatformServiceDown", ""), ("HeartbeatMissed", "ada")},
+    ),
+    "the model router": (
+        (
+            labels_of("PlatformServiceDown", "", "page", service="router"),
+            labels_of("ModelFailing", "fleet"),
+            of("ModelFailing", "ada"),
+            labels_of("TurnsFailingBurnFast"),
+            labels_of("MonitorDown"),
+        ),
+        {("PlatformServiceDown", ""), ("MonitorDown", "")},
+    ),
+    "a router that is cut off from the registry": (
+        (
+            labels_of("RouterAccountsStale"),
+            labels_of("RouterUsageLost"),
+            of("ModelFailing", "ada"),
+            labels_of("TurnsFailingBurnFast"),
+            labels_of("ProviderKeyRefused", "", "ticket", provider="openai"),
+        ),
+        {("RouterAccountsStale", ""), ("ProviderKeyRefused", "")},
+    ),
+    "a key of the only provider that answered": (
+        (
+            labels_of("ProviderKeyRefused", "", "page", provider="anthropic"),
+            labels_of("ProviderKeyRefused", "", "ticket", provider="anthropic"),
+            labels_of("ModelFailing", "fleet"),
+            labels_of("TurnsFailingBurnFast"),
+        ),
+        {("ProviderKeyRefused", "")},
+    ),
+    "a key, while others answer": (
+        (labels_of("ProviderKeyRefused", "", "ticket", provider="anthropic"), of("ModelFailing", "ada")),
+        {("ProviderKeyRefused", ""), ("ModelFailing", "ada")},
+    ),
+    "the database's log": (
+        (labels_of("PlatformDatabaseLogStuck"), labels_of("PlatformBackupOverdue"), labels_of("RouterAccountsStale")),
+        {("PlatformDatabaseLogStuck", ""), ("RouterAccountsStale", "")},
+    ),
+    "a full disk of the platform's host": (
+        (
+            labels_of("PlatformDiskFilling", "", "page", mountpoint="/"),
+            labels_of("PlatformDiskFilling", "", "ticket", mountpoint="/"),
+            labels_of("RouterUsageLost"),
+            labels_of("PlatformBackupOverdue"),
+            labels_of("PlatformServiceDown", "", "page", service="ingest"),
+            of("DatabaseCorrupt", "ada", database="state"),
+        ),
+        {("PlatformDiskFilling", ""), ("PlatformServiceDown", ""), ("DatabaseCorrupt", "ada")},
+    ),
     "provisions that hang": (
         (labels_of("ProvisionStuck"), labels_of("ProvisionSlow")),
         {("ProvisionStuck", "")},

@@ -20,6 +20,7 @@ from hermesops.billing.events import Rules
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.billing import BillingEvent, BillingState
 from hermesops.model.ids import UserId
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.operations.lease import LeaseKeeper
@@ -162,6 +163,72 @@ async def test_an_event_of_an_unknown_type_is_kept_aside_and_forgotten(world: Wo
     assert not world.registry.billing.get(str(taken.id)).has_body
     assert EMAIL not in world.written()
     assert world.billing().due() == []
+
+
+async def test_what_is_pending_is_told_with_its_age_until_it_is_decided(world: World, clock: TurnedClock) -> None:
+    billing, begun = world.registry.billing, clock.timestamp
+    assert billing.oldest_pending() == {}
+    billing.receive(*world.endpoint.signed(created(), at=begun))
+    clock.turn(60)
+    assert billing.oldest_pending() == {BillingState.QUEUED: begun}
+    await world.billing().run()
+    assert billing.oldest_pending() == {BillingState.WAITING: clock.timestamp}, "its operation was opened now"
+    [operation] = world.registry.operations.list()
+    world.registry.operations.finish(operation.id, OperationStatus.FAILED, "no machine")
+    clock.turn(60)
+    await world.billing().run()
+    assert billing.oldest_pending() == {BillingState.SET_ASIDE: begun}
+    clock.turn(30 * 86400)
+    assert billing.oldest_pending() == {BillingState.SET_ASIDE: begun}, "a person has to look, however late"
+
+
+async def test_what_cannot_be_done_yet_is_pending_all_the_time(world: World, clock: TurnedClock) -> None:
+    world.problem = "the fleet is frozen"
+    begun = clock.timestamp
+    await world.apply(created())
+    for _ in range(10):
+        clock.turn(45)
+        assert world.registry.billing.oldest_pending() == {BillingState.WAITING: begun}
+        await world.billing().run()
+
+
+async def test_days_of_grace_are_waited_for_and_pending_only_when_they_are_over(
+    world: World, clock: TurnedClock
+) -> None:
+    await world.apply(created())
+    [instance] = world.registry.instances.list()
+    [operation] = world.registry.operations.list()
+    world.registry.operations.finish(operation.id, OperationStatus.DONE, "made")
+    world.registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
+    clock.turn(60)
+    await world.billing().run()
+    assert world.registry.billing.oldest_pending() == {}
+    failed = event(FAILED, invoice("sub_1"), at=clock.timestamp.replace(microsecond=0))
+    await world.apply(failed)
+    clock.turn(2 * 86400)
+    await world.billing().run()
+    assert world.registry.billing.oldest_pending() == {}
+    clock.turn(86400)
+    assert list(world.registry.billing.oldest_pending()) == [BillingState.WAITING]
+
+
+async def test_what_nobody_can_apply_is_pending_for_a_week(world: World, clock: TurnedClock) -> None:
+    begun = clock.timestamp
+    await world.apply(event("charge.succeeded", {"object": "charge"}, at=NOW))
+    await world.apply(created())
+    [operation] = world.registry.operations.list()
+    world.registry.operations.finish(operation.id, OperationStatus.DONE, "made")
+    [instance] = world.registry.instances.list()
+    world.registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
+    other = await world.apply(
+        event(UPDATED, subscription("sub_1", user="22222222-2222-4222-8222-222222222222"), at=NOW)
+    )
+    clock.turn(60)
+    await world.billing().run()
+    assert (other.state, other.detail[:19]) == (BillingState.SET_ASIDE, "it names another us")
+    assert world.registry.billing.oldest_pending() == {BillingState.SET_ASIDE: begun}
+    clock.turn(7 * 86400)
+    assert world.registry.billing.oldest_pending() == {}
 
 
 async def test_other_products_of_the_account_are_none_of_ours(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What the monitor tells of provisions, from the registry of both databases."""
+"""What the monitor tells of provisions and of billing, from the registry of both databases."""
 
 from hermesops.app.services.monitor import REASON, MonitorRecords
 from hermesops.model.ids import instance_subject
@@ -9,6 +9,7 @@ from hermesops.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
 OLDEST = series("hermesops_provision_oldest_seconds")
+BILLING = "hermesops_billing_oldest_seconds"
 
 
 def oldest_s(registry: Registry) -> float:
@@ -41,3 +42,16 @@ def test_a_provision_that_continues_counts_from_its_begin(registry: Registry, cl
     assert oldest_s(registry) == 45
     registry.operations.finish(opened.id, OperationStatus.DONE, "ada has an agent")
     assert oldest_s(registry) == 0
+
+
+def test_events_of_billing_are_told_with_the_age_of_the_oldest(registry: Registry, clock: TurnedClock) -> None:
+    def told() -> dict[str, float]:
+        found = MonitorRecords(registry).figures(registry.fleet.expected(reason=REASON)).series
+        return {dict(labels)["state"]: value for (name, labels), value in found.items() if name == BILLING}
+
+    assert told() == {"queued": 0, "waiting": 0, "set_aside": 0}
+    registry.billing.receive(b"{}", "")
+    clock.turn(30)
+    registry.billing.receive(b"{}", "")
+    clock.turn(15)
+    assert told() == {"queued": 45, "waiting": 0, "set_aside": 0}

@@ -16,6 +16,7 @@ from hermesops.instances.remote.instance_client import InstanceClient
 from hermesops.instances.requests.changes import InstanceRequests
 from hermesops.justavps import Client
 from hermesops.model.backup import newest_to_restore
+from hermesops.model.billing import BillingState
 from hermesops.model.fleet import ExpectedFleet
 from hermesops.model.health import Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
@@ -35,6 +36,8 @@ REASON = "monitor: "
 
 PROVISIONS_S = 3600.0
 """Seconds for which a provision that ended is told: the alert about slow ones is of the last hour's."""
+
+_PENDING = (BillingState.QUEUED, BillingState.WAITING, BillingState.SET_ASIDE)
 
 OpenVendor = Callable[[], AbstractAsyncContextManager[Client]]
 
@@ -80,7 +83,7 @@ class MonitorRecords:
         return self.registry.fleet.record_heartbeats(beats)
 
     def figures(self, fleet: ExpectedFleet) -> Figures:
-        """Backups, and what is told of instances, rollouts and provisions."""
+        """Backups, and what is told of instances, rollouts, provisions and billing."""
         expected = {one.id for one in fleet.instances}
         return Figures(
             self.registry.backups.newest(),
@@ -98,6 +101,7 @@ class MonitorRecords:
                 },
                 **self._rollouts(),
                 **self._provisions(fleet.now),
+                **self._billing(fleet.now),
             },
         )
 
@@ -141,6 +145,15 @@ class MonitorRecords:
                 ).total_seconds()
                 for one in ended
             },
+        }
+
+    def _billing(self, now: datetime) -> dict[Series, float]:
+        since = self.registry.billing.oldest_pending()
+        return {
+            series("hermesops_billing_oldest_seconds", state=state.value): (
+                (now - since.get(state, now)).total_seconds()
+            )
+            for state in _PENDING
         }
 
 

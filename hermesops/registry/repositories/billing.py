@@ -11,7 +11,7 @@ from hermesops.model.billing import BillingEvent, BillingFact, BillingState, Del
 from hermesops.model.ids import InstanceId, OperationId, UserId, instance_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.schema.tables import LIVING, billing_events, hermes_instances
+from hermesops.registry.schema.tables import LIVING, billing_events, hermes_instances, operations
 
 MOST_BYTES = 256 * 1024
 """Of a body: Stripe's events about subscriptions have some 10 KiB."""
@@ -26,6 +26,12 @@ _LOCK = 0x6865726D6575
 """Number of the advisory lock under which PostgreSQL records once at a time what an event says."""
 
 _REFUSED_STAYS = timedelta(days=1)
+
+_LOOKED_AT_SOON = timedelta(minutes=3)
+"""Longer than an event waits that could not be applied, and shorter than any days of grace."""
+
+_WITHOUT_END = timedelta(days=7)
+"""For how long an event is pending that was set aside and that nobody can have applied."""
 
 _HAS_ENDED = (BillingState.APPLIED.value, BillingState.REFUSED.value)
 _WAITS = _COLUMNS.state == BillingState.WAITING.value
@@ -156,6 +162,44 @@ class BillingRepository(Repository):
         """How many events there are in each state."""
         query = sa.select(_COLUMNS.state, sa.func.count().label("number")).group_by(_COLUMNS.state)
         return {BillingState(row.state): row.number for row in self._rows(query)}
+
+    def oldest_pending(self) -> dict[BillingState, datetime]:
+        """Since when the oldest event of a state waits for a worker or a person; nothing of a state with none.
+
+        One that waits for days of grace to end is not pending. One whose operation was opened is so since then.
+        An event that is set aside and cannot be read, or names another user than its subscription's first one, stays
+        so for ever: it is pending for a week.
+        """
+        first = billing_events.alias("first")
+        named_first = (
+            sa.select(first.c.user_id)
+            .where(first.c.subscription_id == _COLUMNS.subscription_id, first.c.user_id.is_not(None))
+            .order_by(first.c.id)
+            .limit(1)
+            .scalar_subquery()
+        )
+        names_another = sa.and_(_COLUMNS.user_id.is_not(None), _COLUMNS.user_id != named_first)
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            is_due = sa.or_(_COLUMNS.due_at.is_(None), _COLUMNS.due_at <= now + _LOOKED_AT_SOON)
+            can_be_applied = sa.and_(_COLUMNS.created_at.is_not(None), ~names_another)
+            pending = sa.or_(
+                _COLUMNS.state == BillingState.QUEUED.value,
+                sa.and_(_WAITS, is_due),
+                sa.and_(
+                    _COLUMNS.state == BillingState.SET_ASIDE.value,
+                    sa.or_(can_be_applied, _COLUMNS.decided_at > now - _WITHOUT_END),
+                ),
+            )
+            opened_at = sa.case((_WAITS, operations.c.created_at), else_=None)
+            since = sa.func.min(sa.func.coalesce(opened_at, _COLUMNS.received_at), type_=_COLUMNS.received_at.type)
+            query = (
+                sa.select(_COLUMNS.state, since.label("since"))
+                .select_from(billing_events.outerjoin(operations, operations.c.id == _COLUMNS.operation_id))
+                .where(pending)
+                .group_by(_COLUMNS.state)
+            )
+            return {BillingState(row.state): row.since for row in connection.execute(query)}
 
     def of_user(self, user_id: UserId) -> tuple[BillingEvent, ...]:
         """Every event that says something of the user's subscriptions, in the order in which they came."""

@@ -33,7 +33,7 @@ def then(*spans: tuple[float | str, int], every_s: int = EVERY_S) -> str:
 
 def growing(per_step: float, seconds: int, begin: float = 0, every_s: int = EVERY_S) -> str:
     """A value that grows with each step."""
-    return f"{begin}+{per_step}x{seconds // every_s}"
+    return f"{begin}{per_step:+}x{seconds // every_s}"
 
 
 def monitor(seconds: int, every_s: int = EVERY_S) -> Series:
@@ -991,6 +991,10 @@ def _up(service: str) -> str:
     return f'up{{job="platform", service="{service}"}}'
 
 
+_DATABASE = 'hermes_platform_postgresql_{}{{job="host", service="host-exporter"}}'
+_BACKUP = _DATABASE.format("backup_timestamp_seconds").replace("}", ', type="TYPE"}')
+_WRITTEN = 'node_textfile_mtime_seconds{job="host", file="/var/lib/hermes-platform/metrics/FILE.prom"}'
+
 PLATFORM: dict[str, tuple[Case, ...]] = {
     "Watchdog": (
         Case(Kind.FIRES, "always", {}, {0: ({},), 600: ({},)}),
@@ -1025,6 +1029,27 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             severity="page",
         ),
         Case(
+            Kind.FIRES,
+            "the exporter of the host does not answer: of disk and database nobody knows anything",
+            {'up{job="host", service="host-exporter"}': then((1, 300), (0, 600))},
+            {325: (), 335: ({"service": "host-exporter"},)},
+            severity="page",
+        ),
+        Case(
+            Kind.FIRES,
+            "the database does not answer, as its role writes every 30 s",
+            {_DATABASE.format("up"): then((1, 300), (0, 600))},
+            {355: (), 365: ({"service": "postgresql"},)},
+            severity="page",
+        ),
+        Case(
+            Kind.BELOW,
+            "the database restarts while it is asked once, and once more an hour later",
+            {_DATABASE.format("up"): then((1, 300), (0, 30), (1, 300), (0, 30), (1, 240))},
+            dict.fromkeys(range(300, 900, 5), ()),
+            severity="page",
+        ),
+        Case(
             Kind.BELOW,
             "it restarts, and misses one question",
             {_up("ingest"): then((1, 300), (0, 15), (1, 585))},
@@ -1038,6 +1063,8 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             | {
                 of("up", job="platform", service="ingest"): steady(0, 900),
                 of("hermes_platform_nginx_up", job="platform"): steady(0, 900),
+                of("hermes_platform_postgresql_up", job="host"): steady(0, 900),
+                'up{job="host", source="hermesops-worker"}': steady(0, 900),
             },
             {600: (), 900: ()},
             severity="page",
@@ -1180,6 +1207,296 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
     ),
 }
 
+
+def _space(available: str, mountpoint: str = "/", **labels: str) -> Series:
+    """What the platform's host has left of 1,000 bytes."""
+    every = {"job": "host", "mountpoint": mountpoint, **labels}
+    inside = ", ".join(f'{name}="{value}"' for name, value in every.items())
+    return {
+        f"node_filesystem_avail_bytes{{{inside}}}": available,
+        f"node_filesystem_size_bytes{{{inside}}}": "1000x2000",
+    }
+
+
+def _answers(provider: str, status: str, model: str = "m") -> str:
+    return (
+        f'hermes_router_provider_answers_total{{job="platform", service="router", provider="{provider}",'
+        f' model="{model}", status="{status}"}}'
+    )
+
+
+_AGE = 'hermes_router_accounts_age_seconds{job="platform", service="router"}'
+_LOST = 'hermes_router_usage_lost_total{job="platform", service="router"}'
+_OLDEST = 'hermesops_billing_oldest_seconds{state="STATE"}'
+_REFUSED = {
+    _answers("anthropic", "401"): then((0, 300), *((number, 15) for number in range(1, 81))),
+    _answers("anthropic", "200"): f"{growing(1, 300)} {then((20, 1200))}",
+}
+_OTHERS: Series = {_answers("openai", "200"): growing(1, 1500), _answers("openai", "401"): steady(0, 1500)}
+
+SHARED: dict[str, tuple[Case, ...]] = {
+    "PlatformDatabaseLogStuck": (
+        Case(
+            Kind.FIRES,
+            "the log waits from 300 s on, and comes and goes once: that is one alert",
+            {_DATABASE.format("log_segments_waiting"): then((0, 300), (31, 600), (30, 120), (31, 600), (0, 600))},
+            {595: (), 605: ({},), 900: ({},), 1200: ({},), 1600: ({},), 1930: ()},
+        ),
+        Case(
+            Kind.FIRES,
+            "the bucket does not answer",
+            {
+                _DATABASE.format("repository_up"): then((1, 300), (0, 600)),
+                _DATABASE.format("log_segments_waiting"): steady(0, 900),
+            },
+            {595: (), 605: ({},)},
+        ),
+        Case(
+            Kind.FIRES,
+            "nobody writes figures any more, and the last ones are good",
+            {
+                _DATABASE.format("repository_up"): steady(1, 1800),
+                _DATABASE.format("log_segments_waiting"): steady(0, 1800),
+                _WRITTEN.replace("FILE", "postgresql"): then(*((at, 30) for at in range(0, 300, 30)), (300, 1500)),
+            },
+            {900: (), 910: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "it waits for less, or less long; another service's file is old",
+            {
+                _DATABASE.format("log_segments_waiting"): then((30, 600), (500, 285), (0, 915)),
+                _DATABASE.format("repository_up"): then((1, 300), (0, 285), (1, 1215)),
+                _WRITTEN.replace("FILE", "other"): steady(0, 1800),
+            },
+            dict.fromkeys(range(0, 1800, 60), ()),
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a gap of a minute and NaN do not end it; a machine that writes such series is nobody",
+            world(1200)
+            | {
+                _DATABASE.format("log_segments_waiting"): then((40, 600), ("_", 60), (40, 540)),
+                _DATABASE.format("repository_up"): steady("NaN", 1200),
+                of("hermes_platform_postgresql_repository_up", job="host"): steady(0, 1200),
+                of("node_textfile_mtime_seconds", job="host", file="postgresql.prom"): steady(0, 1200),
+            },
+            {310: ({},), 640: ({},), 1200: ({},)},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a machine that writes such series is nobody",
+            world(1200)
+            | {
+                of("hermes_platform_postgresql_log_segments_waiting", job="host"): steady(500, 1200),
+                of("hermes_platform_postgresql_repository_up", job="host"): steady(0, 1200),
+                of("node_textfile_mtime_seconds", job="host", file="postgresql.prom"): steady(0, 1200),
+            },
+            {600: (), 1200: ()},
+        ),
+    ),
+    "PlatformBackupOverdue": (
+        Case(
+            Kind.FIRES,
+            "the newest is of 26 hours and a minute ago, whatever its type",
+            {
+                _BACKUP.replace("TYPE", "full"): steady(-400000, 1800),
+                _BACKUP.replace("TYPE", "diff"): then((-93540, 1200), (1200, 600)),
+            },
+            {50: (), 355: (), 375: ({},), 1195: ({},), 1220: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "one is made after 26 hours, late by two minutes",
+            {_BACKUP.replace("TYPE", "diff"): then((-93540, 180), (180, 1620))},
+            {100: (), 375: (), 1800: ()},
+        ),
+    ),
+    "PlatformDiskFilling page": (
+        Case(
+            Kind.FIRES,
+            "one of its disks is full",
+            _space(steady(500, 900)) | _space(then((500, 300), (49, 600)), "/var/lib/hermes-platform/postgresql"),
+            {355: (), 365: ({"mountpoint": "/var/lib/hermes-platform/postgresql"},)},
+            severity="page",
+        ),
+        Case(
+            Kind.BELOW,
+            "it is nearly full; another disk, and a machine's own, are none of the platform's",
+            world(900)
+            | _space(then((500, 300), (50, 600)))
+            | _space(steady(0, 900), "/boot/efi")
+            | _space(steady(0, 900), instance_id="ada"),
+            {365: (), 900: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "a size that is nothing or NaN, and a gap, hide no other disk",
+            {
+                **_space(then((40, 300), ("_", 120), (40, 480))),
+                **_space(steady(40, 900), "/var"),
+                'node_filesystem_size_bytes{job="host", mountpoint="/var"}': then((0, 450), ("NaN", 450)),
+            },
+            {65: ({"mountpoint": "/"},), 400: ({"mountpoint": "/"},), 900: ({"mountpoint": "/"},)},
+            severity="page",
+        ),
+    ),
+    "PlatformDiskFilling ticket": (
+        Case(
+            Kind.FIRES,
+            "it takes 4.5 % an hour, at 70 %",
+            _space(growing(-0.75, 10800, begin=300, every_s=60)),
+            {600: (), 1200: ({"mountpoint": "/"},)},
+            severity="ticket",
+            every_s=60,
+            evaluated_s=60,
+        ),
+        Case(
+            Kind.BELOW,
+            "1.2 % an hour",
+            _space(growing(-0.2, 10800, begin=300, every_s=60)),
+            {1200: (), 10800: ()},
+            severity="ticket",
+            every_s=60,
+            evaluated_s=60,
+        ),
+    ),
+    "RouterAccountsStale": (
+        Case(
+            Kind.FIRES,
+            "the registry does not answer from 300 s to 900 s",
+            {_AGE: f"{steady(1, 300)} {growing(15, 600)} {steady(1, 900)}"},
+            {470: (), 485: ({},), 900: ({},), 1195: ({},), 1245: ()},
+        ),
+        Case(
+            Kind.FIRES,
+            "it never read any",
+            {_AGE: steady("+Inf", 600)},
+            {85: (), 95: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "a failover takes two minutes",
+            {_AGE: f"{steady(1, 300)} {growing(15, 120)} {steady(1, 900)}"},
+            dict.fromkeys(range(0, 1320, 15), ()),
+        ),
+        Case(
+            Kind.BELOW,
+            "it restarts every minute: each is another one, which reads at once",
+            {_AGE: then(*((value, 15) for _ in range(15) for value in ("+Inf", 1, 2, 3)))},
+            dict.fromkeys(range(0, 900, 15), ()),
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN and a machine that writes such a figure are nothing",
+            world(900) | {_AGE: steady("NaN", 900), of("hermes_router_accounts_age_seconds", job="platform"): "500x60"},
+            {600: (), 900: ()},
+        ),
+    ),
+    "RouterUsageLost": (
+        Case(
+            Kind.FIRES,
+            "three answers are lost",
+            {_LOST: then((0, 300), (3, 3600))},
+            {295: (), 310: ({},), 1200: ({},), 2000: ({},), 2200: ()},
+        ),
+        Case(Kind.BELOW, "what was lost before", {_LOST: steady(7, 1800)}, {900: (), 1800: ()}),
+        Case(
+            Kind.BELOW,
+            "it restarts, and counts from nothing",
+            {_LOST: then((7, 600), ("_", 60), (0, 600))},
+            {600: (), 700: (), 1200: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "one that restarts and loses again before it is asked",
+            {_LOST: then((7, 600), (2, 600))},
+            {590: (), 620: ({},)},
+        ),
+    ),
+    "ProviderKeyRefused ticket": (
+        Case(
+            Kind.FIRES,
+            "another provider answers in its place",
+            _REFUSED | _OTHERS,
+            {890: (), 1000: (), 1215: ({"provider": "anthropic"},), 1490: ({"provider": "anthropic"},)},
+            severity="ticket",
+        ),
+        Case(
+            Kind.BELOW,
+            "it refuses one request, and answers others",
+            {
+                _answers("anthropic", "401"): then((0, 300), (1, 1200)),
+                _answers("anthropic", "200"): growing(1, 1500),
+                **_OTHERS,
+            },
+            dict.fromkeys(range(0, 1500, 30), ()),
+            severity="ticket",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "counters that begin again are no answers; those of a machine are none either",
+            {
+                **_OTHERS,
+                _answers("anthropic", "401"): then((50, 300), (0, 1200)),
+                _answers("anthropic", "200"): then((900, 300), (0, 1200)),
+                of("hermes_router_provider_answers_total", job="platform", provider="x", status="401"): growing(
+                    1, 1500
+                ),
+            },
+            dict.fromkeys(range(0, 1500, 30), ()),
+            severity="ticket",
+        ),
+    ),
+    "ProviderKeyRefused page": (
+        Case(
+            Kind.FIRES,
+            "and no other one answers",
+            _REFUSED | {_answers("openai", "429"): growing(1, 1500), _answers("openai", "200"): steady(9, 1500)},
+            {1000: (), 1215: ({"provider": "anthropic"},), 1490: ({"provider": "anthropic"},)},
+            severity="page",
+        ),
+        Case(Kind.BELOW, "another one answers", _REFUSED | _OTHERS, {1215: (), 1490: ()}, severity="page"),
+        Case(
+            Kind.BELOW,
+            "nobody asks any more",
+            {_answers("anthropic", "401"): then((0, 300), (2, 1200)), _answers("anthropic", "200"): steady(9, 1500)},
+            {300: (), 590: (), 1490: ()},
+            severity="page",
+        ),
+    ),
+    "BillingEventsWaiting": (
+        Case(
+            Kind.FIRES,
+            "the oldest one of a state is an hour old at 300 s, and decided at 900 s",
+            {
+                _OLDEST.replace("STATE", "queued"): steady(2, 1800),
+                _OLDEST.replace("STATE", "set_aside"): f"{growing(15, 900, begin=3300)} {then((0, 900))}",
+            },
+            {305: (), 605: (), 620: ({},), 895: ({},), 920: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "an hour, and no more",
+            {_OLDEST.replace("STATE", "waiting"): f"{growing(15, 900, begin=2700)} {then((3600, 900))}"},
+            {900: (), 1800: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN of one state and a monitor that restarts do not hide another's",
+            {
+                _OLDEST.replace("STATE", "queued"): steady("NaN", 1800),
+                _OLDEST.replace(
+                    "STATE", "waiting"
+                ): f"{growing(15, 900, begin=3601)} _x6 {growing(15, 810, begin=4600)}",
+            },
+            {310: ({},), 960: ({},), 1500: ({},)},
+        ),
+    ),
+}
+"""Of what all share: database, disk, model router, billing."""
+
 CASES: dict[str, tuple[Case, ...]] = {
     **{
         alert: tuple(replace(case, evaluated_s=15) for case in cases)  # many instances, and no seconds that count
@@ -1191,5 +1508,6 @@ CASES: dict[str, tuple[Case, ...]] = {
     **MACHINE,
     **DATA,
     **PLATFORM,
+    **SHARED,
 }
 """By the alert's name, and a word for which of several rules where it has several."""

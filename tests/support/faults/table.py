@@ -564,6 +564,11 @@ CHAINS: tuple[Chain, ...] = (
     ),
 )
 
+_FIGURES_OF_OTHERS = (
+    "the watched world's host has monitoring alone, no database and no router, and its disk is this computer's;"
+    " tried with real services beside simulated machines, in tests/e2e/test_runbook_faults.py"
+)
+
 NOT_HAD: tuple[NotHad, ...] = (
     NotHad(
         "AgentReachabilityBurnSlow",
@@ -575,6 +580,18 @@ NOT_HAD: tuple[NotHad, ...] = (
         "PlatformCertificateExpiring",
         "platform-certificate-old",
         "tried with real services beside simulated machines, in tests/e2e/test_runbook_faults.py",
+    ),
+    NotHad("PlatformDatabaseLogStuck", "database-log-stuck", _FIGURES_OF_OTHERS),
+    NotHad("PlatformBackupOverdue", "database-backup-old", _FIGURES_OF_OTHERS),
+    NotHad("PlatformDiskFilling", "platform-disk-full", _FIGURES_OF_OTHERS),
+    NotHad("RouterAccountsStale", "router-cut-off", _FIGURES_OF_OTHERS),
+    NotHad("RouterUsageLost", "router-folder-gone", _FIGURES_OF_OTHERS),
+    NotHad("ProviderKeyRefused", "provider-key-ended", _FIGURES_OF_OTHERS),
+    NotHad(
+        "BillingEventsWaiting",
+        "price-unknown",
+        "no machine has a part in it; tried with real services beside simulated machines, in"
+        " tests/e2e/test_runbook_faults.py",
     ),
     NotHad(
         "", "data-full", "it is data-filled, and its runbook is about a volume that has no room left for its own way"

@@ -3,6 +3,7 @@
 Debian's programs run as the role's units start them, with ports and folders of a test.
 """
 
+import json
 import os
 import re
 import shlex
@@ -30,7 +31,9 @@ from hermesops.node.system import openssl
 from hermesops.pki.authority import Authority
 from hermesops.pki.client import client_context
 from tests.support.fakes.credentials import LIFE, authority_in
+from tests.support.real import host_figures
 from tests.support.real.debian import unpacked
+from tests.support.real.host_figures import HostFigures
 from tests.support.releases.role_files import defaults_of, rendered
 
 ROLE = "hermes_platform_monitoring"
@@ -71,6 +74,7 @@ class PlatformHost:
         url: Of nginx.
         ports: Of the services on loopback, by name.
         start: Starts a service that has ended, once more.
+        figures: What its exporter and a model router say.
     """
 
     folder: Path
@@ -80,6 +84,7 @@ class PlatformHost:
     processes: dict[str, "subprocess.Popen[bytes]"]
     variables: Mapping[str, Any]
     start: Callable[[str], None]
+    figures: HostFigures
 
     def stop(self, name: str) -> None:
         """End a service."""
@@ -90,6 +95,12 @@ class PlatformHost:
         for name in ("server.key", "server.crt"):
             (self.folder / "settings/tls" / name).write_bytes((files / name).read_bytes())
         self.processes["nginx"].send_signal(signal.SIGHUP)
+
+    def has_router(self) -> None:
+        """Have Prometheus ask for a router's figures, too, as role hermes_platform_llm_router does."""
+        labels = {"service": "router", "__metrics_path__": host_figures.ROUTER}
+        asked = [{"targets": [f"127.0.0.1:{self.ports['host']}"], "labels": labels}]
+        (self.folder / "settings/scraped-router.json").write_text(json.dumps(asked))
 
     def machine(
         self, *, cell: str = "cell1", instance: str = "", of: Authority | None = None, environment: str = ENVIRONMENT
@@ -175,7 +186,8 @@ def running(
             processes[name] = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, env=environment)
             stack.callback(_end, processes[name])
 
-        host = PlatformHost(folder, url, ports, authority, processes, given, start)
+        figures = stack.enter_context(host_figures.answering(ports["host"]))
+        host = PlatformHost(folder, url, ports, authority, processes, given, start, figures)
         for name in names:
             start(name)
         for name in names:

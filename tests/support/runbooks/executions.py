@@ -6,16 +6,20 @@ Faults of one machine are brought about by ``hermesops drill``, without a line h
 import asyncio
 import json
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from hermesops.app import Container
 from hermesops.model.billing import CREATED
 from hermesops.model.break_glass import BreakGlass
-from hermesops.model.ids import MachineId
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.route import ROUTES
+from hermesops.registry.schema import tables
+from hermesops.router.usage import Usage
 from hermesops.settings import Environment
 from hermesops.waiting import pause
 from tests.support.billing.many_subscriptions import prepared
@@ -23,7 +27,16 @@ from tests.support.billing.stripe_events import USER, event, subscription
 from tests.support.real import alertmanager
 from tests.support.real.command import Command, Ran
 from tests.support.releases.simulated import built
-from tests.support.runbooks.platform import SCALE, alerts_until, heard, monitoring, reporting, watched
+from tests.support.runbooks.platform import (
+    SCALE,
+    OneLedger,
+    alerts_until,
+    heard,
+    monitoring,
+    reporting,
+    routing,
+    watched,
+)
 from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 
 Execution = Callable[[Command], Awaitable[None]]
@@ -358,6 +371,78 @@ async def platform_certificate_old(world: Command) -> None:
     assert "all of them are good" in (await world.ok(*issue)).stdout
 
 
+DATABASE = ("up 1", "repository_up 1", "log_segments_waiting 0")
+NOTHING_USED = Usage(InstanceId("0" * 32), date(2026, 1, 1), ROUTES[0].name, ROUTES[0].provider, "200", 1)
+
+
+@execution("database-log-stuck")
+async def database_log_stuck(world: Command) -> None:
+    async with watched(world) as (seen, host):
+        host.figures.database = ("up 1", "repository_up 1", "log_segments_waiting 500")
+        await alerts_until(seen, lambda names: "PlatformDatabaseLogStuck" in names)
+        host.figures.database = ("up 1", "repository_up 0")
+        await ended_once(seen, "PlatformDatabaseLogStuck", lambda: setattr(host.figures, "database", DATABASE))
+
+
+@execution("database-backup-old")
+async def database_backup_old(world: Command) -> None:
+    def backed_up(hours_ago: float) -> None:
+        at = time.time() - 3600 * hours_ago
+        host.figures.database = (*DATABASE, f'backup_timestamp_seconds{{type="diff"}} {at:.0f}')
+
+    async with watched(world) as (seen, host):
+        backed_up(27)
+        await ended_once(seen, "PlatformBackupOverdue", lambda: backed_up(0))
+
+
+@execution("platform-disk-full")
+async def platform_disk_full(world: Command) -> None:
+    async with watched(world) as (seen, host):
+        host.figures.used = 0.97
+        await ended_once(seen, "PlatformDiskFilling", lambda: setattr(host.figures, "used", 0.3))
+
+
+@execution("router-cut-off")
+async def router_cut_off(world: Command) -> None:
+    ledger = OneLedger()
+    ledger.problem = "the registry does not answer"
+    async with watched(world) as (seen, host), routing(host, world.home / "router", ledger):
+        await ended_once(seen, "RouterAccountsStale", lambda: setattr(ledger, "problem", ""))
+
+
+@execution("router-folder-gone")
+async def router_folder_gone(world: Command) -> None:
+    folder = world.home / "spool"
+    async with watched(world) as (seen, host), routing(host, folder, OneLedger()) as (books, _):
+        await alerts_until(seen, lambda _: bool(host.query("hermes_router_usage_lost_total")))
+        shutil.rmtree(folder)
+        books.use(NOTHING_USED)
+        await ended_once(seen, "RouterUsageLost", folder.mkdir)
+        books.use(NOTHING_USED)
+        assert books.spool.lost == 1
+
+
+@execution("provider-key-ended")
+async def provider_key_ended(world: Command) -> None:
+    status = "401"
+    async with watched(world) as (seen, host), routing(host, world.home / "router", OneLedger()) as (_, metrics):
+
+        def answered() -> str:
+            # As the router's hook counts them; another provider stands in for the one that refuses.
+            for route, told in ((ROUTES[0], status), (ROUTES[1], "200")):
+                labels = {"provider": route.provider, "model": route.name, "status": told}
+                metrics.count("hermes_router_provider_answers_total", **labels)
+            return metrics.exposition()
+
+        host.figures.router = answered
+
+        def key_is_good() -> None:
+            nonlocal status
+            status = "200"
+
+        await ended_once(seen, "ProviderKeyRefused", key_is_good)
+
+
 @execution("provision-killed")
 async def provision_killed(world: Command) -> None:
     await world.killed_at("making machine", "provision", "ira", "--plan", "light")
@@ -452,13 +537,27 @@ async def price_unknown(world: Command) -> None:
     file.write_bytes(body)
     taken = await unknowing.ok("billing", "apply", str(file), "--signature", signature)
     assert "of no one plan" in taken.stdout
-    found = await halted(unknowing, "billing-events")
-    assert found["again"] == "differs", "nobody has named the price yet"
-    found = await mended(knowing, "billing-events")
-    assert (found["again"], found["aside-after"]) == ("done", "done")
+    came_before(world, timedelta(hours=2))
+    async with watched(unknowing) as (seen, host), monitoring(seen):
+        await alerts_until(seen, lambda names: "BillingEventsWaiting" in names)
+        found = await halted(seen, "BillingEventsWaiting")
+        assert found["again"] == "differs", "nobody has named the price yet"
+        found = await mended(knowing.with_variables(HERMESOPS_MONITORING_URL=host.url), "BillingEventsWaiting")
+        assert (found["again"], found["aside-after"]) == ("done", "done")
+        await alerts_until(seen, lambda names: "BillingEventsWaiting" not in names)
     await knowing.ok("worker", "--once")
     assert USER in (await knowing.ok("instance", "list")).stdout
     await world.ok("instance", "terminate", USER, "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+async def ended_once(world: Command, alert: str, mend: Callable[[], object]) -> None:
+    """Run the runbook of an alert of the platform's own before and after it is mended."""
+    await alerts_until(world, lambda names: alert in names)
+    found = await halted(world, alert)
+    assert (found["status"], found["alerts-after"]) == ("done", "differs")
+    mend()
+    await alerts_until(world, lambda names: alert not in names)
+    await mended(world, alert, "--from", "alerts-after")
 
 
 async def on_machine(world: Command, user: str, script: str) -> None:
@@ -471,6 +570,15 @@ async def figures_of(world: Command, user: str) -> str:
     await on_machine(world, user, "hermes-node metrics")
     shown = await world.ok("instance", "exec", user, "cat /run/hermes-metrics/hermes.prom", "--reason", "t")
     return shown.stdout
+
+
+def came_before(world: Command, age: timedelta) -> None:
+    """Make every event of billing so much older."""
+    registry = Container(Environment.load("local", world.environ), lambda _: None).registry
+    with registry._database.writing() as connection:
+        at = registry._database.now(connection) - age
+        connection.execute(tables.billing_events.update().values(received_at=at))
+    registry.close()
 
 
 async def stop_behind_its_back(world: Command, user: str) -> None:

@@ -3,14 +3,22 @@
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 
 from hermesops.app import Container
 from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
+from hermesops.errors import UnavailableError
 from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
+from hermesops.model.ids import InstanceId
+from hermesops.model.route import ROUTES
+from hermesops.router.account import Account
+from hermesops.router.books import Books, open_books
+from hermesops.router.metrics import Metrics
+from hermesops.router.server import metrics_of
+from hermesops.router.usage import Usage
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, cancel, pause, until
 from tests.support.real import platform_host
@@ -105,6 +113,42 @@ async def reporting(host: PlatformHost, cells: Mapping[str, str]) -> AsyncIterat
         yield
     finally:
         await cancel(keeping)
+
+
+class OneLedger:
+    """A registry as a router uses it, without an instance; it answers unless it has a problem."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+
+    def read(self) -> Mapping[InstanceId, Account]:
+        """No accounts.
+
+        Raises:
+            UnavailableError: It has a problem.
+        """
+        if self.problem:
+            raise UnavailableError(self.problem)
+        return {}
+
+    def write(self, batch: str, rows: Sequence[Usage]) -> None:  # noqa: ARG002 - as a ledger is called
+        """Take what was used; raises as ``read``."""
+        self.read()
+
+
+@asynccontextmanager
+async def routing(host: PlatformHost, folder: Path, ledger: OneLedger) -> AsyncIterator[tuple[Books, Metrics]]:
+    """The books of a model router, whose figures Prometheus reads, until the block ends; LiteLLM is not there.
+
+    Args:
+        folder: Of its usage that is not delivered.
+    """
+    books = open_books(ledger, folder, every_s=0.5)
+    metrics = metrics_of(books, ROUTES)
+    host.figures.router = metrics.exposition
+    host.has_router()
+    async with books.accounts.kept():
+        yield books, metrics
 
 
 async def heard(outside: Receiver, *, more: int) -> None:
