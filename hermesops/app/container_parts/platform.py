@@ -169,8 +169,8 @@ class PlatformParts:
 
         app, machine_id = self.app, await self._machine()
 
-        async def apply(moment: str) -> int:
-            return await self.ups.apply(machine_id, [_restoring(part, moment) for part in await self._parts()])
+        async def apply(target: str) -> int:
+            return await self.ups.apply(machine_id, [_restoring(part, target) for part in await self._parts()])
 
         return DatabaseRestore(
             channel=self.host.channel_to(machine_id),
@@ -314,13 +314,13 @@ class PlatformParts:
         )
 
 
-def _restoring(part: "Part", moment: str) -> "Part":
+def _restoring(part: "Part", target: str) -> "Part":
     """A part as it is applied meanwhile: nothing works with a registry whose new epoch has not begun."""
     from hermesops.app.services.platform_control import ControlPart
     from hermesops.app.services.platform_database import DatabasePart
 
     if isinstance(part, DatabasePart):
-        return replace(part, restore_to=moment)
+        return replace(part, restore_to=target)
     return replace(part, is_connected=False) if isinstance(part, ControlPart) else part
 
 

@@ -53,19 +53,19 @@ class Restored:
     """What was restored.
 
     Attributes:
-        moment: As pgBackRest was told it.
+        target: The time, as pgBackRest was told it.
         set_aside: Folder on the host with the database of before.
         epoch: Of the registry, which began with it; 0 where no environment uses this database.
         seconds: From the command to the running platform.
     """
 
-    moment: str
+    target: str
     set_aside: str
     epoch: int
     seconds: float
 
 
-def moment_of(at: datetime | None) -> str:
+def target_of(at: datetime | None) -> str:
     """A moment as pgBackRest reads it; ``None`` is the last change there is. Pure."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S+00}" if at else LATEST
 
@@ -86,7 +86,7 @@ class DatabaseRestore:
     open_epoch: Callable[[], int] | None
     report: Callable[[str], None]
 
-    async def run(self, moment: str) -> Restored:
+    async def run(self, target: str) -> Restored:
         """Restore it.
 
         Raises:
@@ -95,16 +95,16 @@ class DatabaseRestore:
         """
         begun = time.monotonic()
         self.report("setting the database of before aside")
-        set_aside = await self._set_aside(moment)
-        await self.apply(moment)
+        set_aside = await self._set_aside(target)
+        await self.apply(target)
         epoch = await asyncio.to_thread(self.open_epoch) if self.open_epoch else 0
         if self.open_epoch:
             await self._on_host(f"systemctl enable --quiet --now {' '.join(UNITS)}")
         await self._on_host(f"rm -f {_NOTE}")
-        return Restored(moment, set_aside, epoch, round(time.monotonic() - begun, 1))
+        return Restored(target, set_aside, epoch, round(time.monotonic() - begun, 1))
 
-    async def _set_aside(self, moment: str) -> str:
-        line = f"sh -c {shlex.quote(_SET_ASIDE)} sh {shlex.quote(moment)}"
+    async def _set_aside(self, target: str) -> str:
+        line = f"sh -c {shlex.quote(_SET_ASIDE)} sh {shlex.quote(target)}"
         done = await self.channel.run(line, timeout_s=_COMMAND_S)
         if done.exit_code:
             raise UnavailableError(f"the platform's host did not set its database aside: {last_words(done)}")

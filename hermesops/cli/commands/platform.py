@@ -169,7 +169,7 @@ def restore(
     meanwhile; then a new epoch begins, and machines refuse leases from before. Killed at any moment, the same command
     goes on; another moment gives up the unfinished one.
     """
-    from hermesops.app.services.platform_restore import LATEST, moment_of
+    from hermesops.app.services.platform_restore import LATEST, target_of
     from hermesops.cli.options import values
 
     composed = context.compose()
@@ -181,9 +181,9 @@ def restore(
     at = None if to == LATEST else values.since(to)
     if at and at > datetime.now(UTC):
         raise UsageError(f"--to {to!r} is yet to come")
-    moment = moment_of(at)
+    target = target_of(at)
     agree(
-        f"This restores the database of environment {composed.env.name}'s platform to {moment}: "
+        f"This restores the database of environment {composed.env.name}'s platform to {target}: "
         "what was written later is in the database of before alone.",
         expect=composed.env.name,
         spared="nothing was restored",
@@ -191,12 +191,17 @@ def restore(
     )
 
     async def work(parts: "PlatformParts") -> "Restored":
-        return await (await parts.database_restore(reason)).run(moment)
+        return await (await parts.database_restore(reason)).run(target)
 
     done = context.run_platform(composed, work)
-    shape = {"moment": done.moment, "set_aside": done.set_aside, "epoch": done.epoch or None, "seconds": done.seconds}
+    shape = {
+        "restored_to": done.target,
+        "set_aside": done.set_aside,
+        "epoch": done.epoch or None,
+        "seconds": done.seconds,
+    }
     lines = [
-        f"restored to {done.moment} in {done.seconds:.0f} s; the database of before is {done.set_aside} on the host",
+        f"restored to {done.target} in {done.seconds:.0f} s; the database of before is {done.set_aside} on the host",
         *([f"epoch {done.epoch} has begun: every lease from before has ended"] if done.epoch else []),
         advice(("fleet", "drift"), "compares what was done later with what the registry knows"),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.app.services.platform_connect import UNITS
-from hermesops.app.services.platform_restore import DatabaseRestore, moment_of
+from hermesops.app.services.platform_restore import DatabaseRestore, target_of
 from hermesops.channel import Completed
 from hermesops.errors import PartlyDoneError, UnavailableError
 from tests.support.fakes.parts import part
@@ -28,8 +28,8 @@ class Host:
             return Completed(1, b"", b"no space left")
         return Completed(0, f"{ASIDE}\n".encode(), b"")
 
-    async def apply(self, moment: str) -> int:
-        self.done.append(f"apply {moment}")
+    async def apply(self, target: str) -> int:
+        self.done.append(f"apply {target}")
         if self._failing == "apply":
             raise PartlyDoneError("the role failed")
         return 3
@@ -46,7 +46,7 @@ class Host:
 async def test_nothing_works_with_the_registry_before_its_new_epoch() -> None:
     host = Host()
     restored = await host.restore().run("latest")
-    assert (restored.set_aside, restored.epoch, restored.moment) == (ASIDE, 7, "latest")
+    assert (restored.set_aside, restored.epoch, restored.target) == (ASIDE, 7, "latest")
     assert host.done == [
         "set aside latest",
         "apply latest",
@@ -72,6 +72,6 @@ async def test_the_note_stays_until_all_is_done(failing: str, error: type[Except
 
 def test_a_moment_is_told_in_utc() -> None:
     at = datetime(2026, 11, 26, 8, 30, tzinfo=timezone(timedelta(hours=2)))
-    assert moment_of(at) == "2026-11-26 06:30:00+00"
-    assert moment_of(datetime(2026, 11, 26, tzinfo=UTC)) == "2026-11-26 00:00:00+00"
-    assert moment_of(None) == "latest"
+    assert target_of(at) == "2026-11-26 06:30:00+00"
+    assert target_of(datetime(2026, 11, 26, tzinfo=UTC)) == "2026-11-26 00:00:00+00"
+    assert target_of(None) == "latest"
