@@ -7,15 +7,15 @@ import zipfile
 from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.image.definition import Definition
+from hermesops.image.definition import AgentPins
 from hermesops.image.download import Pip
 
 
-def uv_of(definition: Definition, scratch: Path, *, downloads: Pip) -> bytes:
+def uv_of(pins: AgentPins, scratch: Path, *, downloads: Pip) -> bytes:
     """The static binary of uv that an image pins.
 
     Args:
-        definition: The image.
+        pins: What the image pins.
         scratch: A folder to work in.
         downloads: Fetches packages.
 
@@ -24,8 +24,8 @@ def uv_of(definition: Definition, scratch: Path, *, downloads: Pip) -> bytes:
         UnavailableError: It does not answer.
     """
     pin = scratch / "uv.txt"
-    pin.write_text(f"uv=={definition.uv_version} --hash=sha256:{definition.uv_sha256}\n", encoding="utf-8")
-    downloads.wheels(pin, scratch / "uv", python=min(definition.locks))
+    pin.write_text(f"uv=={pins.uv_version} --hash=sha256:{pins.uv_sha256}\n", encoding="utf-8")
+    downloads.wheels(pin, scratch / "uv", python=min(pins.locks))
     wheel = _only(scratch / "uv")
     with zipfile.ZipFile(wheel) as archive:
         name = next((n for n in archive.namelist() if n.endswith(".data/scripts/uv")), None)

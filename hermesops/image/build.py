@@ -1,5 +1,7 @@
 """Builds an image: release, machine, roles, slot, clean, save, boot again, prove, record.
 
+An image without an agent has neither release nor slot, and its own script alone proves it.
+
 The vendor's list is its only state between steps: a killed build is started again and finds, by name, the machine or
 the image that it had reached. The caller holds the lease on building in the environment.
 """
@@ -16,7 +18,7 @@ from hermesops import justavps
 from hermesops.channel import Completed, last_words
 from hermesops.errors import HaltedError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.image import manifest as manifests
-from hermesops.image.definition import Definition, digest_of
+from hermesops.image.definition import AgentPins, Definition, digest_of
 from hermesops.image.machine_facts import Survey, survey
 from hermesops.image.machines import BuildNames, ChannelTo, Reporter, borrowed, names_of, sweep
 from hermesops.image.manifest import Manifest
@@ -92,15 +94,15 @@ class Builder:
 
     Attributes:
         converge: Applies a playbook, named by its file, to a machine with extra variables.
-        release: Makes sure that the agent's release of a definition is in the store; its id.
+        release: Makes sure that the release of an image's agent is in the store; its id.
         install: Installs a release on a machine of a Python (``3.11``), which runs it from then on.
-        verify: Checks a machine without a user; what is not as specified, one line each.
+        verify: Checks an agent's machine without a user; what is not as specified, one line each.
     """
 
     vendor: justavps.Client
     channel_to: ChannelTo
     converge: Callable[[MachineId, str, Mapping[str, object]], Awaitable[None]]
-    release: Callable[[Definition], Awaitable[ReleaseId]]
+    release: Callable[[AgentPins], Awaitable[ReleaseId]]
     install: Callable[[MachineId, ReleaseId, str], Awaitable[None]]
     verify: Callable[[MachineId], Awaitable[Sequence[str]]]
     manifests: Path
@@ -142,13 +144,8 @@ class Builder:
             created_at=datetime.now(UTC),
             base=found.base(),
             inputs=recipe.inputs,
-            packages={"debian": found.debian, "agent": found.agent},
-            versions={
-                **recipe.versions,
-                "hermes-agent": found.agent.get("hermes_agent", ""),
-                "release": found.release,
-                "python": found.python,
-            },
+            packages={"debian": found.debian} | ({"agent": found.agent} if recipe.definition.agent else {}),
+            versions={**recipe.versions, **_versions(recipe, found), "python": found.python},
             seconds=clock.seconds,
         )
         manifests.write(manifest, self.manifests)
@@ -156,8 +153,10 @@ class Builder:
 
     async def _make(self, recipe: Recipe, image_name: str, clock: "Stopwatch") -> tuple[justavps.Image, Survey | None]:
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
-        release = await self.release(recipe.definition)
-        clock.lap("release")
+        pins = recipe.definition.agent
+        release = await self.release(pins) if pins else None
+        if release:
+            clock.lap("release")
         if recipe.note:
             self.report(recipe.note)
         self.report(f"renting {order.name}")
@@ -167,9 +166,10 @@ class Builder:
             self.report(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
             await self.converge(machine_id, recipe.definition.playbook, recipe.variables)
             clock.lap("roles")
-            self.report(f"installing release {release}")
-            await self.install(machine_id, release, source.python)
-            clock.lap("slot")
+            if release:
+                self.report(f"installing release {release}")
+                await self.install(machine_id, release, source.python)
+                clock.lap("slot")
             for script in (recipe.definition.prepare, recipe.definition.clean):
                 self.report(f"running {script.name}")
                 done = await self._run(machine_id, script)
@@ -219,8 +219,17 @@ class Builder:
             raise UnavailableError(f"{script.name} ended with {done.exit_code}, which proves nothing: build again")
         lines = (line for line in done.text.splitlines() if line.startswith("broken "))
         broken = [one_line(line.removeprefix("broken ")) for line in lines]
+        if recipe.definition.agent is None:
+            return broken
         verify = partial(self.verify, machine_id)
         return broken + list(await until(verify, what="the machine to be verified", timeout_s=_VERIFIED_S))
+
+
+def _versions(recipe: Recipe, found: Survey) -> dict[str, str]:
+    """Of the agent and its release, where the image has one."""
+    if recipe.definition.agent is None:
+        return {}
+    return {"hermes-agent": found.agent.get("hermes_agent", ""), "release": found.release}
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,32 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hermesops.errors import UsageError
 from hermesops.model.unknown_name import unknown_name
 
 FILE = "definition.toml"
+
+
+@dataclass(frozen=True)
+class AgentPins:
+    """Which agent is in an image: tables ``[agent]`` and ``[uv]`` of its ``definition.toml``.
+
+    Attributes:
+        image: Name of the image.
+        wanted: What was asked for when the locks were made, as ``hermes-agent[mcp]==0.19.0``.
+        sdist: Requirement, with hash, of the agent's source archive.
+        locks: Requirements, with hashes, of the agent's wheels by Python version (``3.11``).
+        uv_sha256: Hash of uv's wheel for the machines.
+    """
+
+    image: str
+    wanted: str
+    sdist: Path
+    locks: Mapping[str, Path]
+    uv_version: str
+    uv_sha256: str
 
 
 @dataclass(frozen=True)
@@ -23,10 +44,7 @@ class Definition:
     Attributes:
         clean: Script that removes from the builder what must not be in an image.
         prove: Script that checks a machine booted from the image.
-        agent: What was asked for when the locks were made, as ``hermes-agent[mcp]==0.19.0``.
-        sdist: Requirement, with hash, of the agent's source archive.
-        locks: Requirements, with hashes, of the agent's wheels by Python version (``3.11``).
-        uv_sha256: Hash of uv's wheel for the machines.
+        agent: The agent in it; ``None`` for an image without one, as the platform's.
     """
 
     name: str
@@ -36,11 +54,7 @@ class Definition:
     prepare: Path
     clean: Path
     prove: Path
-    agent: str
-    sdist: Path
-    locks: Mapping[str, Path]
-    uv_version: str
-    uv_sha256: str
+    agent: AgentPins | None
 
 
 def load(folder: Path) -> Definition:
@@ -66,16 +80,24 @@ def load(folder: Path) -> Definition:
             prepare=_file(folder, said["prepare"]),
             clean=_file(folder, said["clean"]),
             prove=_file(folder, said["prove"]),
-            agent=_file(folder, said["agent"]["wanted"]).read_text(encoding="utf-8").strip(),
-            sdist=_file(folder, said["agent"]["sdist"]),
-            locks={python: _file(folder, lock) for python, lock in said["agent"]["locks"].items()},
-            uv_version=said["uv"]["version"],
-            uv_sha256=said["uv"]["sha256"],
+            agent=_agent(folder, said) if said.keys() & {"agent", "uv"} else None,
         )
     except KeyError as missing:
         raise UsageError(f"{path} lacks {missing}") from missing
     except (AttributeError, TypeError) as cause:
         raise UsageError(f"{path}: a value of the wrong kind ({cause})") from cause
+
+
+def _agent(folder: Path, said: Mapping[str, Any]) -> AgentPins:
+    agent, uv = said["agent"], said["uv"]
+    return AgentPins(
+        image=said["name"],
+        wanted=_file(folder, agent["wanted"]).read_text(encoding="utf-8").strip(),
+        sdist=_file(folder, agent["sdist"]),
+        locks={python: _file(folder, lock) for python, lock in agent["locks"].items()},
+        uv_version=uv["version"],
+        uv_sha256=uv["sha256"],
+    )
 
 
 def inputs_of(

@@ -24,7 +24,7 @@ class Manifest:
         digest: SHA-256 over all inputs.
         created_at: When it was proved.
         base: Distribution, version, architecture and Python of what it was built on.
-        packages: Versions by package, under ``debian`` and ``agent``.
+        packages: Versions by package, under ``debian`` and, in an image with an agent, ``agent``.
         versions: Of what built it and of the agent in it.
         seconds: How long each step took; steps that were skipped are missing.
     """

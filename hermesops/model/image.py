@@ -7,6 +7,9 @@ from datetime import datetime
 
 from hermesops.model.ids import ImageId, InstanceId, OperationId
 
+PLATFORM_IMAGE = "hermes-platform"
+"""Name of the image that the platform's machine of a local world boots from; it has no agent."""
+
 
 @dataclass(frozen=True)
 class Image:

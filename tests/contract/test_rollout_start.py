@@ -8,7 +8,9 @@ import pytest
 
 from hermesops.app.services.rollout_requests import RolloutRequests
 from hermesops.app.services.rollouts import Rollouts
-from hermesops.errors import UnavailableError
+from hermesops.errors import UnavailableError, UsageError
+from hermesops.model.ids import ImageId
+from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.rollout_spec import Action, Spec
@@ -63,3 +65,14 @@ def test_a_rollout_that_goes_on_is_left_to_the_workers(registry: Registry) -> No
     rollouts_of(registry).leave(begun(registry, RolloutState.RUNNING))
     [operation] = registry.operations.list(unfinished=True)
     assert (operation.kind, operation.step) == (OperationKind.ROLLOUT, QUEUED)
+
+
+def test_the_platforms_image_is_none_that_agents_boot_from(registry: Registry) -> None:
+    requests = rollouts_of(registry).requests
+    registry.images.record(ImageId("image-1"), name="hermes-base", digest="a" * 64)
+    registry.images.record(ImageId("image-2"), name=PLATFORM_IMAGE, digest="b" * 64)
+    by_machine = replace(REQUEST, action=Action.MACHINE)
+    assert requests.find_release(replace(by_machine, release="hermes-base")) == "image-1"
+    for named in (PLATFORM_IMAGE, "image-2"):
+        with pytest.raises(UsageError, match="no image"):
+            requests.find_release(replace(by_machine, release=named))

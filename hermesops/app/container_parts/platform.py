@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops.errors import Hint, UnavailableError
 from hermesops.localcloud.drivers.interface import PlatformService
+from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.plan import Plan
 
 UP = Hint(("stack", "up", "platform"))
@@ -85,12 +86,12 @@ class PlatformParts:
             RefusedError: The world's machines are simulated.
             UnavailableError: The world is down, or an older version of it runs.
         """
+        from hermesops.app.container_parts.platform_bundles import ANEW
         from hermesops.app.services.local_monitoring import refuse_simulated
         from hermesops.app.services.platform import LocalPlatforms
 
         app = self.app
-        anew = Hint(("local", "down", "--purge"), ", then", ("local", "up", "--driver", "nspawn"))
-        refuse_simulated(is_simulated=app.adapters.is_simulated, again=Hint(anew, ", then", UP))
+        refuse_simulated(is_simulated=app.adapters.is_simulated, again=Hint(ANEW, ", then", UP))
         return LocalPlatforms(
             environment=app.env.name,
             stack=self.stack,
@@ -234,9 +235,22 @@ class PlatformParts:
             client=self.client,
             region=settings.region,
             server_type=settings.server_types[Plan.HEAVY],
-            newest_image=str,
+            newest_image=self._newest_image,
+            report=self.app.report,
         )
         return await programs.make(state)
+
+    async def _newest_image(self) -> str:
+        """The image of the platform that was built last, if the vendor still has it; else empty."""
+        from hermesops.image.build import SavedImages
+
+        app = self.app
+        try:
+            image = app.registry.images.latest(PLATFORM_IMAGE)
+        except UnavailableError as error:  # it may be on the platform that is brought up
+            app.report(f"the registry does not say whether there is an image {PLATFORM_IMAGE}: {error.message}")
+            return ""
+        return image.id if image and await SavedImages(self.client, app.report).is_bootable(image.id) else ""
 
     async def _parts(self) -> "Sequence[Part]":
         from hermesops.app.container_parts.local_world import loki_of, versitygw_of

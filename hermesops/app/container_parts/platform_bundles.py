@@ -1,13 +1,24 @@
-"""What a platform's host installs hermesops from."""
+"""What a platform's host is installed from: bundles and programs, and the recipe of the image that holds them."""
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.errors import Hint, RefusedError
+from hermesops.model.plan import Plan
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.unconnected import Unconnected
+    from hermesops.app.services.platform_image import PlatformPrograms
+    from hermesops.image.build import Recipe
     from hermesops.image.control_bundle import ControlBundle
+    from hermesops.image.definition import Definition
+
+ANEW = Hint(("local", "down", "--purge"), ", then", ("local", "up", "--driver", "nspawn"))
+"""Begins a local world of real machines."""
 
 
 def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "ControlBundle":
@@ -45,4 +56,67 @@ def router_wheels(env: Environment, report: Callable[[str], None]) -> Path:
         Pip(env.for_child(child_environment.PACKAGES), env.cache / "packages"),
         env.cache / "platform",
         report,
+    )
+
+
+async def platform_programs(env: Environment, report: Callable[[str], None]) -> "PlatformPrograms":
+    """What the roles of a local platform install; made where it is missing, which takes minutes the first time.
+
+    Raises:
+        RefusedError: A wheel does not have the hash it is locked to.
+        UnavailableError: The package index does not answer, or the object store's program could not be built.
+    """
+    from hermesops.app.container_parts.local_world import loki_of, versitygw_of
+    from hermesops.app.services.local_monitoring import found_loki
+    from hermesops.app.services.platform_image import PlatformPrograms
+    from hermesops.ingest import build as ingest
+    from hermesops.router import build as router
+
+    programs = PlatformPrograms(
+        object_store=await versitygw_of(env, report),
+        loki=await found_loki(partial(loki_of, env, report), report),
+        ingest=env.cache / "ingest" / "hermes-ingest",
+        router=env.cache / "platform" / "hermes-router.pyz",
+        router_wheels=await asyncio.to_thread(router_wheels, env, report),
+        control=await asyncio.to_thread(control_bundle_of, env, report),
+    )
+    for file, write in ((programs.ingest, ingest.write), (programs.router, router.write)):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(file)
+    return programs
+
+
+async def platform_recipe(app: "Unconnected", made: "Definition") -> "Recipe":
+    """What the platform's image is made of, here and now; raises as ``platform_programs``.
+
+    Raises:
+        RefusedError: No machine of this environment boots it.
+    """
+    from hermesops import __version__, assets
+    from hermesops.app.services.local_monitoring import refuse_simulated
+    from hermesops.app.services.platform_host import OPEN_PORTS
+    from hermesops.image import definition
+    from hermesops.image.build import Recipe
+
+    env, settings = app.env, app.env.settings
+    if not env.is_local:
+        raise RefusedError(f"the platform of environment {env.name} is on AWS, and boots from no image of ours")
+    refuse_simulated(is_simulated=app.adapters.is_simulated, again=ANEW)
+    programs = await platform_programs(env, app.report)
+    told = {**app.base_variables, "hermes_base_open_ports": list(OPEN_PORTS)}
+    inputs = definition.inputs_of(
+        made,
+        roles=assets.folder("roles"),
+        playbooks=assets.folder("ansible") / "playbooks",
+        variables={**told, **programs.inputs},
+        extra=programs.files,
+    )
+    return Recipe(
+        definition=made,
+        inputs=inputs,
+        environment=env.name,
+        server_type=settings.server_types[Plan.LIGHT],
+        region=settings.region,
+        variables={**told, **programs.variables},
+        versions={"hermesops": __version__},
     )

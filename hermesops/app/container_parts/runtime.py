@@ -314,8 +314,21 @@ class Runtime:
         bundle = HandedOut(release, self.app.releases)
         await ReleaseClient(self.instance_client.channel).install(machine_id, bundle, python=python)
 
+    async def recipe_to_build(self, image: str) -> "Recipe":
+        """What an image is made of, here and now; programs of the platform's that are missing are built first.
+
+        Raises:
+            UsageError: There is no such image.
+            RefusedError: No machine of this environment boots it.
+        """
+        from hermesops.app.container_parts.platform_bundles import platform_recipe
+        from hermesops.image import definition
+
+        made = definition.load(assets.folder("images") / image)
+        return self.recipe(image) if made.agent else await platform_recipe(self.app, made)
+
     def recipe(self, image: str) -> "Recipe":
-        """What an image is made of, here and now."""
+        """What an image of agents' machines is made of, here and now."""
         from hermesops.app.container_parts.local_world import loki_program
         from hermesops.image import definition
         from hermesops.image.build import Recipe

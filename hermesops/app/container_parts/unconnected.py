@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hermesops.converge import Converger
     from hermesops.engine.embedded.state.bucket import BucketAccess
     from hermesops.engine.interface import Engine
-    from hermesops.image.definition import Definition
+    from hermesops.image.definition import AgentPins
     from hermesops.justavps import Client
     from hermesops.model.check import Contradiction
     from hermesops.model.operation import OperationKind
@@ -142,7 +142,7 @@ class Unconnected:
 
         return ReleaseChanges(self.releases, self.release_key, self._release_builder, self.registry, self.hold_lease)
 
-    def _release_builder(self, image: "Definition | None" = None) -> "Builder":
+    def _release_builder(self, pins: "AgentPins | None" = None) -> "Builder":
         from hermesops.app.services.releases import parts_of
         from hermesops.image.download import NEWEST_GLIBC, Pip
         from hermesops.release.builder.resolver import Resolver
@@ -153,17 +153,25 @@ class Unconnected:
             self.releases,
             Resolver(packages, glibc=NEWEST_GLIBC),
             downloads,
-            parts_of(image or self.image, downloads),
+            parts_of(pins or self.agent_pins, downloads),
             self.env.cache / "releases",
             self.report,
         )
 
     @property
-    def image(self) -> "Definition":
-        """What the image of this environment is made of."""
+    def agent_pins(self) -> "AgentPins":
+        """The agent in the image of this environment.
+
+        Raises:
+            UsageError: Setting ``image`` names one that is not there, or one without an agent.
+        """
         from hermesops.image import definition
 
-        return definition.load(assets.folder("images") / self.env.settings.image)
+        name = self.env.settings.image
+        pins = definition.load(assets.folder("images") / name).agent
+        if pins is None:
+            raise UsageError(f"image {name} has no agent", hint="set image to one that has")
+        return pins
 
     @cached_property
     def authority(self) -> "CertificateAuthority":

@@ -18,6 +18,7 @@ from hermesops.image.machines import Reporter, started
 from hermesops.localcloud.drivers.interface import PlatformService
 from hermesops.localcloud.world.files import WorldFiles, write_private
 from hermesops.model.ids import MachineId, MachineName, platform_machine_name
+from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.stack import Preview, StackRef, UpResult
 from hermesops.stacks.platform.local import LocalPlatformArgs, LocalPlatformProgram
 from hermesops.stacks.platform.outputs import PlatformOutputs, platform_outputs
@@ -153,12 +154,19 @@ class PlatformUp:
         stack: What the Pulumi stack changed.
         machine: Its name; empty where the platform is on no single one.
         changed: How many tasks of the roles changed something.
+        image: What its machine was booted from; empty for the vendor's base, or where the platform is on no single one.
     """
 
     stack: UpResult
     machine: str
     changed: int
     seconds: float
+    image: str = ""
+
+    @property
+    def is_machine_new(self) -> bool:
+        """Whether the stack ordered its machine just now."""
+        return any(one.kind == "create" and one.name == self.machine for one in self.stack.changes)
 
 
 @dataclass(frozen=True)
@@ -208,7 +216,8 @@ class LocalPlatforms:
         changed = await self.apply(machine_id, await self.parts())
         await self.host.wait_for_monitoring(f"https://{self.services[PlatformService.MONITORING]}")
         write_private(self.world.monitoring, b"")
-        return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1))
+        image = (await self.client.get_machine(machine_id)).image_id or ""
+        return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1), image)
 
 
 @dataclass(frozen=True)
@@ -217,7 +226,7 @@ class LocalPrograms:
 
     Args:
         newest_image: Of the platform, or empty where none was built; a new machine boots it.
-        connected: The vendor.
+        client: Of the vendor.
     """
 
     environment: str
@@ -225,7 +234,8 @@ class LocalPrograms:
     client: justavps.Client
     region: str
     server_type: str
-    newest_image: Callable[[], str]
+    newest_image: Callable[[], Awaitable[str]]
+    report: Reporter
 
     async def make(self, state: Mapping[str, Any]) -> LocalPlatformProgram:
         """The program; a machine that is there, in the state or only at the vendor, keeps what it boots from."""
@@ -236,10 +246,19 @@ class LocalPrograms:
             region, server_type, image = inputs["region"], inputs["server_type"], inputs.get("image_id")
         else:
             found = [one for one in await self.client.list_machines() if one.name == name]
-            image = found[0].image_id if found else self.newest_image()
+            image = found[0].image_id if found else await self._image_of_new()
             region, server_type = self.region, found[0].server_type if found else self.server_type
         args = LocalPlatformArgs(name, region, server_type, image or None, local_outputs(self.services))
         return LocalPlatformProgram(self.environment, args)
+
+    async def _image_of_new(self) -> str:
+        image = await self.newest_image()
+        self.report(
+            f"a new machine boots from image {PLATFORM_IMAGE} {image}"
+            if image
+            else f"there is no image {PLATFORM_IMAGE}: a new machine boots from the base, which takes longer"
+        )
+        return image
 
 
 def local_outputs(services: Mapping[PlatformService, str]) -> PlatformOutputs[Any]:

@@ -14,7 +14,7 @@ from hermesops import assets, blocking
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.errors import RefusedError, UsageError
 from hermesops.image import agent_files
-from hermesops.image.definition import Definition
+from hermesops.image.definition import AgentPins
 from hermesops.image.download import Pip
 from hermesops.model.release import ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
@@ -51,10 +51,10 @@ class ReleaseChanges:
         """Build a release of an agent; see ``release.builder.build.Builder``."""
         return await self._built(partial(self.builder().build, order), note)
 
-    async def build_for(self, image: Definition) -> ReleaseId:
+    async def build_for(self, pins: AgentPins) -> ReleaseId:
         """Build the release that an image's machines run at first, of the image's own locks; its id."""
-        build = partial(self.builder(image).build, image_request(image))
-        built = await self._built(build, f"of image {image.name}")
+        build = partial(self.builder(pins).build, image_request(pins))
+        built = await self._built(build, f"of image {pins.image}")
         return ReleaseId(built.lock.id)
 
     async def rebuild(self, lock: Lock, given: Sequence[Path], *, note: str) -> Built:
@@ -125,7 +125,7 @@ class ReleaseChanges:
         self.registry.releases.add(ReleaseId(lock.id), digest=lock.digest, agent_version=lock.agent_version)
 
 
-def parts_of(image: Definition, downloads: Pip) -> Parts:
+def parts_of(pins: AgentPins, downloads: Pip) -> Parts:
     """Parts of every release beside the agent: the image's pins, the roles' files, this hermes-node."""
     gateway = assets.folder("roles") / _ROLE
     unit = Unit(
@@ -133,23 +133,23 @@ def parts_of(image: Definition, downloads: Pip) -> Parts:
         yaml.safe_load((gateway / "defaults" / "main.yml").read_text()),
     )
     return Parts(
-        extras=f"[{','.join(sorted(Requirement(image.agent).extras))}]",
+        extras=f"[{','.join(sorted(Requirement(pins.wanted).extras))}]",
         site={file.name: file.read_bytes() for file in (gateway / "files").glob("*.pth")},
         unit=unit,
         program=zipapp,
-        uv=partial(agent_files.uv_of, image, downloads=downloads),
+        uv=partial(agent_files.uv_of, pins, downloads=downloads),
         skills=agent_files.skills_of,
-        source=image.sdist,
+        source=pins.sdist,
     )
 
 
-def usual_request(image: Definition) -> BuildRequest:
+def usual_request(pins: AgentPins) -> BuildRequest:
     """The agent and the Pythons that an image is made for."""
-    version = next(iter(Requirement(image.agent).specifier)).version
-    return BuildRequest(agent=version, pythons=tuple(sorted(image.locks)))
+    version = next(iter(Requirement(pins.wanted).specifier)).version
+    return BuildRequest(agent=version, pythons=tuple(sorted(pins.locks)))
 
 
-def image_request(image: Definition) -> BuildRequest:
+def image_request(pins: AgentPins) -> BuildRequest:
     """The release that an image's machines run at first: of the image's own locks, so the same wherever it is built."""
-    locked = {python: lock.read_text(encoding="utf-8") for python, lock in image.locks.items()}
-    return replace(usual_request(image), pinned=locked)
+    locked = {python: lock.read_text(encoding="utf-8") for python, lock in pins.locks.items()}
+    return replace(usual_request(pins), pinned=locked)

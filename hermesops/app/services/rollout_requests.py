@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hermesops.app.adapters.rollout_store import fleet_of, refuse_unknown, start_of
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, Target
 from hermesops.model.rollout_spec import Action, Spec
@@ -50,8 +51,10 @@ class RolloutRequests:
             return self.check_release(request.release)
         if request.action is Action.TOKENS:
             return self._find_rotation(request)
-        images, text = self.registry.images.list(), request.release
-        meant = self.registry.images.latest(text) or next((one for one in images if one.id == text), None)
+        images = [one for one in self.registry.images.list() if one.name != PLATFORM_IMAGE]
+        text = request.release
+        latest = self.registry.images.latest(text) if text != PLATFORM_IMAGE else None
+        meant = latest or next((one for one in images if one.id == text), None)
         if meant is None:
             raise unknown_name("image", text, dict.fromkeys(one.name for one in images))
         return ReleaseId(meant.id)

@@ -22,15 +22,15 @@ def build(
 ) -> None:
     """Build an image, boot it, verify it and record it; builds nothing when there is one of the same inputs.
 
-    Machines made from now on boot from it, and run the release that is built of the image's locks. Simulated machines
-    come with everything the roles install: there it is saved from one as it comes, without download or Ansible, in a
-    second.
+    Agents' machines made from now on boot from hermes-base, and run the release that is built of its locks; the
+    platform's machine of a local world boots from hermes-platform. Simulated machines come with everything the roles
+    install: there hermes-base is saved from one as it comes, without download or Ansible, in a second.
     """
     composed = context.compose()
 
     async def work(session: "Runtime") -> "Built":
         async with composed.hold_lease(f"image/{name}"):
-            return await session.image_builder.build(session.recipe(name))
+            return await session.image_builder.build(await session.recipe_to_build(name))
 
     built = context.run_connected(composed, work)
     made = built.manifest

@@ -60,7 +60,7 @@ def build(
     else:
         from hermesops.app.services.releases import usual_request
 
-        usual = usual_request(composed.image)
+        usual = usual_request(composed.agent_pins)
         order = replace(
             usual,
             agent="" if wheel else agent or usual.agent,

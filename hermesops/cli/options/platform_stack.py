@@ -9,6 +9,7 @@ from hermesops.cli.console import advice, result, say, table, write
 from hermesops.cli.views import shapes
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.model.cell import PLATFORM
+from hermesops.model.image import PLATFORM_IMAGE
 
 if TYPE_CHECKING:
     from hermesops.app.services.platform import PlatformStack
@@ -56,6 +57,7 @@ def up() -> int:
     shown = {
         "stack": PLATFORM,
         "machine": done.machine or None,
+        "image": done.image or None,
         "changes": changes,
         "changed": done.changed,
         "seconds": done.seconds,
@@ -66,6 +68,11 @@ def up() -> int:
     lines.append(f"{where}, {done.seconds:g} s")
     if not changes and not done.changed:
         lines.append("the platform is as specified; nothing was changed")
+    if done.is_machine_new and not done.image:
+        build = ("image", "build", PLATFORM_IMAGE)
+        lines.append(
+            advice("it was booted from the base;", build, "makes an image of it, from which the next is up sooner")
+        )
     show, connect = ("platform", "show"), ("platform", "connect")
     lines.append(advice(show, "shows its services;", connect, "points this environment at it"))
     result("stack-platform-up", shown, lines)

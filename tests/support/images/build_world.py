@@ -9,7 +9,7 @@ from typing import cast
 
 from hermesops.channel import Channel, Completed
 from hermesops.image.build import Builder, Recipe
-from hermesops.image.definition import Definition, load
+from hermesops.image.definition import AgentPins, Definition, load
 from hermesops.image.machines import Reporter
 from hermesops.justavps import Client, Image, ImageStatus, Machine, MachineOrder, MachineStatus
 from hermesops.justavps.errors import LostChangeError, NotFoundError
@@ -107,9 +107,9 @@ class World(Client):
         self._change(f"converge {playbook}")
         self.death.point()
 
-    async def release(self, definition: Definition) -> ReleaseId:
+    async def release(self, pins: AgentPins) -> ReleaseId:
         self._alive()
-        assert definition.agent
+        assert pins.wanted
         return RELEASE
 
     async def install(self, machine_id: MachineId, release: ReleaseId, python: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from hermesops import assets
 from hermesops.app.services.releases import image_request, parts_of
 from hermesops.image.build import Builder, Built, Recipe
-from hermesops.image.definition import Definition, inputs_of, load
+from hermesops.image.definition import AgentPins, Definition, inputs_of, load
 from hermesops.image.download import NEWEST_GLIBC, Pip
 from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.ids import ImageId, MachineId
@@ -51,13 +51,13 @@ class Workshop:
         planted = await self.world.channel(machine_id).run(PLANT)
         assert planted.exit_code == 0, planted.stderr
 
-    async def release(self, definition: Definition) -> ReleaseId:
+    async def release(self, pins: AgentPins) -> ReleaseId:
         environ = os.environ  # noqa: TID251 - pip's own settings, as a user has them
         pip = Pip(environ, shared_cache() / "packages")
         resolver = Resolver(environ, glibc=NEWEST_GLIBC)
-        parts = parts_of(definition, pip)
+        parts = parts_of(pins, pip)
         builder = releases.Builder(self.releases, resolver, pip, parts, self.world.folder / "scratch", self.said.append)
-        build = partial(builder.build, image_request(definition), who="test", note="", at=datetime.now(UTC))
+        build = partial(builder.build, image_request(pins), who="test", note="", at=datetime.now(UTC))
         return ReleaseId((await asyncio.to_thread(build)).lock.id)
 
     async def install(self, machine_id: MachineId, release: ReleaseId, python: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.image.agent_files import skills_of, uv_of
+from hermesops.image.definition import AgentPins
 from hermesops.image.download import Pip
 from tests.support.images.build_world import image_folder
 
@@ -35,15 +36,21 @@ def sdist(folder: Path, *names: str) -> Path:
     return path
 
 
+def _pins(folder: Path) -> AgentPins:
+    pins = image_folder(folder / "image").agent
+    assert pins
+    return pins
+
+
 def test_uv_comes_out_of_the_wheel_that_the_image_pins(tmp_path: Path) -> None:
     downloads = OneWheel("uv-1.data/scripts/uv")
-    assert uv_of(image_folder(tmp_path / "image"), tmp_path, downloads=downloads) == b"binary"
+    assert uv_of(_pins(tmp_path), tmp_path, downloads=downloads) == b"binary"
     assert downloads.asked == "uv==1 --hash=sha256:2\n 3.11"
 
 
 def test_a_wheel_without_uv_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BrokenInvariantError, match="holds no uv"):
-        uv_of(image_folder(tmp_path / "image"), tmp_path, downloads=OneWheel("README"))
+        uv_of(_pins(tmp_path), tmp_path, downloads=OneWheel("README"))
 
 
 def test_only_skills_come_out_of_the_source_archive_and_the_same_bytes_each_time(tmp_path: Path) -> None:

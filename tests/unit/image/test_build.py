@@ -7,6 +7,7 @@ from hermesops.errors import HaltedError, RefusedError, UnavailableError
 from hermesops.image.machines import names_of
 from hermesops.image.manifest import find
 from hermesops.justavps import Image, ImageStatus, Machine, MachineStatus
+from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
 from tests.support.crash.death import Death, KilledError
 from tests.support.images.build_world import RELEASE, World, builder_of, image_folder, recipe_of
@@ -137,6 +138,27 @@ async def test_the_release_is_installed_for_the_machines_python(tmp_path: Path, 
     world, recipe = World(), recipe_of(image_folder(tmp_path / "image"))
     await builder_of(world, tmp_path, said.append).build(recipe)
     assert f"install {RELEASE} 3.11" in world.done
+
+
+async def test_an_image_without_an_agent_has_neither_release_nor_slot_and_its_script_alone_proves_it(
+    tmp_path: Path, said: list[str]
+) -> None:
+    world, definition = World(), replace(image_folder(tmp_path / "image"), agent=None)
+
+    async def checks_of_an_agent(_: MachineId) -> tuple[str, ...]:
+        return ("there is no agent",)
+
+    builder = replace(builder_of(world, tmp_path, said.append), verify=checks_of_an_agent)
+    built = await builder.build(recipe_of(definition))
+    assert [change.split()[0] for change in world.done if change != "delete machine"] == [
+        *("order", "converge", "clean.sh", "save", "order")
+    ]
+    assert built.manifest.packages == {"debian": {"nftables": "1.0.6"}}
+    assert built.manifest.versions == {"python": "3.11"}
+    assert {"release", "slot"}.isdisjoint(built.manifest.seconds)
+    world.prove_exit, world.broken = 43, ("broken no database",)
+    with pytest.raises(HaltedError, match="no database"):
+        await builder.build(recipe_of(definition, other="b" * 64))
 
 
 async def test_without_its_release_no_machine_is_rented(tmp_path: Path, said: list[str]) -> None:

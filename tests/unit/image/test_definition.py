@@ -2,10 +2,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hermesops import assets
 from hermesops.errors import UsageError
 from hermesops.image.definition import digest_of, inputs_of, load
+from hermesops.model.image import PLATFORM_IMAGE
 from tests.support.images.build_world import image_folder
 
 
@@ -90,8 +92,38 @@ def test_a_missing_role_is_named(project: Path) -> None:
         _inputs(project, {})
 
 
-def test_the_images_we_ship_name_roles_playbooks_and_locks_that_exist() -> None:
-    definition = load(assets.folder("images") / "hermes-base")
+AGENT = """[agent]
+wanted = "locks/agent.in"
+sdist = "locks/sdist.txt"
+locks = {}
+"""
+UV = """[uv]
+version = "1"
+sha256 = "2"
+"""
+
+
+def test_an_image_has_an_agent_or_none(project: Path) -> None:
+    file = project / "images/definition.toml"
+    alone = file.read_text().partition("[agent]")[0]
+    whole = load(project / "images").agent
+    assert whole
+    assert (whole.image, whole.wanted, whole.uv_version) == ("test-image", "hermes-agent[mcp]==0.19.0", "1")
+    file.write_text(alone)
+    assert load(project / "images").agent is None
+
+
+@pytest.mark.parametrize(("half", "says"), [(AGENT, "lacks 'uv'"), (UV, "lacks 'agent'")])
+def test_an_agent_that_could_not_be_installed_is_refused(project: Path, half: str, says: str) -> None:
+    file = project / "images/definition.toml"
+    file.write_text(file.read_text().partition("[agent]")[0] + half)
+    with pytest.raises(UsageError, match=says):
+        load(project / "images")
+
+
+@pytest.mark.parametrize(("name", "playbook"), [("hermes-base", "instance"), (PLATFORM_IMAGE, "platform_image")])
+def test_the_images_we_ship_name_roles_playbooks_and_locks_that_exist(name: str, playbook: str) -> None:
+    definition = load(assets.folder("images") / name)
     inputs = inputs_of(
         definition,
         roles=assets.folder("roles"),
@@ -99,6 +131,28 @@ def test_the_images_we_ship_name_roles_playbooks_and_locks_that_exist() -> None:
         variables={},
         extra={},
     )
-    assert {"roles/hermes_base/tasks/main.yml", "image/clean.sh", "playbooks/instance.yml"} <= set(inputs)
-    for python, lock in definition.locks.items():
+    assert definition.name == name
+    assert {"roles/hermes_base/tasks/main.yml", "image/clean.sh", f"playbooks/{playbook}.yml"} <= set(inputs)
+    for python, lock in definition.agent.locks.items() if definition.agent else ():
         assert f"# python {python}" in lock.read_text().splitlines()[0]
+
+
+def _roles_in(playbook: str) -> list[str]:
+    """Roles of a playbook, whole or in part, each once and in its order."""
+    [play] = yaml.safe_load((assets.folder("ansible") / "playbooks" / playbook).read_text())
+    imported = (task["ansible.builtin.import_role"]["name"] for task in play.get("tasks", ()))
+    return list(dict.fromkeys([*(one["role"] for one in play["roles"]), *imported]))
+
+
+@pytest.mark.parametrize("name", ["hermes-base", PLATFORM_IMAGE])
+def test_an_image_names_the_roles_of_its_playbook(name: str) -> None:
+    definition = load(assets.folder("images") / name)
+    assert list(definition.roles) == _roles_in(definition.playbook)
+
+
+def test_the_platforms_image_has_every_role_of_the_platform_that_installs_something() -> None:
+    definition = load(assets.folder("images") / PLATFORM_IMAGE)
+    installing = [
+        role for role in _roles_in("platform.yml") if (assets.folder("roles") / role / "tasks/install.yml").exists()
+    ]
+    assert list(definition.roles) == installing

@@ -1,0 +1,145 @@
+"""The platform's image, built through a real local world; then a machine booted from it."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hermesops import assets
+from hermesops.app.container_parts.platform_bundles import control_bundle_of, router_wheels
+from hermesops.app.services.platform_host import OPEN_PORTS
+from hermesops.app.services.platform_image import PlatformPrograms
+from hermesops.channel import Channel
+from hermesops.converge import Host
+from hermesops.image.build import Built, Recipe
+from hermesops.image.definition import inputs_of, load
+from hermesops.ingest import build as ingest
+from hermesops.model.ids import ImageId, MachineId
+from hermesops.model.image import PLATFORM_IMAGE
+from hermesops.router import build as router
+from hermesops.settings import Environment
+from tests.support.images.builds import CANARY, Workshop
+from tests.support.real.machines import tested_base
+from tests.support.real.object_store import versitygw
+from tests.support.worlds.converged import shared_cache
+
+pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=8)]
+
+PROVED, BROKEN = 42, 43
+
+
+@dataclass(frozen=True)
+class MadeForPlatform:
+    """A build that ended."""
+
+    workshop: Workshop
+    recipe: Recipe
+    built: Built
+
+
+@pytest.fixture(scope="module")
+async def made(workshop: Workshop) -> MadeForPlatform:
+    if tested_base().name != "base-debian12":
+        pytest.skip("the platform's roles are written for Debian 12")
+    programs = await asyncio.to_thread(_programs, workshop.world.folder)
+    definition = load(assets.folder("images") / PLATFORM_IMAGE)
+    told = {**workshop.world.base_variables, "hermes_base_open_ports": list(OPEN_PORTS)}
+    inputs = inputs_of(
+        definition,
+        roles=assets.folder("roles"),
+        playbooks=assets.folder("ansible") / "playbooks",
+        variables={**told, **programs.inputs},
+        extra=programs.files,
+    )
+    recipe = Recipe(definition, inputs, "local", "starter", "hel1", {**told, **programs.variables})
+    return MadeForPlatform(workshop, recipe, await workshop.builder.build(recipe))
+
+
+def _programs(folder: Path) -> PlatformPrograms:
+    """All but Loki, which takes a quarter of an hour to build where nobody has."""
+    environ = dict(os.environ)  # noqa: TID251 - pip's own settings, as a user has them
+    env = Environment.load("local", {**environ, "HERMESOPS_HOME": str(folder), "HERMESOPS_CACHE": str(shared_cache())})
+    found = PlatformPrograms(
+        object_store=versitygw(),
+        loki=None,
+        ingest=folder / "hermes-ingest",
+        router=folder / "hermes-router.pyz",
+        router_wheels=router_wheels(env, print),
+        control=control_bundle_of(env, print),
+    )
+    ingest.write(found.ingest)
+    router.write(found.router)
+    return found
+
+
+@pytest.fixture(scope="module")
+async def machine_id(made: MadeForPlatform) -> AsyncIterator[MachineId]:
+    async with made.workshop.world.machine(image_id=ImageId(made.built.manifest.image_id)) as machine_id:
+        yield machine_id
+
+
+@pytest.fixture
+def machine(made: MadeForPlatform, machine_id: MachineId) -> Channel:
+    return made.workshop.world.channel(machine_id)
+
+
+async def prove(made: MadeForPlatform, machine: Channel) -> tuple[int, list[str]]:
+    """How prove.sh ends, and the promises that it calls broken."""
+    script = await asyncio.to_thread(made.recipe.definition.prove.read_bytes)
+    done = await machine.run("exec sh -s", stdin=script, timeout_s=300)
+    broken = [line.removeprefix("broken ") for line in done.text.splitlines() if line.startswith("broken ")]
+    return done.exit_code, broken
+
+
+async def test_a_build_ends_with_an_image_of_no_agent_and_no_machine(made: MadeForPlatform) -> None:
+    manifest = made.built.manifest
+    assert made.built.made
+    assert [machine.name for machine in await made.workshop.world.client.list_machines()] == []
+    assert manifest.image_id in [image.id for image in await made.workshop.world.client.list_images()]
+    assert set(manifest.packages) == {"debian"}
+    assert {"postgresql-15", "redis-server", "prometheus", "nginx", "nftables"} <= set(manifest.packages["debian"])
+    assert set(manifest.seconds) == {"machine", "roles", "prepare", "clean", "save", "boot", "prove"}
+    assert manifest.inputs["versitygw"]
+    assert not (await made.workshop.builder.build(made.recipe)).made, "an unchanged build does nothing"
+
+
+async def test_what_was_on_the_builder_is_not_in_the_image(machine: Channel) -> None:
+    """Searched from the root of a machine booted from it, the command's own text excepted."""
+    first, second = CANARY.split("-")
+    search = f'grep -rlIa --exclude-dir=proc --exclude-dir=sys --exclude-dir=run "{first}[-]{second}" / 2>/dev/null'
+    assert (await machine.run(search, timeout_s=120)).text == ""
+
+
+async def test_there_is_nothing_left_to_install_on_a_machine_from_the_image(
+    made: MadeForPlatform, machine_id: MachineId
+) -> None:
+    host = Host("m", machine_id)
+    done = await made.workshop.world.converger.run("platform_image", [host], variables=made.recipe.variables)
+    assert (done.hosts["m"].status, done.hosts["m"].changed) == ("done", ()), done.hosts["m"].failure
+
+
+async def test_a_machine_keeps_the_promises_until_something_is_set_up_on_it(
+    made: MadeForPlatform, machine: Channel
+) -> None:
+    assert await prove(made, machine) == (PROVED, [])
+    spoil = """
+install -d /etc/hermes-platform/secrets /var/lib/postgresql/15/main
+echo '-----BEGIN PRIVATE KEY-----' >/var/lib/server.key
+rm /etc/systemd/system/redis-server.service /usr/local/lib/hermes-platform/versitygw
+touch /etc/systemd/system/hermes-platform-redis.service
+systemctl daemon-reload
+"""
+    assert (await machine.run(spoil)).exit_code == 0
+    status, broken = await prove(made, machine)
+    assert status == BROKEN
+    assert broken == [
+        "no private keys",
+        "no secrets, certificates or settings of a platform",
+        "no database of the distribution's",
+        "an object store",
+        "nothing of the platform's is set up",
+        "units of the distribution's are masked",
+    ]
