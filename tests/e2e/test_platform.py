@@ -125,7 +125,7 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     left = (await command.ok("instance", "restart", "bea", "--no-wait", "--json")).json
 
     async def done_by_the_worker() -> bool | Pending[bool]:
-        status = (await command.ok("operation", "show", left["operation"]["id"], "--json")).json["operation"]["status"]
+        status = (await command.ok("operation", "show", left["operation_id"], "--json")).json["operation"]["status"]
         return True if status == "done" else Pending(f"it is {status}")
 
     await until(done_by_the_worker, what="the platform's worker to restart bea", timeout_s=120, every_s=1)

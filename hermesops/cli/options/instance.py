@@ -64,8 +64,8 @@ def change_instance(
     composed = context.compose()
     composed.approved_list = approved
     composed.registry.instances.find(user)
-    _, outcome = run_operation(composed, begin, no_wait=no_wait)
-    result(kind, {"user": user, "outcome": outcome}, [outcome])
+    operation, outcome = run_operation(composed, begin, no_wait=no_wait)
+    result(kind, {"user": user, "operation_id": operation.id, "outcome": outcome}, [outcome])
 
 
 def run_operation(composed: "Container", begin: "Begin", *, no_wait: bool) -> "tuple[Operation, str]":

@@ -1015,7 +1015,7 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             Kind.FIRES,
             "the ingest does not answer from 300 s to 600 s; it is told until what it stands for is over, too",
             {_up("ingest"): then((1, 300), (0, 300), (1, 600)), _up("prometheus"): steady(1, 1200)},
-            {325: (), 335: ({"service": "ingest"},), 1010: ({"service": "ingest"},), 1030: ()},
+            {325: (), 335: ({"service": "ingest"},), 1070: ({"service": "ingest"},), 1090: ()},
             severity="page",
         ),
         Case(

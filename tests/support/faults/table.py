@@ -423,6 +423,7 @@ CHAINS: tuple[Chain, ...] = (
         about="fleet",
         is_alone=True,
         inject=on_platform("systemctl stop hermes-platform-ingest"),
+        beside=frozenset({"FleetGap"}),  # seconds longer: a sender's pause after refusals is not scaled
         whose=("",),
         halts=True,
         by_hand=both(commands(("local", "up", "--monitoring")), _no_alerts),
