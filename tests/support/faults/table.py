@@ -449,6 +449,7 @@ CHAINS: tuple[Chain, ...] = (
         "Watchdog",
         about="fleet",
         is_alone=True,
+        beside=frozenset({"FleetGap"}),  # as above, until all senders have come back
         inject=_monitoring_dies,
         shows=_is_unheard,
         whose=("",),
