@@ -43,9 +43,20 @@ class Configuration:
 
     @property
     def routes(self) -> tuple[ModelRoute, ...]:
-        """The routes that have a provider with a key."""
-        named = (replace(route, provider_model=self.models.get(route.name, route.provider_model)) for route in ROUTES)
-        return tuple(route for route in named if (self.secrets / route.provider).is_file())
+        """All routes; the first whose provider has a key stands in for those whose provider has none.
+
+        Empty where no provider has one. Agents ask for the platform's default route, whoever its operator pays.
+        """
+        named = [replace(route, provider_model=self.models.get(route.name, route.provider_model)) for route in ROUTES]
+        first = next((route for route in named if self._has_key(route)), None)
+        if first is None:
+            return ()
+        return tuple(
+            route if self._has_key(route) else replace(first, name=route.name, title=route.title) for route in named
+        )
+
+    def _has_key(self, route: ModelRoute) -> bool:
+        return (self.secrets / route.provider).is_file()
 
     def key_of(self, provider: str) -> str:
         """A provider's key."""
@@ -53,9 +64,9 @@ class Configuration:
 
     def for_litellm(self) -> dict[str, Any]:
         """LiteLLM's configuration; keys are named by variables, never held."""
-        names = [route.name for route in self.routes]
+        routes, names = self.routes, [route.name for route in self.routes]
         models = []
-        for route in self.routes:
+        for route in routes:
             parameters: dict[str, Any] = {
                 "model": f"{route.provider}/{route.provider_model}",
                 "api_key": f"os.environ/{variable(route.provider)}",
@@ -68,7 +79,8 @@ class Configuration:
             if base := self.bases.get(route.provider):
                 parameters["api_base"] = base
             models.append({"model_name": route.name, "litellm_params": parameters})
-        order = {name: [other for other in names if other != name] for name in names}
+        # Another route of the same provider would fail for the same reason.
+        order = {one.name: [other.name for other in routes if other.provider != one.provider] for one in routes}
         if self.fallbacks is not None:
             order = {name: [one for one in self.fallbacks.get(name, []) if one in names] for name in names}
         return {

@@ -33,10 +33,23 @@ def test_the_models_are_those_of_the_platform_in_its_order(tmp_path: Path) -> No
     assert KEY not in json.dumps(found)
 
 
-def test_a_provider_without_a_key_is_not_used(tmp_path: Path) -> None:
-    found = settings(tmp_path, "openai").for_litellm()
-    assert [one["model_name"] for one in found["model_list"]] == ["gpt-4o"]
-    assert found["router_settings"]["fallbacks"] == []
+def test_routes_of_a_provider_without_a_key_are_answered_by_the_first_that_has_one(tmp_path: Path) -> None:
+    found = settings(tmp_path, "openai")
+    assert [one.name for one in found.routes] == [route.name for route in ROUTES]
+    assert {one.provider for one in found.routes} == {"openai"}
+    litellm = found.for_litellm()
+    assert {one["litellm_params"]["model"] for one in litellm["model_list"]} == {"openai/gpt-4o"}
+    assert litellm["router_settings"]["fallbacks"] == [], "it would fail for the same reason"
+
+
+def test_without_any_key_there_is_no_route(tmp_path: Path) -> None:
+    assert settings(tmp_path).routes == ()
+
+
+def test_those_that_stand_in_are_of_other_providers(tmp_path: Path) -> None:
+    found = settings(tmp_path, "openai", "gemini").for_litellm()
+    assert {"claude-haiku": ["gemini-flash"]} in found["router_settings"]["fallbacks"]
+    assert {"gemini-flash": ["claude-haiku", "gpt-4o"]} in found["router_settings"]["fallbacks"]
 
 
 def test_the_order_of_those_that_stand_in_can_be_chosen(tmp_path: Path) -> None:

@@ -34,7 +34,10 @@ _TEXTS = frozenset({"region", "endpoint", "profile", "prefix", "ssetype", "kmske
 _WITHOUT_MEANING_HERE = frozenset({"awssdk", "rate_limiter_capacity"})
 _TRUE, _FALSE = frozenset({"1", "t", "true"}), frozenset({"0", "f", "false"})
 
-_MISSING = frozenset({"NoSuchKey", "404"})
+_MISSING = frozenset({"NoSuchKey", "NoSuchVersion", "404"})
+"""What servers answer where there is no such object. No version is ever asked for; versitygw says so all the same
+where a copy's source is missing in a bucket with versions."""
+
 _CONNECT_S, _READ_S, _TRIES = 10, 60, 5
 _WHOLE_S = 600.0
 """Seconds for one file, tries included."""
