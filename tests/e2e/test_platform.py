@@ -136,6 +136,11 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     await command.ok("token", "rotate", "--all", *ROTATION)
     assert await platform.asked_router("ada")
 
+    # Backups go to its object store, each machine with a key of its own.
+    for user in ("ada", "bea"):
+        await command.ok("backup", "create", user)
+    assert (await command.ok("backup", "check", "bea")).exit_code == 0
+
     # Each in turn.
     for unit in (
         "hermes-platform-postgresql",

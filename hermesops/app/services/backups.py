@@ -196,7 +196,8 @@ class Backups:
 
     @cached_property
     def _restic(self) -> Restic:
-        return Restic(self.env.for_child(child_environment.NETWORK), self._credential)
+        environ, ca_file = self.env.for_child(child_environment.NETWORK), self.env.settings.backup.ca_file
+        return Restic(environ, self._credential, ca_file=ca_file)
 
     async def _credential(self) -> Credential:
         return (await self.store.find()).credential()

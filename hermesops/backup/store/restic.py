@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from hermesops.backup.repository import Repository
@@ -43,10 +44,18 @@ class Restic:
 
     Args:
         environ: HOME, PATH, and what sets up proxies and authorities.
+        ca_file: Who may have signed the object store's certificate; ``None`` for whom the distribution trusts.
     """
 
-    def __init__(self, environ: Mapping[str, str], credential: Callable[[], Awaitable[Credential]]) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        credential: Callable[[], Awaitable[Credential]],
+        *,
+        ca_file: Path | None = None,
+    ) -> None:
         self._environ = environ
+        self._trust = ("--cacert", str(ca_file)) if ca_file else ()
         self._credential = credential
 
     async def begin(self, repository: Repository, password: str) -> None:
@@ -132,6 +141,7 @@ class Restic:
             program,
             "--no-cache",
             "--quiet",
+            *self._trust,
             *words,
             env={name: value for name, value in environment.items() if value},
             cwd="/",

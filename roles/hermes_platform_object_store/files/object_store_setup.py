@@ -193,6 +193,8 @@ def policy(bucket: str) -> dict[str, Any]:
         uses.append("s3:DeleteObjectVersion")
         looks.append("s3:PutBucketVersioning")
         others.append({"Effect": "Allow", "Action": list(KEYS), "Resource": ["arn:aws:iam::*:user/hermesops-*"]})
+        # versitygw finds no name for a user that is not there: whether there is one may be asked of all.
+        others.append({"Effect": "Allow", "Action": ["iam:GetUser"], "Resource": ["*"]})
     statements = [
         {"Effect": "Allow", "Action": uses, "Resource": [f"{arn}/*"]},
         {"Effect": "Allow", "Action": looks, "Resource": [arn]},
