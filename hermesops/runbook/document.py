@@ -58,6 +58,7 @@ READING_ON_MACHINES = frozenset(
 )
 """Commands of ``instance exec`` that a step may run without asking, word for word."""
 
+_LONGEST_S = 600
 _HEADINGS = frozenset({"Meaning", "Diagnosis", "Mitigation", "Verify"})
 _ALERTS = re.compile(r"Alerts:((?:\s+[A-Z][A-Za-z]+,)*\s+[A-Z][A-Za-z]+)\.", re.MULTILINE)
 _TAG = re.compile(r"\s*<!--\s*step\b(.*)")
@@ -100,6 +101,7 @@ class Step:
         absent: Texts that it must not show.
         undo: How the change is undone; empty for one that reads.
         exit_codes: Those besides 0 with which its command may end, as one that reads a broken machine may.
+        within_s: Seconds for which one that reads is repeated until it shows what is expected.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Step:
     absent: tuple[str, ...]
     undo: Hint
     exit_codes: tuple[int, ...] = ()
+    within_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -288,6 +291,8 @@ def _with_field(step: Step, number: int, field: str, before: list[Step], file: s
             return replace(step, absent=(*step.absent, text))
         case "exit" if text.isdecimal() and text.isascii():
             return replace(step, exit_codes=(*step.exit_codes, int(text)))
+        case "within" if step.kind is Kind.READ and text.isdecimal() and text.isascii() and int(text) <= _LONGEST_S:
+            return replace(step, within_s=int(text))
         case "undo":
             undo = Hint(_words(text, number, file)) if text.startswith("hermesops ") else Hint(text)
             return replace(step, undo=undo)
@@ -299,7 +304,11 @@ def _with_field(step: Step, number: int, field: str, before: list[Step], file: s
                 raise _wrong(file, number, f"no step before this one reads and is named {found[1]}")
             return replace(step, guards=(*step.guards, Guard(found[1], found[2], is_shown=key == "if")))
         case _:
-            raise _wrong(file, number, f"“{key}” is none of expect, absent, exit NUMBER, if, unless, undo")
+            raise _wrong(
+                file,
+                number,
+                f"“{key}” is none of expect, absent, exit NUMBER, within SECONDS (of a step that reads), if, unless, undo",
+            )
 
 
 def _is_reading(command: tuple[str, ...]) -> bool:

@@ -6,12 +6,14 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import IO
 
+from hermesops import waiting
 from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, RefusedError
 from hermesops.node.untrusted.foreign_text import one_line, quoted
 from hermesops.runbook.document import Guard, Kind, Runbook, Step, shows
@@ -21,6 +23,7 @@ LONGEST_OUTPUT = 256 * 1024
 """Characters of a command's output that are kept and shown."""
 
 _NOTED = 300
+_AGAIN_S = 5.0
 """Characters of a line in the transcript."""
 
 
@@ -135,13 +138,22 @@ class RunbookRun:
             return
         if step.kind is not Kind.READ and not self._is_confirmed(step):
             return
-        ended = self._command(step)
-        problem = problem_of(step, ended)
+        ended, problem = self._compared(step)
         outcome = Outcome.DIFFERS if problem else Outcome.DONE
         detail = problem or "; ".join(shows(ended.output, text) for text in step.expected)
         self.results.append(StepResult(step, outcome, detail, ended.exit_code))
         if problem:
             raise self._halted(step, problem)
+
+    def _compared(self, step: Step) -> tuple[Ended, str]:
+        """What a step did, and how it differs from what the runbook expects, once it does not or its time is over."""
+        begun = time.monotonic()
+        while True:
+            ended = self._command(step)
+            problem = problem_of(step, ended)
+            if not problem or time.monotonic() - begun >= step.within_s:
+                return ended, problem
+            waiting.pause_blocking(_AGAIN_S)
 
     def _why_not_needed(self, step: Step) -> str:
         """Which guard does not hold; what it depends on is read again once anything was changed."""

@@ -477,6 +477,7 @@ CHAINS: tuple[Chain, ...] = (
         about="fleet",
         is_alone=True,
         inject=_killed_provision,
+        alert_s=420,
         whose=("gus",),
         undo=_gone("gus"),
     ),

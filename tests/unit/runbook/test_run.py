@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, RefusedError
+from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, RefusedError, UsageError
 from hermesops.runbook import run as running
 from hermesops.runbook.document import Kind, Step, parse
 from hermesops.runbook.run import Ended, Outcome, RunbookRun, problem_of, run_command
@@ -99,6 +99,26 @@ def stopped(fleet: Fleet, begin: str = "") -> HermesError:
         fleet.made.run(begin)
     assert raised.value.message
     return raised.value
+
+
+def test_a_step_that_reads_is_repeated_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_AGAIN_S", 0.01)
+    text = "# T\n<!-- step show: read\nwithin: 5\nexpect: healthy\n-->\n```console\n$ hermesops fleet status\n```\n"
+    told = iter(["silent", "silent", "healthy", "not asked for"])
+    book = parse("t", text, "t.md")
+    made = RunbookRun(book, "", execute=lambda _: Ended(0, next(told)), ask=lambda _: None, report=lambda _: None)
+    made.run()
+    assert next(told) == "not asked for"
+    book = parse("t", text.replace("within: 5\n", ""), "t.md")
+    made = RunbookRun(book, "", execute=lambda _: Ended(0, "silent"), ask=lambda _: None, report=lambda _: None)
+    with pytest.raises(HaltedError, match="did not print"):
+        made.run()
+
+
+@pytest.mark.parametrize("line", ["within: soon", "within: 601", "within: -1"])
+def test_a_time_that_is_none_is_refused(line: str) -> None:
+    with pytest.raises(UsageError, match="within SECONDS"):
+        parse("t", f"# T\n<!-- step show: read\n{line}\n-->\n```console\n$ hermesops fleet status\n```\n", "t.md")
 
 
 def test_a_way_that_is_picked_makes_the_others_unneeded() -> None:
