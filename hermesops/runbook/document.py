@@ -304,11 +304,8 @@ def _with_field(step: Step, number: int, field: str, before: list[Step], file: s
                 raise _wrong(file, number, f"no step before this one reads and is named {found[1]}")
             return replace(step, guards=(*step.guards, Guard(found[1], found[2], is_shown=key == "if")))
         case _:
-            raise _wrong(
-                file,
-                number,
-                f"“{key}” is none of expect, absent, exit NUMBER, within SECONDS (of a step that reads), if, unless, undo",
-            )
+            known = "expect, absent, exit NUMBER, if, unless, undo, and of a step that reads within SECONDS"
+            raise _wrong(file, number, f"“{key}” is none of {known}")
 
 
 def _is_reading(command: tuple[str, ...]) -> bool:
