@@ -182,7 +182,8 @@ async def run_all(chosen: Sequence[Chain], fleet: WatchedFleet, report: Callable
 
 async def _happen(chain: Chain, fleet: WatchedFleet, outcome: Outcome) -> None:
     entry = chain.entry
-    fault = entry.filled(await _values(fleet, chain.user)) if entry else None
+    # Whoever brings a fault about otherwise may make its user only then.
+    fault = entry.filled(await _values(fleet, chain.user)) if entry and not chain.inject else None
     for command in fault.prepare if fault else ():
         await fleet.command.ok(*command.words)
     began = time.monotonic()
