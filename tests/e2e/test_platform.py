@@ -156,6 +156,8 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     for user in ("ada", "bea"):
         answer = await command.ok("instance", "chat", user, "RUN: hostname", "--reason", "test")
         assert answer.stdout.strip()
+    # The host's settings follow those of the environment, which connecting has changed; then nothing changes.
+    await command.ok(*UP)
     assert (await command.ok(*UP, "--json")).json["changed"] == 0
 
     await _is_taken_back(platform, connected["epoch"])
