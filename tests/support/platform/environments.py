@@ -36,15 +36,22 @@ def run_of(environment: str) -> Run:
 def golden(run: Run) -> str:
     """Every resource with its parent and its properties; not tags, which policies judge, nor programs."""
     lines: list[str] = []
-    for one in sorted(run.resources, key=lambda one: (one.parent, one.name, one.type)):
+    for one in sorted(run.resources, key=lambda one: (_parent(one), one.name, one.type)):
         lines.append(_headed(one))
         lines += [f"    {line}" for line in _told(one.inputs)]
     lines += ["exports", *(f"    {line}" for line in _told(dict(run.exports)))]
     return "\n".join(lines) + "\n"
 
 
+def _parent(one: Registered) -> str:
+    """What it is a part of; empty for the stack, whose name is that of the process's first program."""
+    if one.parent.startswith("pulumi:pulumi:Stack::"):
+        return ""
+    return one.parent.replace("pulumi:pulumi:Stack$", "").replace("hermesops:platform:", "").replace("::", " ")
+
+
 def _headed(one: Registered) -> str:
-    parent = one.parent.replace("pulumi:pulumi:Stack$", "").replace("hermesops:platform:", "").replace("::", " ")
+    parent = _parent(one)
     flags = [word for word, on in (("protected", one.protect), ("retained", one.retain)) if on]
     return "  ".join(filter(None, [parent and f"{parent} /", one.type, one.name, " and ".join(flags)]))
 
