@@ -176,6 +176,7 @@ EXPLAINED: Mapping[str, str] = {
     "platform bootstrap": "needs an AWS account; tests/contract/test_platform_bootstrap.py",
     "platform show": "needs machines; tests/e2e/test_platform.py looks for keys in all that commands say there",
     "platform connect": "as platform show",
+    "platform restore": "as platform show",
     "platform bundle": "fetches all that hermesops needs; tests/contract/test_platform_bundle.py",
     "relay admit": "needs a request that a service signed with a key of its own; tests/e2e/test_relay.py",
     "relay revoke": "needs a service that was admitted; tests/e2e/test_relay.py",
