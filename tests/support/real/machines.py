@@ -51,8 +51,12 @@ class TestMachine:
         return Executed(body["exit_code"], body["stdout"], body["stderr"])
 
     async def upload(self, path: str, data: bytes, *, mode: str = "644") -> None:
-        """Write a file."""
-        answer = await self.http.post("/toolbox/files/upload", params={"path": path, "mode": mode}, content=data)
+        """Write a file; once more where the daemon had closed the connection that was kept from the request before."""
+        params = {"path": path, "mode": mode}
+        try:
+            answer = await self.http.post("/toolbox/files/upload", params=params, content=data)
+        except httpx.ReadError:
+            answer = await self.http.post("/toolbox/files/upload", params=params, content=data)
         answer.raise_for_status()
 
     async def download(self, path: str) -> bytes:
