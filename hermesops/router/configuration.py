@@ -64,7 +64,8 @@ class Configuration:
 
     def for_litellm(self) -> dict[str, Any]:
         """LiteLLM's configuration; keys are named by variables, never held."""
-        routes, names = self.routes, [route.name for route in self.routes]
+        routes = self.routes
+        names = [route.name for route in routes]
         models = []
         for route in routes:
             parameters: dict[str, Any] = {

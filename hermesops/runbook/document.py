@@ -59,6 +59,8 @@ READING_ON_MACHINES = frozenset(
 """Commands of ``instance exec`` that a step may run without asking, word for word."""
 
 _LONGEST_S = 600
+"""For which a step that reads may be repeated."""
+
 _HEADINGS = frozenset({"Meaning", "Diagnosis", "Mitigation", "Verify"})
 _ALERTS = re.compile(r"Alerts:((?:\s+[A-Z][A-Za-z]+,)*\s+[A-Z][A-Za-z]+)\.", re.MULTILINE)
 _TAG = re.compile(r"\s*<!--\s*step\b(.*)")

@@ -23,8 +23,10 @@ LONGEST_OUTPUT = 256 * 1024
 """Characters of a command's output that are kept and shown."""
 
 _NOTED = 300
-_AGAIN_S = 5.0
 """Characters of a line in the transcript."""
+
+_AGAIN_S = 5.0
+"""Between two runs of a step that reads and does not show yet what is expected."""
 
 
 @dataclass(frozen=True)

@@ -276,6 +276,7 @@ class PlatformParts:
         ]
 
     def _monitoring_part(self, url: str, loki: Path | None) -> "MonitoringPart":
+        from hermesops.app.container_parts.platform_bundles import ingest_program
         from hermesops.app.services.local_monitoring import MonitoringPart
 
         app = self.app
@@ -284,20 +285,20 @@ class PlatformParts:
             url=url,
             identity_url=app.endpoint.platform_url,
             loki=loki,
-            program=app.env.cache / "ingest" / "hermes-ingest",
+            program=ingest_program(app.env),
             time_scale=app.env.settings.monitoring.time_scale,
         )
 
     @property
     def _router_part(self) -> "RouterPart":
-        from hermesops.app.container_parts.platform_bundles import router_wheels
+        from hermesops.app.container_parts.platform_bundles import router_program, router_wheels
         from hermesops.app.services.platform_router import RouterPart
 
         app = self.app
         keys, urls = _provider_keys(app, self._world)
         return RouterPart(
             wheels=partial(router_wheels, app.env, app.report),
-            program=app.env.cache / "platform" / "hermes-router.pyz",
+            program=router_program(app.env),
             token_keys=lambda: tuple(key.decode() for key in app.router_keys),
             provider_keys=keys,
             provider_urls=urls,

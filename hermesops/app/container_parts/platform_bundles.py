@@ -59,6 +59,16 @@ def router_wheels(env: Environment, report: Callable[[str], None]) -> Path:
     )
 
 
+def ingest_program(env: Environment) -> Path:
+    """Where hermes-ingest is written for the roles."""
+    return env.cache / "ingest" / "hermes-ingest"
+
+
+def router_program(env: Environment) -> Path:
+    """Where hermes-router is written for the roles."""
+    return env.cache / "platform" / "hermes-router.pyz"
+
+
 async def platform_programs(env: Environment, report: Callable[[str], None]) -> "PlatformPrograms":
     """What the roles of a local platform install; made where it is missing, which takes minutes the first time.
 
@@ -75,8 +85,8 @@ async def platform_programs(env: Environment, report: Callable[[str], None]) -> 
     programs = PlatformPrograms(
         object_store=await versitygw_of(env, report),
         loki=await found_loki(partial(loki_of, env, report), report),
-        ingest=env.cache / "ingest" / "hermes-ingest",
-        router=env.cache / "platform" / "hermes-router.pyz",
+        ingest=ingest_program(env),
+        router=router_program(env),
         router_wheels=await asyncio.to_thread(router_wheels, env, report),
         control=await asyncio.to_thread(control_bundle_of, env, report),
     )

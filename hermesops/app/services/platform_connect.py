@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hermesops.app.services.host_certificates import client_pair, is_of_caller
 from hermesops.app.services.platform_control import DATABASE_USER, OPERATOR, STORE_KEYS
+from hermesops.app.services.platform_host import run_on_host
 from hermesops.channel import Channel
 from hermesops.engine.embedded.state.storage import Storage
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
@@ -176,10 +177,10 @@ class PlatformConnection:
         files, changes, moves_backups = PlatformFiles(self.env), self.changes(), "backup.bucket" in self.wanted
         await self._lay_files(files)
         if is_connected(self.env) and not changes:
-            await self._on_host(f"systemctl enable --now {' '.join(UNITS)}")
+            await run_on_host(self.channel, f"systemctl enable --now {' '.join(UNITS)}")
             return Connected((), 0, 0, 0, moves_backups)
         # Nobody there may write what is replaced now.
-        await self._on_host(f"systemctl disable --now {' '.join(UNITS)}")
+        await run_on_host(self.channel, f"systemctl disable --now {' '.join(UNITS)}")
         self.report("copying the registry's rows")
         rows, epoch = await asyncio.to_thread(self._move_registry)
         copied = 0
@@ -187,7 +188,7 @@ class PlatformConnection:
             self.report(f"copying {one.what}")
             copied += await asyncio.to_thread(one.run)
         _write_settings(files, self.wanted)
-        await self._on_host(f"systemctl enable --now {' '.join(UNITS)}")
+        await run_on_host(self.channel, f"systemctl enable --now {' '.join(UNITS)}")
         return Connected(changes, rows, epoch, copied, moves_backups)
 
     async def undo(self) -> int:
@@ -199,7 +200,7 @@ class PlatformConnection:
         files = PlatformFiles(self.env)
         if not files.before.exists():
             raise RefusedError(f"environment {self.env.name} is not connected to a platform")
-        await self._on_host(f"systemctl disable --now {' '.join(UNITS)}")
+        await run_on_host(self.channel, f"systemctl disable --now {' '.join(UNITS)}")
         epoch = await asyncio.to_thread(self._take_registry_back)
         files.before.replace(files.settings)
         return epoch
@@ -261,12 +262,6 @@ class PlatformConnection:
             return registry.epochs.open("back from the platform", above=known)
         finally:
             registry.close()
-
-    async def _on_host(self, command: str) -> None:
-        done = await self.channel.run(command, timeout_s=_COMMAND_S)
-        if done.exit_code:
-            said = done.stderr.decode(errors="replace").strip()
-            raise UnavailableError(f"the platform's host refused {command!r}: {said}", hint=Hint(("platform", "show")))
 
     async def _read(self, file: str) -> str:
         done = await self.channel.run(f"cat {file}", timeout_s=_COMMAND_S)

@@ -16,8 +16,9 @@ from hermesops.app.services.host_certificates import (
     is_of_caller,
     server_pair,
 )
-from hermesops.channel import Channel
+from hermesops.channel import Channel, last_words
 from hermesops.converge import Converger, Host
+from hermesops.errors import Hint, UnavailableError
 from hermesops.image.machines import Reporter
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
@@ -44,6 +45,23 @@ OPEN_PORTS = (5432, 6380, 8443, 8444, 8445, 8446, 8447)
 
 _ANSWERS_S = 60.0
 _SHOWN_S = 10.0
+_COMMAND_S = 120.0
+
+
+async def run_on_host(channel: Channel, command: str, *, what: str = "", timeout_s: float = _COMMAND_S) -> str:
+    """Run a command on a platform's host; what it printed.
+
+    Args:
+        what: The command in words, for an error; empty for itself.
+
+    Raises:
+        UnavailableError: It failed, or the host does not answer.
+    """
+    done = await channel.run(command, timeout_s=timeout_s)
+    if done.exit_code:
+        refused = f"the platform's host refused {what or repr(command)}: {last_words(done)}"
+        raise UnavailableError(refused, hint=Hint(("platform", "show")))
+    return done.text.strip()
 
 
 @dataclass(frozen=True)

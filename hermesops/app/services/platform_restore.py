@@ -5,6 +5,7 @@ before was set aside. That one is kept: nothing is overwritten.
 """
 
 import asyncio
+import re
 import shlex
 import time
 from collections.abc import Awaitable, Callable
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hermesops.app.services.platform_connect import UNITS
-from hermesops.channel import Channel, last_words
+from hermesops.app.services.platform_host import run_on_host
+from hermesops.channel import Channel
 from hermesops.errors import UnavailableError
+from hermesops.node.untrusted.foreign_text import quoted
 
 LATEST = "latest"
 """The last change that reached the object store."""
@@ -21,7 +24,9 @@ LATEST = "latest"
 _FOLDER = "/var/lib/hermes-platform/postgresql"
 _NOTE = f"{_FOLDER}.restoring"
 _SERVER = "hermes-platform-postgresql.service"
-_COMMAND_S = 180.0
+_ASIDE = re.compile(rf"{_FOLDER}\.[0-9]{{8}}T[0-9]{{6}}Z", re.ASCII)
+_SHOWN = 100
+_SET_ASIDE_S = 180.0
 
 # $1 the moment. What is written up to now reaches the object store first, where the database still runs. The note is
 # whole or not there. Once the database of before is aside, the folder holds what an unfinished restore wrote: the same
@@ -99,18 +104,14 @@ class DatabaseRestore:
         await self.apply(target)
         epoch = await asyncio.to_thread(self.open_epoch) if self.open_epoch else 0
         if self.open_epoch:
-            await self._on_host(f"systemctl enable --quiet --now {' '.join(UNITS)}")
-        await self._on_host(f"rm -f {_NOTE}")
+            await run_on_host(self.channel, f"systemctl enable --quiet --now {' '.join(UNITS)}")
+        await run_on_host(self.channel, f"rm -f {_NOTE}")
         return Restored(target, set_aside, epoch, round(time.monotonic() - begun, 1))
 
     async def _set_aside(self, target: str) -> str:
         line = f"sh -c {shlex.quote(_SET_ASIDE)} sh {shlex.quote(target)}"
-        done = await self.channel.run(line, timeout_s=_COMMAND_S)
-        if done.exit_code:
-            raise UnavailableError(f"the platform's host did not set its database aside: {last_words(done)}")
-        return done.text.strip()
-
-    async def _on_host(self, command: str) -> None:
-        done = await self.channel.run(command, timeout_s=_COMMAND_S)
-        if done.exit_code:
-            raise UnavailableError(f"the platform's host refused {command!r}: {last_words(done)}")
+        what = "to set its database aside"
+        said = await run_on_host(self.channel, line, what=what, timeout_s=_SET_ASIDE_S)
+        if not _ASIDE.fullmatch(said):
+            raise UnavailableError(f"the platform's host says {quoted(said, longest=_SHOWN)} when asked {what}")
+        return said

@@ -126,10 +126,7 @@ def note_restored(machine: Machine, snapshot: str) -> None:
 
 def restored(machine: Machine) -> str:
     """The copy that replaced the state, while nothing can have run since; else empty."""
-    try:
-        return str(json.loads(machine.files.read(machine.layout.fence) or b"{}").get("restored", ""))
-    except (ValueError, AttributeError):
-        return ""  # a broken file fences all the same
+    return str(_note(machine).get("restored", ""))
 
 
 def refuse_fenced(machine: Machine, wanted: Identity) -> None:
@@ -157,11 +154,17 @@ def _comes_back(machine: Machine, wanted: Identity) -> bool:
 
 def _epoch(machine: Machine) -> int:
     """The machine's epoch when it was fenced."""
-    kept = machine.files.read(machine.layout.fence)
-    if kept:
-        try:
-            return int(json.loads(kept)["epoch"])
-        except (ValueError, TypeError, KeyError):
-            pass  # an old or broken file fences all the same
-    held = machine.files.read(machine.layout.identity)
-    return identity_from_json(held).epoch if held else 0
+    try:
+        return int(_note(machine)["epoch"])
+    except (ValueError, TypeError, KeyError):
+        held = machine.files.read(machine.layout.identity)
+        return identity_from_json(held).epoch if held else 0
+
+
+def _note(machine: Machine) -> dict[str, Any]:
+    """What the fence's file says; nothing where it is old or broken, which fences all the same."""
+    try:
+        said = json.loads(machine.files.read(machine.layout.fence) or b"{}")
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}

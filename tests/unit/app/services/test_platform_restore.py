@@ -18,15 +18,16 @@ ASIDE = "/var/lib/hermes-platform/postgresql.20261126T060000Z"
 class Host:
     """Notes what is done; ``failing`` is a word of the command that fails."""
 
-    def __init__(self, failing: str = "") -> None:
+    def __init__(self, failing: str = "", says: str = ASIDE) -> None:
         self.done: list[str] = []
         self._failing = failing
+        self._says = says
 
     async def run(self, command: str, **_: object) -> Completed:
         self.done.append(re.sub(r"(?s)sh -c .* sh ", "set aside ", command))
         if self._failing and self._failing in command:
             return Completed(1, b"", b"no space left")
-        return Completed(0, f"{ASIDE}\n".encode(), b"")
+        return Completed(0, f"{self._says}\n".encode(), b"")
 
     async def apply(self, target: str) -> int:
         self.done.append(f"apply {target}")
@@ -68,6 +69,16 @@ async def test_the_note_stays_until_all_is_done(failing: str, error: type[Except
     with pytest.raises(error):
         await host.restore().run("latest")
     assert not [one for one in host.done if one.startswith(("rm", "epoch", "systemctl"))]
+
+
+@pytest.mark.parametrize("says", ["", "/etc", f"{ASIDE}\x1b[2J", f"{ASIDE}\n{ASIDE}", "x" * 100_000])
+async def test_a_host_that_names_another_folder_is_told_of_in_words_that_may_be_shown(says: str) -> None:
+    host = Host(says=says)
+    with pytest.raises(UnavailableError, match="when asked to set its database aside") as told:
+        await host.restore().run("latest")
+    assert len(told.value.message) < 250
+    assert told.value.message.isprintable()
+    assert len(host.done) == 1
 
 
 def test_a_moment_is_told_in_utc() -> None:
