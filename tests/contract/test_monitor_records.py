@@ -1,14 +1,15 @@
 """What the monitor tells of provisions and of billing, from the registry of both databases."""
 
 from hermesops.app.services.monitor import REASON, MonitorRecords
-from hermesops.model.ids import instance_subject
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.ids import OperationId, instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.monitor.exposition import series
 from hermesops.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
 OLDEST = series("hermesops_provision_oldest_seconds")
+TOOK = "hermesops_provision_seconds"
 BILLING = "hermesops_billing_oldest_seconds"
 
 
@@ -42,6 +43,29 @@ def test_a_provision_that_continues_counts_from_its_begin(registry: Registry, cl
     assert oldest_s(registry) == 45
     registry.operations.finish(opened.id, OperationStatus.DONE, "ada has an agent")
     assert oldest_s(registry) == 0
+
+
+def test_a_user_waits_since_the_first_request(registry: Registry, clock: TurnedClock) -> None:
+    """A refused order ends its operation; the one that succeeds then takes seconds."""
+    ada, bob = placed(registry, "ada"), placed(registry, "bob")
+
+    def asked(one: Instance, took_s: float, status: OperationStatus) -> OperationId:
+        operation = registry.operations.open(
+            OperationKind.PROVISION, instance_subject(one.id), intent={}, instance_id=one.id
+        )
+        clock.turn(took_s)
+        registry.operations.finish(operation.id, status, "…")
+        return operation.id
+
+    asked(ada, 4, OperationStatus.FAILED)
+    of_bob = asked(bob, 30, OperationStatus.DONE)
+    asked(ada, 4, OperationStatus.ABANDONED)
+    clock.turn(300)
+    of_ada = asked(ada, 5, OperationStatus.DONE)
+    again = asked(ada, 2, OperationStatus.DONE)
+    figures = MonitorRecords(registry).figures(registry.fleet.expected(reason=REASON)).series
+    told = {dict(labels)["operation"]: value for (name, labels), value in figures.items() if name == TOOK}
+    assert told == {of_bob: 30, of_ada: 4 + 30 + 4 + 300 + 5, again: 2}
 
 
 def test_events_of_billing_are_told_with_the_age_of_the_oldest(registry: Registry, clock: TurnedClock) -> None:

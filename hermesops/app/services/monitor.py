@@ -1,6 +1,6 @@
 """The monitor's view of the registry, the vendor and operations; and which monitor leads."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,7 @@ from hermesops.model.fleet import ExpectedFleet
 from hermesops.model.health import Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import Lease, OperationKind, OperationStatus
+from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus
 from hermesops.model.rollout import RolloutState
 from hermesops.monitor.decide import Actions, Policy, Repairing, Replace
 from hermesops.monitor.exposition import Series, series
@@ -57,6 +57,20 @@ def policy_of(settings: MonitoringSettings) -> Policy:
 def leader(registry: Registry) -> Lease | None:
     """The lease of the monitor that acts; ``None`` where none does."""
     return next((lease for lease in registry.leases.list() if lease.subject == SUBJECT), None)
+
+
+def waits(provisions: Iterable[Operation]) -> Iterator[tuple[Operation, float]]:
+    """How long users waited for their agents: each provision that is done, and the seconds since the first request.
+
+    A request that is refused halfway ends its operation, and the next is an operation of its own: the user waited since
+    the first one.
+    """
+    asked: dict[str, datetime] = {}
+    for one in sorted(provisions, key=lambda one: one.created_at):
+        since = asked.setdefault(one.subject, one.created_at)
+        if one.status is OperationStatus.DONE:
+            del asked[one.subject]
+            yield one, (one.updated_at - since).total_seconds()
 
 
 @dataclass(frozen=True)
@@ -127,11 +141,6 @@ class MonitorRecords:
 
     def _provisions(self, now: datetime) -> dict[Series, float]:
         provisions = self.registry.operations.list(kind=OperationKind.PROVISION)
-        ended = (
-            one
-            for one in provisions
-            if one.status is OperationStatus.DONE and (now - one.updated_at).total_seconds() <= self.provisions_s
-        )
         # One that was refused halfway has no operation any more, and its user waits all the same.
         begun = [
             *(one.created_at for one in provisions if not one.status.has_ended),
@@ -140,10 +149,9 @@ class MonitorRecords:
         return {
             series("hermesops_provision_oldest_seconds"): (now - min(begun, default=now)).total_seconds(),
             **{
-                series("hermesops_provision_seconds", operation=one.id): (
-                    one.updated_at - one.created_at
-                ).total_seconds()
-                for one in ended
+                series("hermesops_provision_seconds", operation=one.id): waited_s
+                for one, waited_s in waits(provisions)
+                if (now - one.updated_at).total_seconds() <= self.provisions_s
             },
         }
 

@@ -12,6 +12,7 @@ EVERY_S = 15
 ADA: Labels = {"instance_id": "ada", "cell": "cell-1"}
 BOB: Labels = {"instance_id": "bob", "cell": "cell-1"}
 CY: Labels = {"instance_id": "cy", "cell": "cell-1"}
+LOST: Labels = {"cell": "cell-1"}
 
 Series = dict[str, str]
 
@@ -289,7 +290,29 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             Kind.FIRES,
             "both of a cell are silent from 300 s on, the other cells are well",
             _cells("cell-1", 900, **{"cell-1": 2, "cell-2": 4, "cell-3": 4}),
-            {360: (), 385: ({"cell": "cell-1"},)},
+            {360: (), 385: (LOST,)},
+        ),
+        Case(
+            Kind.FIRES,
+            "one of the two is heard again at 600 s: what is left belongs to the loss, for half an hour after it",
+            _cells("cell-1", 3600, **{"cell-1": 2, "cell-2": 4})
+            | {
+                of(
+                    "hermes_metrics_timestamp_seconds", "cell-1-0"
+                ): f"{growing(15, 300)} _x19 {growing(15, 3000, begin=600)}"
+            },
+            {385: (LOST,), 900: (LOST,), 2300: (LOST,), 2700: (LOST,), 2800: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "both are silent for a moment, and then one of them: that is a machine",
+            _cells("cell-1", 900, **{"cell-1": 2, "cell-2": 4})
+            | {
+                of(
+                    "hermes_metrics_timestamp_seconds", "cell-1-0"
+                ): f"{growing(15, 300)} _x4 {growing(15, 525, begin=375)}"
+            },
+            {370: (), 385: (), 900: ()},
         ),
         Case(
             Kind.BELOW,

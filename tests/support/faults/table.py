@@ -204,6 +204,15 @@ async def _orders_refused(fleet: WatchedFleet, _: str) -> None:
         await fleet.provision(user)
 
 
+async def _an_hour_later(fleet: WatchedFleet, _: str) -> None:
+    """The alert is of the last hour's provisions."""
+    rows = tables.operations
+    with fleet.container.registry._database.writing() as connection:
+        provisions = connection.execute(sa.select(rows.c.id, rows.c.updated_at).where(rows.c.kind == "provision")).all()
+        for key, at in provisions:
+            connection.execute(rows.update().where(rows.c.id == key).values(updated_at=at - timedelta(hours=1)))
+
+
 CHAINS: tuple[Chain, ...] = (
     # Of one machine, which ends as it was
     Chain("gateway-stopped", "GatewayDown"),
@@ -489,7 +498,8 @@ CHAINS: tuple[Chain, ...] = (
         inject=_orders_refused,
         beside=frozenset({"ProvisionStuck"}),  # which is told of first, and ends as they are there
         whose=("dee",),
-        undo=_gone("dee", "eve"),
+        resolves="it is of the last hour",
+        undo=both(_an_hour_later, _gone("dee", "eve")),
     ),
     # What leaves machines with another release, plan or state
     Chain(
