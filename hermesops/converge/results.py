@@ -64,9 +64,9 @@ class Converged:
         return all(host.status == "done" for host in self.hosts.values())
 
     @property
-    def changed(self) -> int:
-        """How many tasks changed something, on all hosts together."""
-        return sum(len(host.changed) for host in self.hosts.values())
+    def changed(self) -> tuple[str, ...]:
+        """The tasks that changed something, once for each host where they did."""
+        return tuple(task for host in self.hosts.values() for task in host.changed)
 
     def require_ok(self) -> None:
         """Do nothing when every host is done.

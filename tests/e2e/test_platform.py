@@ -100,7 +100,7 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     up = (await command.ok(*UP, "--json")).json
     assert up["machine"] == "hermes-local-platform"
     again = (await command.ok(*UP, "--json")).json
-    assert (again["changes"], again["changed"]) == ([], 0)
+    assert (again["changes"], again["changed"]) == ([], [])
     assert (await command.run("stack", "preview", "platform", "--exit-code")).exit_code == 0
     outputs = (await command.ok("stack", "outputs", "platform", "--json")).json["outputs"]
     assert outputs == (await platform.show())["outputs"]
@@ -158,7 +158,7 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
         assert answer.stdout.strip()
     # The host's settings follow those of the environment, which connecting has changed; then nothing changes.
     await command.ok(*UP)
-    assert (await command.ok(*UP, "--json")).json["changed"] == 0
+    assert (await command.ok(*UP, "--json")).json["changed"] == []
 
     await _is_taken_back(platform, connected["epoch"])
     assert {one["user"] for one in (await command.ok("instance", "list", "--json")).json["instances"]} == users

@@ -170,7 +170,7 @@ class PlatformParts:
 
         app, machine_id = self.app, await self._machine()
 
-        async def apply(target: str) -> int:
+        async def apply(target: str) -> tuple[str, ...]:
             return await self.ups.apply(machine_id, [_restoring(part, target) for part in await self._parts()])
 
         return DatabaseRestore(

@@ -79,13 +79,13 @@ class LocalMonitoringUp:
     """Monitoring that answers.
 
     Attributes:
-        changed: How many tasks of the roles changed something.
+        changed: Tasks of the roles that changed something.
         logs: Whether it keeps logs.
     """
 
     machine: str
     url: str
-    changed: int
+    changed: tuple[str, ...]
     logs: bool
     seconds: float
 
@@ -133,7 +133,7 @@ class LocalMonitoring:
         if await self.has_platform():
             self.report("monitoring is a part of the platform that this local world has")
             await self.host.wait_for_monitoring(url)
-            return LocalMonitoringUp(name, url, 0, logs=True, seconds=round(time.monotonic() - begun, 1))
+            return LocalMonitoringUp(name, url, (), logs=True, seconds=round(time.monotonic() - begun, 1))
         loki = await found_loki(self.loki, self.report)
         order = justavps.MachineOrder(name=name, server_type=self.server_type, region=self.region)
         self.report(f"machine {name}")

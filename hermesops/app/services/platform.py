@@ -102,7 +102,7 @@ class PlatformStack:
         self.check("up")  # before the registry is asked for a lease
         async with self.hold_lease(self.lease) as turn:
             done = await turn.guard(self.up())
-        return PlatformUp(done, "", 0, round(time.monotonic() - begun, 1))
+        return PlatformUp(done, "", (), round(time.monotonic() - begun, 1))
 
     async def refresh(self) -> UpResult:
         """Update its state to what the vendor has.
@@ -153,13 +153,13 @@ class PlatformUp:
     Attributes:
         stack: What the Pulumi stack changed.
         machine: Its name; empty where the platform is on no single one.
-        changed: How many tasks of the roles changed something.
+        changed: Tasks of the roles that changed something.
         image: What its machine was booted from; empty for the vendor's base, or where the platform is on no single one.
     """
 
     stack: UpResult
     machine: str
-    changed: int
+    changed: tuple[str, ...]
     seconds: float
     image: str = ""
 
@@ -201,8 +201,8 @@ class LocalPlatforms:
         async with self.stack.hold_lease(self.stack.lease) as turn:
             return await turn.guard(self._up())
 
-    async def apply(self, machine_id: MachineId, parts: Sequence[Part]) -> int:
-        """Apply these roles alone to its machine, as ``PlatformHost.apply`` does; how many tasks changed something."""
+    async def apply(self, machine_id: MachineId, parts: Sequence[Part]) -> tuple[str, ...]:
+        """Apply these roles alone to its machine, as ``PlatformHost.apply`` does; the tasks that changed something."""
         url = httpx.URL(f"https://{self.services[PlatformService.MONITORING]}")
         return await self.host.apply(HostAddress(platform_machine_name(self.environment), machine_id, url.host), parts)
 

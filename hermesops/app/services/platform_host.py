@@ -167,8 +167,8 @@ class PlatformHost:
     context: Callable[[], ssl.SSLContext]
     report: Reporter
 
-    async def apply(self, at: HostAddress, parts: Sequence[Part]) -> int:
-        """Apply the roles of these parts, and no other; how many tasks changed something.
+    async def apply(self, at: HostAddress, parts: Sequence[Part]) -> tuple[str, ...]:
+        """Apply the roles of these parts, and no other; the tasks that changed something.
 
         Raises:
             PartlyDoneError: A role failed.

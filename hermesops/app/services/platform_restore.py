@@ -87,7 +87,7 @@ class DatabaseRestore:
     """
 
     channel: Channel
-    apply: Callable[[str], Awaitable[int]]
+    apply: Callable[[str], Awaitable[object]]
     open_epoch: Callable[[], int] | None
     report: Callable[[str], None]
 

@@ -62,7 +62,7 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
         _show(status)
         return
     found = context.run_platform(context.compose(), lambda parts: parts.monitoring.up())
-    done = f"machine {found.machine}: {found.changed} changes, {found.seconds:g} s"
+    done = f"machine {found.machine}: {len(found.changed)} changes, {found.seconds:g} s"
     logs = "" if found.logs else "without logs: Loki could not be built"
     lines = [line for line in (done, logs) if line]
     result("local-monitoring", asdict(found), [*lines, *monitoring_lines(found.url)])

@@ -59,12 +59,12 @@ def up() -> int:
         "machine": done.machine or None,
         "image": done.image or None,
         "changes": changes,
-        "changed": done.changed,
+        "changed": list(done.changed),
         "seconds": done.seconds,
         "outputs": dict(done.stack.outputs),
     }
     lines = [f"{one['kind']} {one['name']}" for one in changes]
-    where = f"machine {done.machine}: {done.changed} changes" if done.machine else f"{len(changes)} changes"
+    where = f"machine {done.machine}: {len(done.changed)} changes" if done.machine else f"{len(changes)} changes"
     lines.append(f"{where}, {done.seconds:g} s")
     if not changes and not done.changed:
         lines.append("the platform is as specified; nothing was changed")

@@ -186,7 +186,9 @@ class WatchedFleet:
         self.record.users[(await self.instance(user))["instance_id"]] = user
 
     async def terminate(self, user: str) -> None:
-        """End it; nothing is kept."""
+        """End it, if it has not been; nothing is kept."""
+        if (await self.instance(user))["status"] == "terminated":
+            return
         words = ("instance", "terminate", user, "--now", "--without-backup", "--yes")
         await self.command.ok(*words, *REASON)
 

@@ -17,7 +17,7 @@ def _converged(*hosts: HostResult) -> Converged:
 def test_done_is_done() -> None:
     result = _converged(DONE)
     result.require_ok()
-    assert (result.ok, result.changed) == (True, 2)
+    assert (result.ok, result.changed) == (True, ("x", "y"))
 
 
 def test_a_failed_host_is_named_with_its_task_and_reason() -> None:

@@ -106,7 +106,7 @@ async def test_a_platform_whose_registry_is_down_with_it_boots_from_the_base(app
 def test_a_machine_is_new_when_the_stack_made_it(kind: ChangeKind, *, is_new: bool) -> None:
     changes = (Change(kind, "urn", MACHINE_TYPE, MACHINE),)
     done = UpResult(StackRef("platform", "local"), changes)
-    assert PlatformUp(done, MACHINE, 1, 1.0).is_machine_new is is_new
+    assert PlatformUp(done, MACHINE, (), 1.0).is_machine_new is is_new
 
 
 @pytest.mark.parametrize(
