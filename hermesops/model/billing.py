@@ -36,7 +36,10 @@ class BillingState(StrEnum):
 
     APPLIED = "applied"
     SET_ASIDE = "set_aside"
-    """A person has to look, or there is nothing to do about it."""
+    """A person has to look."""
+
+    DISMISSED = "dismissed"
+    """A person has looked, and nothing is to follow from it."""
 
     REFUSED = "refused"
     """It is not Stripe's, or not meant for this environment."""

@@ -212,7 +212,7 @@ async def test_days_of_grace_are_waited_for_and_pending_only_when_they_are_over(
     assert list(world.registry.billing.oldest_pending()) == [BillingState.WAITING]
 
 
-async def test_what_nobody_can_apply_is_pending_for_a_week(world: World, clock: TurnedClock) -> None:
+async def test_what_nobody_can_apply_is_pending_until_it_is_dismissed(world: World, clock: TurnedClock) -> None:
     begun = clock.timestamp
     await world.apply(event("charge.succeeded", {"object": "charge"}, at=NOW))
     await world.apply(created())
@@ -226,9 +226,62 @@ async def test_what_nobody_can_apply_is_pending_for_a_week(world: World, clock: 
     clock.turn(60)
     await world.billing().run()
     assert (other.state, other.detail[:19]) == (BillingState.SET_ASIDE, "it names another us")
-    assert world.registry.billing.oldest_pending() == {BillingState.SET_ASIDE: begun}
     clock.turn(7 * 86400)
-    assert world.registry.billing.oldest_pending() == {}
+    billing = world.registry.billing
+    assert billing.oldest_pending() == {BillingState.SET_ASIDE: begun}
+    aside = billing.list(states=(BillingState.SET_ASIDE,))
+    dismissed = world.billing().dismiss(aside, reason="neither is ours")
+    assert {one.state for one in dismissed} == {BillingState.DISMISSED}
+    assert billing.oldest_pending() == {}
+    assert world.billing().dismiss(dismissed, reason="again") == dismissed
+    assert [entry.why for entry in world.registry.audit.list() if entry.action == "billing_events_dismissed"] == [
+        "neither is ours"
+    ]
+
+
+async def test_only_what_was_set_aside_is_dismissed(world: World) -> None:
+    aside = await world.apply(event("charge.succeeded", {"object": "charge"}, at=NOW))
+    waits = await world.apply(created())
+    with pytest.raises(RefusedError, match="is waiting, and nobody has to look at it"):
+        world.billing().dismiss([aside, waits], reason="t")
+    assert world.registry.billing.get(str(aside.id)).state is BillingState.SET_ASIDE
+
+
+async def test_a_dismissed_event_is_forgotten_in_the_end_or_looked_at_again(world: World, clock: TurnedClock) -> None:
+    aside = await world.apply(event("charge.succeeded", {"receipt_email": EMAIL}, at=NOW))
+    [dismissed] = world.billing().dismiss([aside], reason="t")
+    assert dismissed.detail == aside.detail
+    again = await world.billing().retry(dismissed, reason="look again")
+    assert (again.state, again.has_body) == (BillingState.SET_ASIDE, True)
+    world.billing().dismiss([again], reason="t")
+    clock.turn(86400 + 1)
+    await world.billing().run()
+    left = world.registry.billing.get(str(aside.id))
+    assert (left.state, left.has_body) == (BillingState.DISMISSED, False)
+    with pytest.raises(RefusedError, match="what was received is deleted"):
+        await world.billing().retry(left, reason="look again")
+    clock.turn(15 * 86400)
+    await world.billing().run()
+    assert world.registry.billing.list() == ()
+
+
+async def test_what_a_dismissed_event_says_of_its_subscription_counts(world: World, clock: TurnedClock) -> None:
+    """It is the newest: an older one that comes late does not undo what it says, however late."""
+    newest = await world.apply(event(UPDATED, subscription("sub_1", price="price_new"), at=NOW + timedelta(minutes=1)))
+    assert newest.state is BillingState.SET_ASIDE
+    world.billing().dismiss([newest], reason="the price is a mistake")
+    clock.turn(20 * 86400)
+    await world.billing().run()
+    clock.turn(20 * 86400)
+    await world.billing().run()
+    clock.timestamp = datetime.now(UTC)
+    late = await world.apply(created())
+    assert (late.state, late.detail) == (BillingState.SET_ASIDE, newest.detail)
+    assert world.registry.billing.get(str(newest.id)).state is BillingState.DISMISSED
+    assert world.registry.operations.list() == ()
+    later = await world.apply(event(UPDATED, subscription("sub_1"), at=NOW + timedelta(minutes=2)))
+    assert later.state is BillingState.WAITING
+    assert len(world.registry.operations.list()) == 1
 
 
 async def test_other_products_of_the_account_are_none_of_ours(world: World) -> None:

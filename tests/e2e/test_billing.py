@@ -59,3 +59,8 @@ async def test_a_subscription_lives_by_its_events(world: Command) -> None:
     assert len(shown["others"]) == 2
     refused = await command.run("billing", "retry", "1", "--reason", "t")
     assert refused.exit_code in {0, 3}
+    other = await apply(event("charge.succeeded", {"object": "charge"}, at=now))
+    number = str(other[1]["event"])
+    assert (await command.run("billing", "dismiss", "1", "--reason", "t")).exit_code == 3
+    dismissed = (await command.ok("billing", "dismiss", number, "--reason", "t", "--json")).json["events"]
+    assert [(str(one["event"]), one["state"]) for one in dismissed] == [(number, "dismissed")]

@@ -1,12 +1,12 @@
 """Reads Stripe's events, from the queue or as they come, and has users' agents brought to what they ask for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from hermesops.app.services.paid_agents import PaidAgents
 from hermesops.billing.events import ReadEvent, Rules, read_event
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.model.billing import BillingEvent, BillingState, Delivery
 from hermesops.registry import Registry
@@ -86,7 +86,8 @@ class Billing:
         Raises:
             RefusedError: It was applied, or nothing is left of it that could be read.
         """
-        is_gone = event.state is BillingState.REFUSED and not event.has_body
+        has_ended = event.state in {BillingState.REFUSED, BillingState.DISMISSED}
+        is_gone = has_ended and not event.has_body and event.fact is None
         if event.state is BillingState.APPLIED or is_gone:
             why = "what was received is deleted" if is_gone else "nothing is left to do"
             raise RefusedError(
@@ -112,6 +113,22 @@ class Billing:
             if billing.get(str(event.id)).state is BillingState.SET_ASIDE and not self._names_another(event):
                 await self.retry(event, reason=reason)
         return [billing.get(str(event.id)) for event in aside]
+
+    def dismiss(self, events: Sequence[BillingEvent], *, reason: str) -> list[BillingEvent]:
+        """Have nothing follow from events that were set aside; what they say of a subscription counts as before.
+
+        Raises:
+            RefusedError: One of them was not set aside; none is dismissed.
+        """
+        billing = self.registry.billing
+        for event in events:
+            if event.state not in {BillingState.SET_ASIDE, BillingState.DISMISSED}:
+                raise RefusedError(
+                    f"event {event.id} is {event.state}, and nobody has to look at it",
+                    hint=Hint(("billing", "list", "--state", "set_aside"), "shows those that may be dismissed"),
+                )
+        billing.dismiss([event.id for event in events], why=reason)
+        return [billing.get(str(event.id)) for event in events]
 
     def _names_another(self, event: BillingEvent) -> bool:
         """Whether an event names another user than the first one of its subscription."""

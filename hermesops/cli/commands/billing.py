@@ -68,7 +68,10 @@ def _work_off() -> None:
 @app.command("list")
 def list_(
     state: Annotated[
-        str, typer.Option(help="queued, waiting, applied, set_aside or refused; all by default.", show_default=False)
+        str,
+        typer.Option(
+            help="queued, waiting, applied, set_aside, dismissed or refused; all by default.", show_default=False
+        ),
     ] = "",
     user: Annotated[str, typer.Option(help="User id or alias.", show_default=False)] = "",
     limit: Annotated[int, typer.Option(help="Most events.", min=1, max=10000)] = 50,
@@ -100,7 +103,7 @@ def retry(
     everything: Annotated[bool, typer.Option("--all", help="Every event that was set aside.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")] = "",
 ) -> None:
-    """Look at an event again that waits, was set aside or refused, as after a change of settings.
+    """Look at an event again that waits, was set aside, dismissed or refused, as after a change of settings.
 
     An operation that has failed is opened anew.
     """
@@ -124,6 +127,31 @@ def retry(
     aside = sum(one.state == "set_aside" for one in looked)
     line = f"looked at {len(looked)} events again; {aside} are set aside as before"
     result("billing-retry", {"events": [view.event(one) for one in looked]}, [line])
+
+
+@app.command()
+def dismiss(
+    events: Annotated[
+        list[str], typer.Argument(metavar="EVENT...", help="Numbers of events, or Stripe's ids of them.")
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")] = "",
+) -> None:
+    """Have nothing follow from events that were set aside: a person has looked, and no retry can apply them.
+
+    What such an event says of its subscription counts as before, and so does every later one. billing retry looks at a
+    dismissed event again.
+    """
+    require_reason(reason, "billing", "dismiss", *events)
+    composed = context.compose()
+    found = [composed.registry.billing.get(event) for event in events]
+
+    async def work(session: "Runtime") -> "list[BillingEvent]":
+        return session.billing.dismiss(found, reason=reason)
+
+    dismissed = context.run_connected(composed, work)
+    count = f"{len(dismissed)} event" if len(dismissed) == 1 else f"{len(dismissed)} events"
+    line = f"{count} dismissed: nothing follows, and no alert waits for it"
+    result("billing-dismiss", {"events": [view.event(one) for one in dismissed]}, [line])
 
 
 def _show(event: "BillingEvent") -> None:

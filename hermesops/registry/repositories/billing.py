@@ -25,15 +25,13 @@ _DETAIL = 500
 _LOCK = 0x6865726D6575
 """Number of the advisory lock under which PostgreSQL records once at a time what an event says."""
 
-_REFUSED_STAYS = timedelta(days=1)
+_BODY_STAYS = timedelta(days=1)
+"""For how long what was received of a refused or dismissed event is kept."""
 
 _LOOKED_AT_SOON = timedelta(minutes=3)
 """Longer than an event waits that could not be applied, and shorter than any days of grace."""
 
-_WITHOUT_END = timedelta(days=7)
-"""For how long an event is pending that was set aside and that nobody can have applied."""
-
-_HAS_ENDED = (BillingState.APPLIED.value, BillingState.REFUSED.value)
+_HAS_ENDED = (BillingState.APPLIED.value, BillingState.DISMISSED.value, BillingState.REFUSED.value)
 _WAITS = _COLUMNS.state == BillingState.WAITING.value
 _READ = tuple(column for column in _COLUMNS if column.name not in {"body", "signature"})
 _EVENTS = sa.select(*_READ, _COLUMNS.body.is_not(None).label("has_body"))
@@ -126,7 +124,7 @@ class BillingRepository(Repository):
         if not refused:
             return
         with self._database.writing() as connection:
-            forgotten_at = self._database.now(connection) + _REFUSED_STAYS
+            forgotten_at = self._database.now(connection) + _BODY_STAYS
             for number, why in refused:
                 values = self._outcome_values(connection, Outcome(BillingState.REFUSED, why, due_at=forgotten_at))
                 is_it = sa.and_(_COLUMNS.id == number, _COLUMNS.state == BillingState.QUEUED.value)
@@ -167,29 +165,12 @@ class BillingRepository(Repository):
         """Since when the oldest event of a state waits for a worker or a person; nothing of a state with none.
 
         One that waits for days of grace to end is not pending. One whose operation was opened is so since then.
-        An event that is set aside and cannot be read, or names another user than its subscription's first one, stays
-        so for ever: it is pending for a week.
         """
-        first = billing_events.alias("first")
-        named_first = (
-            sa.select(first.c.user_id)
-            .where(first.c.subscription_id == _COLUMNS.subscription_id, first.c.user_id.is_not(None))
-            .order_by(first.c.id)
-            .limit(1)
-            .scalar_subquery()
-        )
-        names_another = sa.and_(_COLUMNS.user_id.is_not(None), _COLUMNS.user_id != named_first)
         with self._database.reading() as connection:
             now = self._database.now(connection)
             is_due = sa.or_(_COLUMNS.due_at.is_(None), _COLUMNS.due_at <= now + _LOOKED_AT_SOON)
-            can_be_applied = sa.and_(_COLUMNS.created_at.is_not(None), ~names_another)
             pending = sa.or_(
-                _COLUMNS.state == BillingState.QUEUED.value,
-                sa.and_(_WAITS, is_due),
-                sa.and_(
-                    _COLUMNS.state == BillingState.SET_ASIDE.value,
-                    sa.or_(can_be_applied, _COLUMNS.decided_at > now - _WITHOUT_END),
-                ),
+                _COLUMNS.state.in_([BillingState.QUEUED.value, BillingState.SET_ASIDE.value]), sa.and_(_WAITS, is_due)
             )
             opened_at = sa.case((_WAITS, operations.c.created_at), else_=None)
             since = sa.func.min(sa.func.coalesce(opened_at, _COLUMNS.received_at), type_=_COLUMNS.received_at.type)
@@ -266,9 +247,8 @@ class BillingRepository(Repository):
         """Have an event looked at again that was not applied: read anew, where what was received is there."""
         with self._database.writing() as connection:
             row = connection.execute(_EVENTS.where(_COLUMNS.id == number).with_for_update()).one()
-            if row.state == BillingState.APPLIED.value or (
-                row.state == BillingState.REFUSED.value and not row.has_body
-            ):
+            is_gone = row.state in _HAS_ENDED and not row.has_body and row.created_at is None
+            if row.state == BillingState.APPLIED.value or is_gone:
                 return
             state = BillingState.QUEUED if row.has_body else BillingState.WAITING
             values: dict[str, Any] = {"state": state.value, "due_at": None, "operation_id": None}
@@ -277,6 +257,24 @@ class BillingRepository(Repository):
             connection.execute(billing_events.update().where(_COLUMNS.id == number).values(values))
             before, after = {"state": row.state}, {"state": state.value}
             self._note(connection, "billing_event_retried", _subject(row.id), before=before, after=after, why=why)
+
+    def dismiss(self, numbers: Collection[int], *, why: str) -> None:
+        """Record that a person wants nothing to follow from events that were set aside; others stay as they are.
+
+        What one says of a subscription stays. What was received of one that says nothing is kept for a day more.
+        """
+        with self._database.writing() as connection:
+            is_it = sa.and_(_COLUMNS.id.in_(list(numbers)), _COLUMNS.state == BillingState.SET_ASIDE.value)
+            rows = connection.execute(_EVENTS.where(is_it).order_by(_COLUMNS.id).with_for_update()).all()
+            forgotten_at = self._database.now(connection) + _BODY_STAYS
+            for row in rows:
+                due_at = forgotten_at if row.created_at is None else None
+                values = self._outcome_values(connection, Outcome(BillingState.DISMISSED, row.detail, due_at=due_at))
+                values.pop("operation_id")
+                connection.execute(billing_events.update().where(_COLUMNS.id == row.id).values(values))
+            if rows:
+                after = {"events": [row.event_id or row.id for row in rows]}
+                self._note(connection, "billing_events_dismissed", "billing", after=after, why=why)
 
     def unnamed(self, older_than: timedelta) -> tuple[int, ...]:
         """Numbers of events that wait for one that names the user of their subscription, for longer than that."""
@@ -297,14 +295,14 @@ class BillingRepository(Repository):
         """Delete what was received of old events that were not understood, and old rows from which nothing followed.
 
         Args:
-            keep: For how long the row of a refused one stays.
+            keep: For how long the row of a refused or dismissed one stays.
         """
         with self._database.writing() as connection:
             is_old, has_body = self._is_old(connection), _COLUMNS.body.is_not(None)
-            nothing_left = sa.and_(is_old, ~has_body, _COLUMNS.state.in_(_HAS_ENDED))
+            has_ended = _COLUMNS.state.in_(_HAS_ENDED)
+            nothing_left = sa.and_(is_old, ~has_body, has_ended)
             counts = {"events": connection.execute(billing_events.delete().where(nothing_left)).rowcount}
-            is_refused = _COLUMNS.state == BillingState.REFUSED.value
-            later = sa.case((is_refused, self._database.now(connection) + keep), else_=None)
+            later = sa.case((has_ended, self._database.now(connection) + keep), else_=None)
             emptied = {"body": None, "signature": None, "due_at": later}
             shortened = billing_events.update().where(is_old, has_body).values(emptied)
             counts["bodies"] = connection.execute(shortened).rowcount
@@ -312,8 +310,8 @@ class BillingRepository(Repository):
                 self._note(connection, "billing_events_forgotten", "billing", after=counts)
 
     def _is_old(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
-        ended = (BillingState.APPLIED.value, BillingState.SET_ASIDE.value, BillingState.REFUSED.value)
-        return sa.and_(_COLUMNS.state.in_(ended), _COLUMNS.due_at <= self._database.now(connection))
+        ended = _COLUMNS.state.in_([*_HAS_ENDED, BillingState.SET_ASIDE.value])
+        return sa.and_(ended, _COLUMNS.due_at <= self._database.now(connection))
 
     # Instances
 

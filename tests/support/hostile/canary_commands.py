@@ -121,6 +121,7 @@ COMMANDS: Sequence[str] = (
     "billing list",
     "billing show 1",
     "billing retry 1 --reason canary",
+    "billing dismiss 1 --reason canary",
     "lifecycle apply",
     "fleet status --live --ask",
     "fleet cost",
