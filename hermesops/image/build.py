@@ -170,23 +170,23 @@ class Builder:
                 self.report(f"installing release {release}")
                 await self.install(machine_id, release, source.python)
                 clock.lap("slot")
-            for script in (recipe.definition.prepare, recipe.definition.clean):
-                self.report(f"running {script.name}")
-                done = await self._run(machine_id, script)
+            for name, script in (("prepare", recipe.definition.prepare), ("clean", recipe.definition.clean)):
+                self.report(f"running the script {name}")
+                done = await self._run(machine_id, name, script)
                 if done.exit_code != 0:
                     raise RefusedError(
-                        f"{script.name} failed on the builder with exit {done.exit_code}: {last_words(done)}"
+                        f"the script {name} failed on the builder with exit {done.exit_code}: {last_words(done)}"
                     )
-                clock.lap(script.stem)
+                clock.lap(name)
             self.report(f"saving image {image_name}")
             image = await self._images.save(machine_id, image_name)
             clock.lap("save")
         return image, source
 
-    async def _run(self, machine_id: MachineId, script: Path) -> Completed:
-        content = await asyncio.to_thread(script.read_bytes)
+    async def _run(self, machine_id: MachineId, name: str, script: Sequence[Path]) -> Completed:
+        content = b"".join([await asyncio.to_thread(file.read_bytes) for file in script])
         run = partial(self.channel_to(machine_id).run, "exec sh -s", stdin=content, timeout_s=_SCRIPT_S)
-        return await until(run, what=f"{script.name} to end", timeout_s=_SCRIPT_S + _ANSWERED_S)
+        return await until(run, what=f"the script {name} to end", timeout_s=_SCRIPT_S + _ANSWERED_S)
 
     async def _prove(self, recipe: Recipe, image: justavps.Image, source: Survey | None, clock: "Stopwatch") -> Survey:
         order = justavps.MachineOrder(
@@ -208,15 +208,14 @@ class Builder:
             await self.vendor.delete_image(image.id)
             raise HaltedError(
                 f"image {image.name} is not what it should be and was deleted: {'; '.join(broken[:_NAMED])}{more}",
-                hint=f"mend the roles or {recipe.definition.clean}, then build again",
+                hint=f"mend the roles or {recipe.definition.clean[0]}, then build again",
             )
         return found
 
     async def _broken(self, recipe: Recipe, machine_id: MachineId) -> list[str]:
-        script = recipe.definition.prove
-        done = await self._run(machine_id, script)
+        done = await self._run(machine_id, "prove", recipe.definition.prove)
         if done.exit_code not in {_PROVED, _BROKEN}:
-            raise UnavailableError(f"{script.name} ended with {done.exit_code}, which proves nothing: build again")
+            raise UnavailableError(f"the script prove ended with {done.exit_code}, which proves nothing: build again")
         lines = (line for line in done.text.splitlines() if line.startswith("broken "))
         broken = [one_line(line.removeprefix("broken ")) for line in lines]
         if recipe.definition.agent is None:

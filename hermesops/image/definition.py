@@ -42,6 +42,7 @@ class Definition:
     """What ``definition.toml`` says, with every path absolute and known to exist.
 
     Attributes:
+        prepare: Script for the builder, once the roles are through; one shell reads its files one after the other.
         clean: Script that removes from the builder what must not be in an image.
         prove: Script that checks a machine booted from the image.
         agent: The agent in it; ``None`` for an image without one, as the platform's.
@@ -51,9 +52,9 @@ class Definition:
     folder: Path
     playbook: str
     roles: tuple[str, ...]
-    prepare: Path
-    clean: Path
-    prove: Path
+    prepare: tuple[Path, ...]
+    clean: tuple[Path, ...]
+    prove: tuple[Path, ...]
     agent: AgentPins | None
 
 
@@ -77,9 +78,9 @@ def load(folder: Path) -> Definition:
             folder=folder,
             playbook=said["playbook"],
             roles=tuple(said["roles"]),
-            prepare=_file(folder, said["prepare"]),
-            clean=_file(folder, said["clean"]),
-            prove=_file(folder, said["prove"]),
+            prepare=_script(folder, said["prepare"]),
+            clean=_script(folder, said["clean"]),
+            prove=_script(folder, said["prove"]),
             agent=_agent(folder, said) if said.keys() & {"agent", "uv"} else None,
         )
     except KeyError as missing:
@@ -119,6 +120,9 @@ def inputs_of(
         UsageError: A role, playbook or file is not there.
     """
     inputs = {f"image/{name}": digest for name, digest in _digests(definition.folder)}
+    scripts = {*definition.prepare, *definition.clean, *definition.prove}
+    shared = (one for one in scripts if not one.is_relative_to(definition.folder))
+    inputs |= {f"images/{one.name}": _sha256(one.read_bytes()) for one in shared}
     for role in definition.roles:
         inputs |= {f"roles/{role}/{name}": digest for name, digest in _digests(_folder(roles, role))}
     inputs[f"playbooks/{definition.playbook}"] = _sha256(_file(playbooks, definition.playbook).read_bytes())
@@ -142,8 +146,14 @@ def _digests(folder: Path) -> Iterator[tuple[str, str]]:
             yield path.relative_to(folder).as_posix(), _sha256(path.read_bytes())
 
 
+def _script(folder: Path, names: object) -> tuple[Path, ...]:
+    if not isinstance(names, list) or not names:
+        raise TypeError("scripts are lists of files")
+    return tuple(_file(folder, name) for name in names)
+
+
 def _file(folder: Path, name: str) -> Path:
-    path = folder / name
+    path = (folder / name).resolve()
     if not path.is_file():
         raise UsageError(f"{path} is not there")
     return path

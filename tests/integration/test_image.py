@@ -101,6 +101,8 @@ async def test_an_image_that_was_not_cleaned_is_refused_and_deleted(workshop: Wo
     await asyncio.to_thread(shutil.copytree, made.recipe.definition.folder, folder)
     (folder / "prepare.sh").write_text("true\n")
     (folder / "clean.sh").write_text("ssh-keygen -A\n")  # not every base has host keys by itself
+    (folder.parent / "clean.sh").write_text("true\n")
+    await asyncio.to_thread(shutil.copy, made.recipe.definition.prove[0], folder.parent)
     playbook = workshop.world.playbook("hermes_base")
     definition = replace(load(folder), playbook=playbook.name, roles=("hermes_base",))
     recipe = workshop.recipe(definition, playbook.parent)

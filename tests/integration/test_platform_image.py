@@ -88,7 +88,7 @@ def machine(made: MadeForPlatform, machine_id: MachineId) -> Channel:
 
 async def prove(made: MadeForPlatform, machine: Channel) -> tuple[int, list[str]]:
     """How prove.sh ends, and the promises that it calls broken."""
-    script = await asyncio.to_thread(made.recipe.definition.prove.read_bytes)
+    script = b"".join([await asyncio.to_thread(file.read_bytes) for file in made.recipe.definition.prove])
     done = await machine.run("exec sh -s", stdin=script, timeout_s=300)
     broken = [line.removeprefix("broken ") for line in done.text.splitlines() if line.startswith("broken ")]
     return done.exit_code, broken

@@ -180,9 +180,9 @@ def image_folder(folder: Path) -> Definition:
 name = "test-image"
 playbook = "test.yml"
 roles = ["first"]
-prepare = "prepare.sh"
-clean = "clean.sh"
-prove = "prove.sh"
+prepare = ["prepare.sh"]
+clean = ["clean.sh"]
+prove = ["prove.sh"]
 [agent]
 wanted = "locks/agent.in"
 sdist = "locks/sdist.txt"

@@ -75,12 +75,28 @@ def test_names_of_inputs_are_the_same_everywhere(project: Path) -> None:
         (lambda p: (p / "definition.toml").write_text('name = "x"'), "lacks 'playbook'"),
         (lambda p: (p / "definition.toml").write_bytes(b"\xff\xfe"), "definition.toml"),
         (lambda p: (p / "clean.sh").unlink(), "clean.sh is not there"),
+        (lambda p: _said(p, 'clean = "clean.sh"'), "scripts are lists of files"),
+        (lambda p: _said(p, "clean = []"), "scripts are lists of files"),
     ],
 )
 def test_a_damaged_folder_is_named(project: Path, damage: Callable[[Path], object], says: str) -> None:
     damage(project / "images")
     with pytest.raises(UsageError, match=says):
         load(project / "images")
+
+
+def _said(folder: Path, clean: str) -> None:
+    file = folder / "definition.toml"
+    file.write_text(file.read_text().replace('clean = ["clean.sh"]', clean))
+
+
+def test_a_file_that_images_share_counts_for_each(project: Path) -> None:
+    shared = project / "clean.sh"
+    shared.write_text("true")
+    _said(project / "images", 'clean = ["clean.sh", "../clean.sh"]')
+    before = digest_of(_inputs(project, {}))
+    shared.write_text("false")
+    assert digest_of(_inputs(project, {})) != before
 
 
 def test_a_missing_role_is_named(project: Path) -> None:
@@ -132,7 +148,8 @@ def test_the_images_we_ship_name_roles_playbooks_and_locks_that_exist(name: str,
         extra={},
     )
     assert definition.name == name
-    assert {"roles/hermes_base/tasks/main.yml", "image/clean.sh", f"playbooks/{playbook}.yml"} <= set(inputs)
+    files = {"roles/hermes_base/tasks/main.yml", "image/clean.sh", "images/clean.sh", "images/prove.sh"}
+    assert files | {f"playbooks/{playbook}.yml"} <= set(inputs)
     for python, lock in definition.agent.locks.items() if definition.agent else ():
         assert f"# python {python}" in lock.read_text().splitlines()[0]
 
