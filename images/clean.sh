@@ -19,7 +19,8 @@ rm -rf /root/.ssh
 rm -f /var/lib/systemd/random-seed /var/lib/systemd/credential.secret
 if [ -e /etc/justavps/env ]; then : >/etc/justavps/env; fi
 
-# What it remembers.
+# What it remembers. Role hermes_base makes the agent's home everywhere.
+rm -rf /var/lib/hermes/logs/* /var/lib/hermes/.cache
 rm -rf /root/.ansible /root/.cache /root/.bash_history /root/.python_history /root/.wget-hsts
 apt-get clean 2>/dev/null || true
 rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/lib/dpkg/*-old

@@ -64,7 +64,12 @@ class Container(Unconnected):
 
         chosen = select_cells(self.registry.cells.list(), names=names, where=where, everything=everything)
         return ChosenCells(
-            self.cell_stacks, self.guards, self.stack_ups, self.env.settings.parallel_cells, tuple(chosen)
+            self.cell_stacks,
+            self.guards,
+            self.saved_previews,
+            self.stack_ups,
+            self.env.settings.parallel_cells,
+            tuple(chosen),
         )
 
     @cached_property

@@ -17,5 +17,4 @@ rm -f /etc/hermes-node/ssh_host_* /etc/hermes-node/break-glass-spent.json /etc/h
 rm -rf /etc/hermes-node/identity.json /etc/hermes/.env /etc/hermes/config.yaml
 
 # What it remembers.
-rm -rf /var/lib/hermes/logs/* /var/lib/hermes/.cache
 rm -rf /var/lib/private/hermes-*/* /run/hermes-metrics/*

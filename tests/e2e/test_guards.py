@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.real.command import Command, local_world
+from tests.support.real.operators import two_operators
 from tests.support.vendor.outside_changes import resize_behind_its_back
 
 
@@ -89,21 +90,7 @@ async def test_an_edited_or_unsigned_preview_counts_for_nothing(
 
 @pytest.fixture
 def two(world: Command, tmp_path: Path) -> tuple[Command, Command]:
-    """Two operators of the same world, where two have to want what goes beyond the limits."""
-    lines, keys = [], []
-    for name in ("ada", "bob"):
-        key = tmp_path / name
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=30)
-        lines.append(f'{name}@example.net namespaces="hermesops-*" {key.with_suffix(".pub").read_text()}')
-        keys.append(str(key))
-    (tmp_path / "allowed").write_text("".join(lines))
-    strict = {
-        "HERMESOPS_ALLOWED_SIGNERS": str(tmp_path / "allowed"),
-        "HERMESOPS_APPROVALS": "required",
-        "HERMESOPS_OPERATORS": "verified",
-    }
-    ada, bob = (world.with_variables(HERMESOPS_OPERATOR_KEY=key, **strict) for key in keys)
-    return ada, bob
+    return two_operators(world, tmp_path)
 
 
 async def test_what_another_operator_approved_happens_where_that_is_asked_for(
@@ -124,6 +111,15 @@ async def test_what_another_operator_approved_happens_where_that_is_asked_for(
     assert "signed by ada@example.net, approved by bob@example.net" in ran.stderr
     shown = await asks.ok("approval", "show", approval, "--json")
     assert shown.json["digest"] == signed.json["digest"]
+
+
+async def test_the_platform_changes_as_another_operator_approved(two: tuple[Command, Command], tmp_path: Path) -> None:
+    """As far as a simulated world goes, whose machines run no services; the rest is in ``test_platform.py``."""
+    asks, _ = two
+    unseen = await asks.run("stack", "up", "platform")
+    assert (unseen.exit_code, "platform: it needs an approved preview" in unseen.stderr) == (3, True)
+    preview = await asks.run("stack", "preview", "platform", "--save", str(tmp_path / "preview.json"))
+    assert (preview.exit_code, "simulated" in preview.stderr) == (3, True), str(preview)
 
 
 @pytest.mark.turns(6, at=3)

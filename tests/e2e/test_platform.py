@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hermesops.model.ids import MachineId
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, pause, until
 from tests.support.real.command import Command, local_world
+from tests.support.real.operators import two_operators
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=5)]
 
@@ -61,6 +63,20 @@ class Platform:
         ill = {one["service"]: one["state"] for one in said["services"] if not one["healthy"]}
         return True if said["healthy"] else Pending(f"not healthy: {ill}")
 
+    async def up_as_approved(self, folder: Path) -> Any:  # noqa: ANN401 - whatever the command's JSON is
+        """Bring it up by a saved preview that another operator has approved."""
+        asks, approves = two_operators(self.command, folder)
+        preview, approval = str(folder / "preview.json"), str(folder / "approval")
+        alone = await asks.run(*UP)
+        assert (alone.exit_code, "platform: it needs an approved preview" in alone.stderr) == (3, True), str(alone)
+        await asks.ok("stack", "preview", "platform", "--save", preview)
+        unseen = await asks.run("stack", "up", "--from", preview)
+        assert (unseen.exit_code, "another operator's approval" in unseen.stderr) == (3, True), str(unseen)
+        await approves.ok("approval", "sign", preview, "--save", approval, "--yes")
+        ran = await asks.ok("stack", "up", "--from", preview, "--approved-by", approval, "--json")
+        assert "signed by ada@example.net, approved by bob@example.net" in ran.stderr
+        return ran.json
+
     async def asked_router(self, user: str) -> bool:
         """Whether a turn of a user's goes through the platform's model router, as its figures tell."""
         figures = "curl --silent http://127.0.0.1:9109/metrics | grep '^hermes_router_answers_total' || true"
@@ -88,7 +104,9 @@ async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pl
         yield Platform(command)
 
 
-async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_services(platform: Platform) -> None:
+async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_services(
+    platform: Platform, tmp_path: Path
+) -> None:
     command = platform.command
     assert (await command.run("platform", "show")).exit_code == 3, "there is none yet"
     preview = (await command.ok("stack", "preview", "platform", "--json")).json
@@ -99,7 +117,7 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     assert await command.killed_at("hermes_platform_object_store", *UP) == -9
     up = (await command.ok(*UP, "--json")).json
     assert up["machine"] == "hermes-local-platform"
-    again = (await command.ok(*UP, "--json")).json
+    again = await platform.up_as_approved(tmp_path)
     assert (again["changes"], again["changed"]) == ([], [])
     assert (await command.run("stack", "preview", "platform", "--exit-code")).exit_code == 0
     outputs = (await command.ok("stack", "outputs", "platform", "--json")).json["outputs"]

@@ -60,7 +60,8 @@ async def made(workshop: Workshop) -> MadeForPlatform:
 
 def _programs(folder: Path) -> PlatformPrograms:
     """All but Loki, which takes a quarter of an hour to build where nobody has."""
-    environ = dict(os.environ)  # noqa: TID251 - pip's own settings, as a user has them
+    # pip's own settings, as a user has them
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("HERMESOPS_")}  # noqa: TID251
     env = Environment.load("local", {**environ, "HERMESOPS_HOME": str(folder), "HERMESOPS_CACHE": str(shared_cache())})
     found = PlatformPrograms(
         object_store=versitygw(),

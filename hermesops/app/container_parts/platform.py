@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.platform_restore import DatabaseRestore
     from hermesops.app.services.platform_router import RouterPart
     from hermesops.app.services.platform_state import HostState
+    from hermesops.app.services.saved_previews import SavedPreviews
     from hermesops.converge import Converger
     from hermesops.justavps import Client
     from hermesops.localcloud.world.files import WorldFiles
@@ -76,22 +77,15 @@ class PlatformParts:
 
         app = self.app
         hold_lease = partial(_lease_or_none, app)
-        return PlatformStack(app.env.name, lambda: app.platform_engine, self._program, hold_lease, app.report)
+        previews = platform_previews(app)
+        return PlatformStack(app.env.name, lambda: app.platform_engine, self._program, previews, hold_lease, app.report)
 
     @cached_property
     def ups(self) -> "LocalPlatforms":
-        """Brings it up.
-
-        Raises:
-            RefusedError: The world's machines are simulated.
-            UnavailableError: The world is down, or an older version of it runs.
-        """
-        from hermesops.app.container_parts.platform_bundles import ANEW
-        from hermesops.app.services.local_monitoring import refuse_simulated
+        """Brings it up; raises as ``_services``."""
         from hermesops.app.services.platform import LocalPlatforms
 
         app = self.app
-        refuse_simulated(is_simulated=app.adapters.is_simulated, again=Hint(ANEW, ", then", UP))
         return LocalPlatforms(
             environment=app.env.name,
             stack=self.stack,
@@ -199,10 +193,18 @@ class PlatformParts:
 
     @cached_property
     def _services(self) -> "tuple[dict[PlatformService, str], str]":
-        """Where its services are reached, and for it the vendor's API."""
+        """Where its services are reached, and for it the vendor's API.
+
+        Raises:
+            RefusedError: The world's machines are simulated.
+            UnavailableError: The world is down, or an older version of it runs.
+        """
+        from hermesops.app.container_parts.platform_bundles import ANEW
+        from hermesops.app.services.local_monitoring import refuse_simulated
         from hermesops.app.services.platform import local_services
         from hermesops.localcloud.world.files import read_object
 
+        refuse_simulated(is_simulated=self.app.adapters.is_simulated, again=Hint(ANEW, ", then", UP))
         return local_services(read_object(self._world.world))
 
     @property
@@ -394,7 +396,15 @@ def aws_platform_stack(app: "Unconnected") -> "PlatformStack":
         return aws_program(app.env, app.pulumi_backend)
 
     hold_lease, check = partial(_lease_or_none, app), partial(require_pulumi, app.env)
-    return PlatformStack(app.env.name, lambda: app.platform_engine, make, hold_lease, app.report, check)
+    previews = platform_previews(app)
+    return PlatformStack(app.env.name, lambda: app.platform_engine, make, previews, hold_lease, app.report, check)
+
+
+def platform_previews(app: "Unconnected") -> "SavedPreviews":
+    """Previews of the platform's stack that operators save and sign."""
+    from hermesops.app.services.saved_previews import SavedPreviews
+
+    return SavedPreviews(app.env, lambda: app.platform_engine.name)
 
 
 class _NoLease:

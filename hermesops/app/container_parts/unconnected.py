@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.release_signing import ReleaseKey
     from hermesops.app.services.releases import ReleaseChanges
     from hermesops.app.services.rollout_requests import RolloutRequests
+    from hermesops.app.services.saved_previews import SavedPreviews
     from hermesops.cells.stack.stacks import CellStacks
     from hermesops.cells.stack.state_repair import CellStates
     from hermesops.converge import Converger
@@ -388,14 +389,29 @@ class Unconnected:
         """Checks every run of a cell's stack beforehand."""
         from hermesops.app.services.change_guard import Guards
 
-        return Guards(self.env, self.registry, self.vendor, lambda: self.engine.name)
+        return Guards(self.env, self.registry, self.vendor)
+
+    @cached_property
+    def saved_previews(self) -> "SavedPreviews":
+        """Previews of stacks that operators save and sign."""
+        from hermesops.app.services.saved_previews import SavedPreviews
+
+        return SavedPreviews(self.env, lambda: self.engine.name)
 
     @cached_property
     def stack_ups(self) -> "StackUps":
         """``stack up`` as an operation."""
         from hermesops.app.services.cells import StackUps
 
-        return StackUps(self.env, self.registry, self.cell_stacks, self.guards, self.make_operations, self.report)
+        return StackUps(
+            self.env,
+            self.registry,
+            self.cell_stacks,
+            self.guards,
+            self.saved_previews,
+            self.make_operations,
+            self.report,
+        )
 
     @property
     def base_variables(self) -> "Mapping[str, object]":

@@ -3,15 +3,15 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
-from hermesops.app.services.approvals import Approvals, asked_by_preview
 from hermesops.app.services.change_guard import Guards
+from hermesops.app.services.saved_previews import SavedPreviews
 from hermesops.cells.bulk import CellRun, run_cells
 from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Overrides
+from hermesops.cells.changes.preview import ChangePreview, refuse_moved
 from hermesops.cells.stack.stacks import CellStacks
 from hermesops.cells.workflow import StackUp, UpRequest
-from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
+from hermesops.errors import BrokenInvariantError, Hint, UsageError
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
@@ -20,9 +20,6 @@ from hermesops.operations.kinds import StackUpIntent
 from hermesops.operations.runner import QUEUED, Handler, Operations, abandon
 from hermesops.registry import Registry
 from hermesops.settings import Environment
-
-if TYPE_CHECKING:
-    from hermesops.cells.changes.preview import ChangePreview
 
 
 @dataclass(frozen=True)
@@ -33,6 +30,7 @@ class StackUps:
     registry: Registry
     stacks: CellStacks
     guards: Guards
+    previews: SavedPreviews
     runner: Callable[[Mapping[OperationKind, Handler]], Operations]
     report: Callable[[str], None]
 
@@ -71,28 +69,20 @@ class StackUps:
         return StackUp(request.cell, partial(self._up, request, began=operation.step not in {"", QUEUED}))
 
     async def _up(self, request: UpRequest, *, began: bool) -> UpResult:
-        stacks, guards = self.stacks, self.guards
-        approvals = Approvals(self.env)
+        stacks = self.stacks
         if not request.saved:
-            if request.named != NO_OVERRIDES and approvals.are_required:
-                raise RefusedError(
-                    f"{request.cell}: what goes beyond the limits needs an approved preview in {self.env.name}",
-                    hint=Hint(
-                        ("stack", "preview", request.cell, "--save", "FILE"),
-                        "; another operator:",
-                        ("approval", "sign", "FILE", "--save", "APPROVAL"),
-                    ),
-                )
-            guard = partial(guards.judge, named=request.named, began=began)
+            if request.named != NO_OVERRIDES:
+                self.previews.refuse_unapproved(request.cell, "what goes beyond the limits")
+            guard = partial(self.guards.judge, named=request.named, began=began)
             return await stacks.up(request.cell, named=request.named.machines, only=request.only, guard=guard)
-        preview, signer = guards.open(request.saved)
-        approver = approvals.require(asked_by_preview(preview, signer), request.approval)
-        approved = f", approved by {approver}" if approver else ""
-        self.report(
-            f"{request.cell}: as previewed at {preview.made_at:%Y-%m-%d %H:%M} UTC, signed by {signer}{approved}"
-        )
-        guard = partial(guards.refuse_moved, preview=preview)
-        return await stacks.up(request.cell, named=preview.named, guard=guard, with_drift=True)
+        approved = self.previews.approved(request.saved, request.approval)
+        self.report(f"{request.cell}: {approved}")
+
+        async def refuse_anything_else(seen: ChangePreview) -> None:
+            refuse_moved(approved.preview, self.previews.of_cell(seen))
+
+        named = approved.preview.named
+        return await stacks.up(request.cell, named=named, guard=refuse_anything_else, with_drift=True)
 
     async def _open(self, request: UpRequest) -> Operation:
         """Open an ``up``; an unfinished one with other arguments is abandoned."""
@@ -110,6 +100,7 @@ class ChosenCells:
 
     stacks: CellStacks
     guards: Guards
+    previews: SavedPreviews
     ups: StackUps
     parallel: int
     chosen: tuple[Cell, ...]
@@ -136,7 +127,8 @@ class ChosenCells:
         cell = self.chosen[0].name
         seen = await self.stacks.change_preview(cell, with_drift=True)
         cost = await self.guards.cost(seen)
-        return (CellRun(cell, seen.preview.changes),), cost, self.guards.sign(seen, cost)
+        text = self.previews.sign(self.previews.of_cell(seen, cost))
+        return (CellRun(cell, seen.preview.changes),), cost, text
 
     async def up_as(self, saved: str, approval: str = "") -> tuple[CellRun, ...]:
         """Apply the saved preview of a cell, and nothing else; another operator's approval may go with it."""

@@ -10,6 +10,8 @@ import httpx
 
 from hermesops import justavps
 from hermesops.app.services.platform_host import HostAddress, Part, PlatformHost
+from hermesops.app.services.saved_previews import SavedPreviews
+from hermesops.cells.changes.preview import SavedPreview, refuse_moved
 from hermesops.cells.stack.state import machines_in
 from hermesops.engine.interface import Engine
 from hermesops.engine.options import Progress
@@ -58,6 +60,7 @@ class PlatformStack:
     environment: str
     engine: Callable[[], Engine]
     make_program: Callable[[Mapping[str, Any]], Awaitable[Callable[[], Any]]]
+    previews: SavedPreviews
     hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]]
     report: Reporter
     check: Callable[[str], None] = lambda _: None
@@ -85,23 +88,45 @@ class PlatformStack:
         self.check("preview")
         return await self.engine().preview(self.ref, await self.make_program(await self.state()))
 
-    async def up(self) -> UpResult:
-        """Make it what the program says; the caller holds its lease. Nothing of it is ever destroyed.
+    async def save_preview(self) -> tuple[Preview, str]:
+        """Preview ``up`` against what the vendor has, and sign that; the file is the last result.
 
         Raises:
-            RefusedError: Something would be destroyed.
+            RefusedError: The operator's key does not sign.
+        """
+        self.check("preview")
+        state = await self.state()
+        preview, saved = await self._seen(await self.make_program(state), state)
+        return preview, self.previews.sign(saved)
+
+    async def _seen(self, program: Callable[[], Any], state: Mapping[str, Any]) -> tuple[Preview, SavedPreview]:
+        preview = await self.engine().preview(self.ref, program)
+        drift = (await self.preview_refresh()).changes if state else ()
+        return preview, self.previews.of_platform(program, state, preview, tuple(drift))
+
+    async def up(self, signed: SavedPreview | None = None) -> UpResult:
+        """Make it what the program says; the caller holds its lease. Nothing of it is ever destroyed.
+
+        Args:
+            signed: All that may happen; ``None`` for whatever the program says.
+
+        Raises:
+            RefusedError: Something would be destroyed, or something else would happen than was signed.
             UnavailableError: The vendor's API did not answer; safe to repeat.
         """
         self.check("up")
-        program = await self.make_program(await self.state())
+        state = await self.state()
+        program = await self.make_program(state)
+        if signed:
+            refuse_moved(signed, (await self._seen(program, state))[1])
         return await self.engine().up(self.ref, program, may_destroy=lambda _: False, report=self._told)
 
-    async def up_alone(self) -> "PlatformUp":
+    async def up_alone(self, signed: SavedPreview | None = None) -> "PlatformUp":
         """The same under its lease, of a platform that is on no single machine."""
         begun = time.monotonic()
         self.check("up")  # before the registry is asked for a lease
         async with self.hold_lease(self.lease) as turn:
-            done = await turn.guard(self.up())
+            done = await turn.guard(self.up(signed))
         return PlatformUp(done, "", (), round(time.monotonic() - begun, 1))
 
     async def refresh(self) -> UpResult:
@@ -190,25 +215,28 @@ class LocalPlatforms:
     parts: Callable[[], Awaitable[Sequence[Part]]]
     report: Reporter
 
-    async def up(self) -> PlatformUp:
+    async def up(self, signed: SavedPreview | None = None) -> PlatformUp:
         """Bring it up, or find it up.
 
+        Args:
+            signed: All that may happen to its stack; ``None`` for whatever the program says.
+
         Raises:
-            RefusedError: The vendor, Pulumi or a role refused.
+            RefusedError: The vendor, Pulumi or a role refused, or something else would happen than was signed.
             LeaseHeldError: Another process brings it up.
             UnavailableError: Something did not answer in time; the same command goes on from there.
         """
         async with self.stack.hold_lease(self.stack.lease) as turn:
-            return await turn.guard(self._up())
+            return await turn.guard(self._up(signed))
 
     async def apply(self, machine_id: MachineId, parts: Sequence[Part]) -> tuple[str, ...]:
         """Apply these roles alone to its machine, as ``PlatformHost.apply`` does; the tasks that changed something."""
         url = httpx.URL(f"https://{self.services[PlatformService.MONITORING]}")
         return await self.host.apply(HostAddress(platform_machine_name(self.environment), machine_id, url.host), parts)
 
-    async def _up(self) -> PlatformUp:
+    async def _up(self, signed: SavedPreview | None) -> PlatformUp:
         begun = time.monotonic()
-        done = await self.stack.up()
+        done = await self.stack.up(signed)
         name, machine_id = platform_machine_name(self.environment), MachineId(str(done.outputs["machine_id"]))
         self.report(f"machine {name}")
         await started(self.client, self.host.channel_to, machine_id, name, report=self.report)

@@ -1,4 +1,4 @@
-"""What a run would change in a cell, with the rows and the state it follows from; also saved and signed. Pure."""
+"""What a run would change in a stack, with what it follows from; also saved and signed. Pure."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 from hermesops.cells.stack.state import machines_in
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.cell import PLATFORM, CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.signed_file import SignedContent, SignedFile, why_outdated
 from hermesops.model.stack import Change, ChangeKind, Preview
@@ -91,15 +91,18 @@ def _digest(value: object) -> str:
 
 @dataclass(frozen=True)
 class SavedPreview(SignedContent):
-    """A preview of one cell that an operator saved and signed: applied exactly as signed, or not at all.
+    """A preview of one stack that an operator saved and signed: applied exactly as signed, or not at all.
 
     It has digests of all that it was made from. Applying it makes the preview again and compares.
 
     Attributes:
+        cell: Name of the cell, or ``platform``.
+        rows: Digest of what the stack is to be: of a cell's rows, or of the platform's program with its settings.
+        state: Digest of the state.
         world: What a refresh would have found, by resource.
         versions: Of hermesops and the engine.
         changes: Without those that change nothing.
-        cost: What the environment would cost afterwards, in words, for the signer.
+        cost: What the environment's machines would cost afterwards, in words, for the signer; empty where not known.
         made_at: UTC.
     """
 
@@ -145,6 +148,35 @@ def saved(
     )
 
 
+def saved_platform(
+    program: object,
+    state: Mapping[str, Any],
+    preview: Preview,
+    drift: tuple[Change, ...],
+    *,
+    environment: str,
+    versions: Mapping[str, str],
+    now: datetime,
+) -> SavedPreview:
+    """The saved preview of the platform as it is now.
+
+    Args:
+        program: A dataclass with everything that decides what the platform is to be.
+        drift: What a refresh would write.
+    """
+    return SavedPreview(
+        environment=environment,
+        cell=CellName(PLATFORM),
+        rows=_digest(asdict(program)),  # type: ignore[call-overload] # any dataclass; typing has no word for it
+        state=_digest(_lasting(state)),
+        world=_sorted(drift),
+        versions=versions,
+        changes=_sorted(preview.changes),
+        cost="",
+        made_at=now,
+    )
+
+
 def refuse_stale(preview: SavedPreview, *, environment: str, now: datetime, life: timedelta) -> None:
     """Refuse a preview that is not of this environment, or too old.
 
@@ -158,8 +190,11 @@ def refuse_stale(preview: SavedPreview, *, environment: str, now: datetime, life
         raise RefusedError(outdated, hint=again)
 
 
-def refuse_moved(preview: SavedPreview, change_preview: ChangePreview, versions: Mapping[str, str]) -> None:
+def refuse_moved(signed: SavedPreview, now: SavedPreview) -> None:
     """Refuse a run that would not do exactly what was signed.
+
+    Args:
+        now: What would be signed now.
 
     Raises:
         RefusedError: Something changed since; the message says what.
@@ -167,18 +202,18 @@ def refuse_moved(preview: SavedPreview, change_preview: ChangePreview, versions:
     moved = [
         what
         for what, differs in (
-            ("the rows", preview.rows != change_preview.rows),
-            ("the state", preview.state != change_preview.state),
-            ("what would change", preview.changes != _sorted(change_preview.preview.changes)),
-            ("the world", preview.world != _sorted(change_preview.drift)),
-            *((f"the version of {name}", preview.versions.get(name) != version) for name, version in versions.items()),
+            ("the settings" if signed.cell == PLATFORM else "the rows", signed.rows != now.rows),
+            ("the state", signed.state != now.state),
+            ("what would change", signed.changes != now.changes),
+            ("the world", signed.world != now.world),
+            *((f"the version of {name}", signed.versions.get(name) != one) for name, one in now.versions.items()),
         )
         if differs
     ]
     if moved:
         raise RefusedError(
-            f"{preview.cell} is not what it was when the preview was signed: {', '.join(moved)} moved since",
-            hint=Hint(("stack", "preview", preview.cell, "--save", "FILE"), ", look at it, and use that"),
+            f"{signed.cell} is not what it was when the preview was signed: {', '.join(moved)} moved since",
+            hint=Hint(("stack", "preview", signed.cell, "--save", "FILE"), ", look at it, and use that"),
         )
 
 

@@ -35,13 +35,13 @@ def sign(
     composed, text = context.compose(), read_saved(preview)
     if FILE.is_kind_of(text):
         return _sign_list(composed, text, preview, save, yes=yes)
-    seen, signer = composed.guards.open(text)
+    seen, signer = composed.saved_previews.open(text)
     asked = asked_by_preview(seen, signer)
     for change in seen.changes:
         say(f"{change.kind.value} {change.name}{': ' if change.properties else ''}{', '.join(change.properties)}")
     agree(
-        f"{signer} asks for {len(seen.changes)} changes of {seen.cell} in {seen.environment}; everything would cost "
-        f"{seen.cost} then.",
+        f"{signer} asks for {len(seen.changes)} changes of {seen.cell} in {seen.environment}"
+        + (f"; everything would cost {seen.cost} then." if seen.cost else "."),
         expect=seen.cell,
         spared="nothing was approved",
         yes=yes,

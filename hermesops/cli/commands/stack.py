@@ -31,7 +31,7 @@ from hermesops.cli.options.instance import NoWait
 from hermesops.cli.views import shapes
 from hermesops.cli.views.cells import report
 from hermesops.errors import Hint, UsageError
-from hermesops.model.cell import parse_cell
+from hermesops.model.cell import PLATFORM, parse_cell
 from hermesops.model.ids import CellName
 
 app = Noun(no_args_is_help=True)
@@ -124,10 +124,10 @@ def preview(
     """Show what stack up would change, and what the fleet would cost then; changes nothing.
 
     The word platform in place of cells means the shared platform of the environment.
-    With --save the preview of one cell is signed with the operator's key; stack up --from lets just that happen.
+    With --save the preview of one stack is signed with the operator's key; stack up --from lets just that happen.
     """
-    if platform_stack.is_platform(cells, where=where, all=everything, target=targets, save=save):
-        return platform_stack.preview(remaining=exit_code)
+    if platform_stack.is_platform(cells, where=where, all=everything, target=targets):
+        return platform_stack.preview(remaining=exit_code, save=save)
     chosen = choose(context.compose(), cells, where, targets, everything=everything)
     if save is None:
         runs, cost = context.run(chosen.preview(targets or ()))
@@ -167,7 +167,11 @@ def up(
             raise UsageError("--from goes alone: the saved preview says what is to happen")
         text = read_saved(saved)
         approval = read_saved(approved_by) if approved_by else ""
-        preview, _ = composed.guards.open(text)
+        preview, _ = composed.saved_previews.open(text)
+        if preview.cell == PLATFORM:
+            approved = composed.saved_previews.approved(text, approval)
+            say(f"{PLATFORM}: {approved}")
+            return platform_stack.up(approved.preview)
         return report("stack-up", context.run(composed.choose_cells(names=[preview.cell]).up_as(text, approval)))
     if approved_by is not None:
         raise UsageError("--approved-by goes with --from: an approval is of a saved preview")

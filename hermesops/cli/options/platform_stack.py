@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, say, table, write
+from hermesops.cli.options.files import write_saved
 from hermesops.cli.views import shapes
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.model.cell import PLATFORM
@@ -13,6 +15,7 @@ from hermesops.model.image import PLATFORM_IMAGE
 
 if TYPE_CHECKING:
     from hermesops.app.services.platform import PlatformStack
+    from hermesops.cells.changes.preview import SavedPreview
     from hermesops.model.stack import Change
 
 T = TypeVar("T")
@@ -36,23 +39,40 @@ def is_platform(names: Collection[str] | None, **others: object) -> bool:
     return True
 
 
-def preview(*, remaining: bool) -> int:
+def preview(*, remaining: bool, save: Path | None = None) -> int:
     """Show what ``up`` would change.
+
+    Args:
+        save: File that takes the preview, signed.
 
     Returns:
         The exit code: 7 for changes with ``remaining``, else 0.
     """
-    seen = _with_stack(lambda stack: stack.preview())
+    if save is None:
+        seen = _with_stack(lambda stack: stack.preview())
+    else:
+        seen, text = _with_stack(lambda stack: stack.save_preview())
+        write_saved(save, text)
+        say(advice("signed and saved:", ("stack", "up", "--from", str(save))))
     return _changes("stack-platform-preview", seen.changes, remaining=remaining)
 
 
-def up() -> int:
-    """Bring the platform up, and say where it is."""
+def up(signed: "SavedPreview | None" = None) -> int:
+    """Bring the platform up, and say where it is.
+
+    Args:
+        signed: All that may happen to its stack; ``None`` for whatever its program says.
+
+    Raises:
+        RefusedError: The environment requires approvals, and nothing is signed.
+    """
     composed = context.compose()
+    if signed is None:
+        composed.saved_previews.refuse_unapproved(PLATFORM)
     if composed.env.is_local:
-        done = context.run_platform(composed, lambda parts: parts.ups.up())
+        done = context.run_platform(composed, lambda parts: parts.ups.up(signed))
     else:
-        done = context.run(composed.aws_platform_stack.up_alone())
+        done = context.run(composed.aws_platform_stack.up_alone(signed))
     changes = _shown(done.stack.changes)
     shown = {
         "stack": PLATFORM,

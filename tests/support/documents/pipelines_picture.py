@@ -23,7 +23,7 @@ _STAGES: Sequence[tuple[str, Sequence[str]]] = (
     ("merged to main", ("apply:staging",)),
     ("", ("apply:stacks", "apply:save")),
     ("a second operator", ()),
-    ("by hand, reviewed", ("apply:apply", "apply:platform")),
+    ("by hand, reviewed", ("apply:apply",)),
     ("by hand", ("release:build", "rollout:rollout")),
     ("each night, each week", ("drift:drift", "drills:drill")),
 )

@@ -117,10 +117,10 @@ async def _messenger_without_a_good_token(fleet: WatchedFleet, user: str) -> Non
     await fleet.command.ok("instance", "settings", user, "--from", str(settings), *REASON)
 
 
-async def _release(fleet: WatchedFleet, note: str, **config: object) -> str:
+async def _release(fleet: WatchedFleet, note: str, **environment: str) -> str:
     """Another release of the same agent."""
     managed = fleet.folder / f"{note}.json"
-    managed.write_text(json.dumps({"config": {"gateway": {"note": note}, **config}, "environment": {}}))
+    managed.write_text(json.dumps({"config": {"gateway": {"note": note}}, "environment": environment}))
     built = await fleet.ok("release", "build", "--managed", str(managed), "--note", note)
     return str(built["release"]["id"])
 
@@ -132,7 +132,8 @@ async def _left_behind(fleet: WatchedFleet, user: str) -> None:
 
 
 async def _halted_rollout(fleet: WatchedFleet, _: str) -> None:
-    bad = await _release(fleet, f"bad-{time.time():.0f}", providers={"helium": {"base_url": "http://127.0.0.1:9/v1"}})
+    # No model is reached through it. A provider's address would be no fault: the instance's own wins over a release's.
+    bad = await _release(fleet, f"bad-{time.time():.0f}", HTTP_PROXY="http://127.0.0.1:9")
     halted = await fleet.command.run("rollout", "start", bad, "--all", *_ROLLOUT)
     assert halted.exit_code == 8, str(halted)
 

@@ -100,12 +100,10 @@ def test_what_changes_an_environment_shares_its_one_group() -> None:
     groups = [
         workflow("apply").jobs["staging"]["concurrency"]["group"],
         workflow("apply").jobs["apply"]["concurrency"]["group"],
-        workflow("apply").jobs["platform"]["concurrency"]["group"],
         workflow("rollout").jobs["rollout"]["concurrency"]["group"],
     ]
     assert groups == [
         "hermesops-staging",
-        "hermesops-production",
         "hermesops-production",
         "hermesops-${{ inputs.target }}",
     ]
@@ -142,7 +140,7 @@ def test_code_of_a_fork_gets_no_role() -> None:
             assert "PIPELINE_KEY" not in one.file.read_text()
 
 
-def test_cells_of_production_change_only_by_an_approved_preview_on_main() -> None:
+def test_production_changes_only_by_an_approved_preview_on_main() -> None:
     jobs = workflow("apply").jobs
     changing = {
         name
@@ -151,10 +149,9 @@ def test_cells_of_production_change_only_by_an_approved_preview_on_main() -> Non
         for step in job["steps"]
         if "stack up" in step.get("run", "")
     }
-    assert changing == {"apply", "platform"}
+    assert changing == {"apply"}
     assert "refs/heads/main" in jobs["apply"]["if"]
-    assert "refs/heads/main" in jobs["platform-preview"]["if"]
-    assert jobs["platform"]["needs"] == "platform-preview", "reviewers have read what they let happen"
+    assert jobs["save"]["strategy"]["matrix"]["include"] == [{"stack": "platform"}]
     (line,) = [line for line in LINES if "stack up" in line and "--approved-by" in line]
     assert line.endswith("stack up --from preview.json --approved-by approval")
 

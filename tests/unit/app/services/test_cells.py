@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hermesops.app.services.cells import ChosenCells, StackUps
+from hermesops.app.services.saved_previews import SavedPreviews
 from hermesops.cells.changes.guard import Overrides
 from hermesops.cells.stack.state import stack_of
 from hermesops.cells.workflow import UpRequest
@@ -44,7 +45,8 @@ class World:
         stacks: Any = part(up=self._up)
         guards: Any = part(judge=lambda _: None)
         runner: Any = self._runner
-        return StackUps(self.env, self.registry, stacks, guards, runner, lambda _: None)
+        previews = SavedPreviews(self.env, lambda: "embedded")
+        return StackUps(self.env, self.registry, stacks, guards, previews, runner, lambda _: None)
 
     def _open(self, kind: OperationKind, subject: str, *, intent: dict[str, object]) -> Operation:
         return Operation(OperationId("o"), kind, subject, None, intent, OperationStatus.PENDING, "", "", AT, AT)
@@ -89,7 +91,7 @@ async def test_what_goes_beyond_the_limits_needs_an_approved_preview_where_that_
 async def test_a_saved_preview_is_of_one_cell(tmp_path: Path) -> None:
     cells: Any = [part(name=CELL), part(name=CellName("cell2"))]
     with pytest.raises(UsageError, match="of one cell"):
-        await ChosenCells(part(), part(), World(tmp_path).service(), 2, tuple(cells)).save_preview()
+        await ChosenCells(part(), part(), part(), World(tmp_path).service(), 2, tuple(cells)).save_preview()
 
 
 async def test_chosen_cells_are_run_and_one_that_fails_does_not_keep_others(tmp_path: Path) -> None:
@@ -99,5 +101,5 @@ async def test_chosen_cells_are_run_and_one_that_fails_does_not_keep_others(tmp_
         return DONE
 
     cells = (part(name=CELL), part(name=CellName("cell2")))
-    runs = await ChosenCells(part(refresh=up), part(), World(tmp_path).service(), 2, cells).refresh(())
+    runs = await ChosenCells(part(refresh=up), part(), part(), World(tmp_path).service(), 2, cells).refresh(())
     assert [(run.cell, run.error is None) for run in runs] == [(CELL, False), ("cell2", True)]

@@ -48,7 +48,7 @@ def guards(vendor: Vendor, budget: str = "") -> Guards:
     given = {"HERMESOPS_MONTHLY_BUDGET": budget} if budget else {}
     env = Environment.load("staging", {"HOME": "/nowhere", "HERMESOPS_HOME": "/nowhere", **given})
     make: Any = vendor
-    return Guards(env, registry(), make, lambda: "embedded")
+    return Guards(env, registry(), make)
 
 
 async def test_all_machines_and_the_new_ones_have_to_fit_into_the_budget() -> None:
@@ -69,9 +69,3 @@ async def test_costs_are_told_by_cell_and_plan_and_beside_the_vendors_own_accoun
     assert {name: bill.machines for name, bill in costs.cells.items()} == {"cell1": 3}
     assert {name: bill.machines for name, bill in costs.plans.items()} == {"light": 3}
     assert (costs.total.monthly, costs.difference, costs.rented) == (Decimal(30), Decimal("1.5"), 4)
-
-
-def test_what_made_a_preview_is_named() -> None:
-    versions = guards(Vendor()).versions()
-    assert versions["engine"] == "embedded"
-    assert set(versions) == {"hermesops", "engine", "program"}

@@ -1,6 +1,6 @@
 """A saved preview counts for exactly what was looked at."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +12,7 @@ from hermesops.cells.changes.preview import (
     refuse_moved,
     refuse_stale,
     saved,
+    saved_platform,
 )
 from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
@@ -33,8 +34,12 @@ def change_preview(
     )
 
 
+def signed(seen: ChangePreview, **versions: str) -> SavedPreview:
+    return saved(seen, environment="production", versions={**VERSIONS, **versions}, cost="$1", now=NOW)
+
+
 def preview() -> SavedPreview:
-    return saved(change_preview(GONE), environment="production", versions=VERSIONS, cost="$1", now=NOW)
+    return signed(change_preview(GONE))
 
 
 def test_who_signs_a_preview_names_the_machines_that_it_destroys() -> None:
@@ -55,7 +60,8 @@ def test_the_same_preview_is_the_same_bytes_in_whatever_order_changes_came() -> 
 
 
 def test_what_has_not_moved_may_run() -> None:
-    refuse_moved(preview(), change_preview(GONE), VERSIONS)
+    later = replace(preview(), made_at=NOW + timedelta(hours=1), cost="$2")
+    refuse_moved(preview(), later)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +76,36 @@ def test_what_has_not_moved_may_run() -> None:
 )
 def test_what_moved_is_named(now: ChangePreview, words: str) -> None:
     with pytest.raises(RefusedError, match=words):
-        refuse_moved(preview(), now, VERSIONS)
+        refuse_moved(preview(), signed(now))
 
 
 def test_another_version_is_another_run() -> None:
     with pytest.raises(RefusedError, match="the version of engine"):
-        refuse_moved(preview(), change_preview(GONE), {**VERSIONS, "engine": "cli"})
+        refuse_moved(preview(), signed(change_preview(GONE), engine="cli"))
+
+
+@dataclass(frozen=True)
+class Program:
+    """Stands for the platform's."""
+
+    size: str
+
+
+def test_a_preview_of_the_platform_is_of_its_settings_too() -> None:
+    """A change names properties, and no values: those are in the digest of the program."""
+
+    def made(program: Program, state: dict[str, object]) -> SavedPreview:
+        changes = Preview(StackRef("platform", "production"), (DRIFT,))
+        return saved_platform(program, state, changes, (), environment="production", versions=VERSIONS, now=NOW)
+
+    before = made(Program("small"), {})
+    assert (before.cell, before.changes) == ("platform", (DRIFT,))
+    refuse_moved(before, made(Program("small"), {}))
+    with pytest.raises(RefusedError, match=r"platform is not what it was .*: the settings moved since"):
+        refuse_moved(before, made(Program("large"), {}))
+    state: dict[str, object] = {"deployment": {"resources": [{"urn": "urn:a"}]}}
+    with pytest.raises(RefusedError, match="the state moved since"):
+        refuse_moved(before, made(Program("small"), state))
 
 
 def test_an_old_one_another_environments_one_and_one_of_the_future_are_refused() -> None:
