@@ -14,8 +14,8 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.health.promql import DEFAULTS, LABEL, Query, is_metric
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital, Vitals
-from hermesops.monitoring.client import MonitoringClient
-from hermesops.monitoring.metrics import Metrics
+from hermesops.telemetry.client import MonitoringClient
+from hermesops.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from prometheus_api_client import PrometheusConnect

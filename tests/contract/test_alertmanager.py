@@ -10,10 +10,10 @@ import pytest
 from hermesops.app.services.alerts import Alerts
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.alert import Severity
-from hermesops.monitoring.alertmanager import Alertmanager
-from hermesops.monitoring.client import MonitoringClient, WrongQuestionError
-from hermesops.monitoring.silencing import matchers_of, silence_of
 from hermesops.registry import Registry
+from hermesops.telemetry.alertmanager import Alertmanager
+from hermesops.telemetry.client import MonitoringClient, WrongQuestionError
+from hermesops.telemetry.silencing import matchers_of, silence_of
 from tests.support.fakes.monitoring import Answer, fake_monitoring
 from tests.support.real import alertmanager
 from tests.support.real.registries import TurnedClock, placed

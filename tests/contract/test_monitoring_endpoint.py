@@ -15,11 +15,11 @@ import requests
 from cryptography import x509
 
 from hermesops.model.certificate import CallerName
-from hermesops.monitoring.endpoint import CERTIFICATE_S, MonitoringEndpoint
 from hermesops.pki.authority import Authority
 from hermesops.pki.client import client_context
 from hermesops.pki.server import MutualTlsServer, context_of
 from hermesops.pki.service import Answer, told
+from hermesops.telemetry.endpoint import CERTIFICATE_S, MonitoringEndpoint
 from tests.support.fakes.credentials import authority_in
 
 HOUR = timedelta(seconds=CERTIFICATE_S)

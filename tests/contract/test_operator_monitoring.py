@@ -14,11 +14,11 @@ from hermesops.health.prometheus import PlatformPrometheus
 from hermesops.model.alert import Matcher, Silence
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import InstanceId
-from hermesops.monitoring.alertmanager import Alertmanager
-from hermesops.monitoring.client import MonitoringClient, WrongQuestionError
-from hermesops.monitoring.loki import Loki
-from hermesops.monitoring.metrics import Metrics
 from hermesops.pki.client import client_context
+from hermesops.telemetry.alertmanager import Alertmanager
+from hermesops.telemetry.client import MonitoringClient, WrongQuestionError
+from hermesops.telemetry.loki import Loki
+from hermesops.telemetry.metrics import Metrics
 from tests.support.real import platform_host
 from tests.support.real.loki import loki
 from tests.support.real.platform_host import ENVIRONMENT, Client, PlatformHost

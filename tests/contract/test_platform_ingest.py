@@ -27,7 +27,7 @@ from hermesops.ingest.server import HostFigures
 from hermesops.model.ids import InstanceId
 from hermesops.monitor.exposition import Exposition, series
 from hermesops.monitor.heartbeats import METRIC, QUERY, Heartbeat, parse
-from hermesops.monitoring.client import MonitoringClient
+from hermesops.telemetry.client import MonitoringClient
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.loki import loki
 from tests.support.real.platform_host import Client, PlatformHost, programs, running

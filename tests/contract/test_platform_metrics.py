@@ -15,7 +15,7 @@ from hermesops.app.adapters import platform_metrics
 from hermesops.app.adapters.platform_metrics import PlatformMetrics
 from hermesops.errors import UnavailableError
 from hermesops.monitor.heartbeats import METRIC, QUERY, parse
-from hermesops.monitoring.client import MonitoringClient
+from hermesops.telemetry.client import MonitoringClient
 from tests.support.real import prometheus
 from tests.support.suite.prerequisites import require
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hermesops.errors import UnavailableError
-from hermesops.monitoring.client import MonitoringClient, Question
+from hermesops.telemetry.client import MonitoringClient, Question
 
 _ANSWER_S = 15.0
 _LARGEST = 64 << 20

@@ -8,10 +8,10 @@ from hermesops.errors import HermesError
 from hermesops.model.alert import Alert
 from hermesops.model.rollout import RolloutTarget
 from hermesops.model.rollout_spec import Spec
-from hermesops.monitoring.alertmanager import Alertmanager
-from hermesops.monitoring.client import MonitoringClient
 from hermesops.rollout.plan.open_alerts import held_by_alerts, holding
 from hermesops.rollout.ports import AlertState
+from hermesops.telemetry.alertmanager import Alertmanager
+from hermesops.telemetry.client import MonitoringClient
 
 COUNTS = timedelta(seconds=90)
 """How long an answer counts while none comes: three heartbeats, as for everything else that falls silent."""

@@ -463,8 +463,8 @@ def platform_authority(app: "Unconnected") -> "Authority":
 def platform_context(app: "Unconnected") -> "ssl.SSLContext":
     """TLS of this process with the platform's monitoring; raises as ``trusted_authorities``."""
     from hermesops.model.certificate import OURS, CallerName
-    from hermesops.monitoring.endpoint import CERTIFICATE_S
     from hermesops.pki.client import client_context
+    from hermesops.telemetry.endpoint import CERTIFICATE_S
 
     authority, life = platform_authority(app), timedelta(seconds=CERTIFICATE_S)
     return client_context(authority, CallerName(app.env.name, OURS), roots=trusted_authorities(app), life=life)

@@ -522,7 +522,7 @@ class Runtime:
     async def _metrics(self) -> "AsyncIterator[Metrics | None]":
         """The platform's monitoring; the setting ``prometheus_url`` wins for what is asked."""
         from hermesops.app.adapters.platform_metrics import PlatformMetrics
-        from hermesops.monitoring.client import MonitoringClient
+        from hermesops.telemetry.client import MonitoringClient
 
         endpoint, own = self.app.monitoring("hermesops-monitor"), self.app.env.settings.prometheus_url.rstrip("/")
         if endpoint is None and not own:

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from hermesops.model.check import Contradiction
     from hermesops.model.operation import OperationKind
     from hermesops.model.stack import StackRef
-    from hermesops.monitoring.client import MonitoringClient
-    from hermesops.monitoring.endpoint import MonitoringEndpoint
     from hermesops.operations.kinds import ApprovedList
     from hermesops.operations.lease import LeaseKeeper
     from hermesops.operations.runner import Handler, Operations
@@ -54,6 +52,8 @@ if TYPE_CHECKING:
     from hermesops.secrets.endpoint import Endpoint
     from hermesops.secrets.store import Secrets
     from hermesops.stacks.fleet import CellPrograms
+    from hermesops.telemetry.client import MonitoringClient
+    from hermesops.telemetry.endpoint import MonitoringEndpoint
 
 _TURN_S = 900.0
 """Seconds to wait for another run of a cell's stack; a cell of new machines takes minutes."""
@@ -211,7 +211,7 @@ class Unconnected:
             UnavailableError: It is the local world's, which is not up.
         """
         from hermesops.app.container_parts.monitoring import monitoring_url_of
-        from hermesops.monitoring.endpoint import MonitoringEndpoint
+        from hermesops.telemetry.endpoint import MonitoringEndpoint
 
         url = monitoring_url_of(self.env)
         return MonitoringEndpoint(url, partial(self.authority.client_context, name)) if url else None
@@ -239,7 +239,7 @@ class Unconnected:
 
     def monitoring_client(self) -> "MonitoringClient | None":
         """Asks the platform's monitoring; ``None`` where there is none. Raises as ``monitoring``."""
-        from hermesops.monitoring.client import MonitoringClient
+        from hermesops.telemetry.client import MonitoringClient
 
         endpoint = self.monitoring()
         return MonitoringClient(endpoint.url, endpoint.context) if endpoint else None

@@ -10,14 +10,14 @@ from hermesops.model.alert import Alert, Matcher, Severity, Silence
 from hermesops.model.cell import parse_cell
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.unknown_name import find_by_id, unknown_name
-from hermesops.monitoring import silencing
-from hermesops.monitoring.alertmanager import Alertmanager
-from hermesops.monitoring.metrics import Metrics
+from hermesops.telemetry import silencing
+from hermesops.telemetry.alertmanager import Alertmanager
+from hermesops.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from hermesops.model.instance import Instance
-    from hermesops.monitoring.client import MonitoringClient
     from hermesops.registry import Registry
+    from hermesops.telemetry.client import MonitoringClient
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from hermesops.model.certificate import CallerName, Certificate
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.unassigned_machine import MachineRole, machine_subject
-from hermesops.monitoring.endpoint import CERTIFICATE_S
 from hermesops.node.protocol import Credential
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
@@ -31,6 +30,7 @@ from hermesops.registry import Registry
 from hermesops.secrets.catalog import AUTHORITY_KEY
 from hermesops.secrets.store import Secrets
 from hermesops.settings import Environment
+from hermesops.telemetry.endpoint import CERTIFICATE_S
 
 NO_URL = "nobody takes machines' certificates here: neither a platform_url is set nor a local world's"
 

@@ -10,12 +10,12 @@ from hermesops.model.fleet import RecordedInstance
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
-from hermesops.monitoring.figures import LABEL, TOP, Figure, now
-from hermesops.monitoring.metrics import Metrics
+from hermesops.telemetry.figures import LABEL, TOP, Figure, now
+from hermesops.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from hermesops.monitoring.client import MonitoringClient
     from hermesops.registry import Registry
+    from hermesops.telemetry.client import MonitoringClient
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action
-from hermesops.monitoring.client import MonitoringClient
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.kinds import RolloutIntent
 from hermesops.operations.runner import Operations
@@ -37,6 +36,7 @@ from hermesops.rollout.ports import Machines
 from hermesops.rollout.runner import Runner
 from hermesops.rollout.webhooks import WebHook
 from hermesops.settings import Environment
+from hermesops.telemetry.client import MonitoringClient
 
 _ID_BYTES = 3
 """Of a rollout's id, which people type: one of sixteen million, and the database refuses one that is taken."""

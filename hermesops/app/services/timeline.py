@@ -9,15 +9,15 @@ from hermesops.drift.changes import Happening, alert_changes, counted_restarts, 
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.health.samples import HealthSample
 from hermesops.model.ids import instance_subject
-from hermesops.monitoring.figures import matching
-from hermesops.monitoring.metrics import Metrics
+from hermesops.telemetry.figures import matching
+from hermesops.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hermesops.model.instance import Instance
-    from hermesops.monitoring.client import MonitoringClient
     from hermesops.registry import Registry
+    from hermesops.telemetry.client import MonitoringClient
 
 _RESTARTS = "max by (instance_id) (hermes_gateway_restarts_total{$of})"
 _LONGEST = timedelta(days=7)

@@ -279,7 +279,7 @@ def top(
     """
     from hermesops.app.services.fleet_health import fleet_selector
     from hermesops.app.services.fleet_top import fleet_top
-    from hermesops.monitoring.figures import TOP, Figure
+    from hermesops.telemetry.figures import TOP, Figure
 
     figure = values.one_of(Figure, by, "--by")
     if figure not in TOP:

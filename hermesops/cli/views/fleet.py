@@ -149,7 +149,7 @@ TOP_COLUMNS = ("user", "cell", "plan", "memory", "restarts", "errors", "turn", "
 
 def top_rows(top: "Top") -> list[dict[str, object]]:
     """The worst or busiest instances: bytes, counts of the last hour, seconds, share of the disk; ``null`` unknown."""
-    from hermesops.monitoring.figures import TOP
+    from hermesops.telemetry.figures import TOP
 
     return [
         {
@@ -165,7 +165,7 @@ def top_rows(top: "Top") -> list[dict[str, object]]:
 
 def top_table(top: "Top") -> list[dict[str, object]]:
     """The same for people."""
-    from hermesops.monitoring.figures import TOP, text
+    from hermesops.telemetry.figures import TOP, text
 
     return [
         {**row, **{figure.value: text(figure, one.figures.get(figure)) for figure in TOP}}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from hermesops.monitoring.client import MonitoringClient
+from hermesops.telemetry.client import MonitoringClient
 from hermesops.waiting import pause
 
 BEGAN = "2026-01-02T03:04:05.123456789Z"

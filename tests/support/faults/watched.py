@@ -20,9 +20,9 @@ from hermesops.channel import Channel, ToolboxChannel
 from hermesops.errors import HermesError
 from hermesops.model.alert import WATCHDOG, Alert
 from hermesops.model.ids import MachineId
-from hermesops.monitoring.alertmanager import Alertmanager
-from hermesops.monitoring.metrics import Metrics
 from hermesops.settings import Environment
+from hermesops.telemetry.alertmanager import Alertmanager
+from hermesops.telemetry.metrics import Metrics
 from hermesops.waiting import Pending, cancel, pause, until
 from tests.support.real.command import Command, local_world
 

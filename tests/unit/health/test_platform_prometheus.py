@@ -11,7 +11,7 @@ from hermesops.errors import UnavailableError
 from hermesops.health.prometheus import PlatformPrometheus, Prometheus
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital
-from hermesops.monitoring.client import MonitoringClient
+from hermesops.telemetry.client import MonitoringClient
 from tests.support.fakes.monitoring import Answer, Asked, fake_monitoring, vector
 
 NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)

@@ -7,8 +7,8 @@ import pytest
 from hermesops.app.adapters.rollout_alerts import COUNTS, RolloutAlerts, held_now
 from hermesops.errors import UnavailableError
 from hermesops.model.rollout_spec import Spec
-from hermesops.monitoring.client import MonitoringClient
 from hermesops.rollout.ports import AlertState
+from hermesops.telemetry.client import MonitoringClient
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 
 ALERTS, SILENCES = "GET /alertmanager/api/v2/alerts", "GET /alertmanager/api/v2/silences"

@@ -8,7 +8,7 @@ import pytest
 from hermesops import assets
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.alert import Alert, Matcher, Severity
-from hermesops.monitoring.silencing import LABEL_OF, acknowledged, matchers_of, selector_of, silence_of
+from hermesops.telemetry.silencing import LABEL_OF, acknowledged, matchers_of, selector_of, silence_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)

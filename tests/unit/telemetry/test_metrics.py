@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.monitoring.metrics import Metrics, Sample
+from hermesops.telemetry.metrics import Metrics, Sample
 from tests.support.fakes.monitoring import Answer, fake_monitoring, matrix, vector
 
 BEGIN, END = datetime(2026, 1, 2, 3, tzinfo=UTC), datetime(2026, 1, 2, 4, tzinfo=UTC)

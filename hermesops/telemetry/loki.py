@@ -14,7 +14,7 @@ from typing import Any
 
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
-from hermesops.monitoring.client import WITHIN_S, MonitoringClient, Question
+from hermesops.telemetry.client import WITHIN_S, MonitoringClient, Question
 
 MOST_LINES = 5000
 """Lines of one answer; Loki gives no more by default."""

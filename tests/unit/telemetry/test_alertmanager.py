@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.model.alert import Matcher, Severity, Silence
-from hermesops.monitoring.alertmanager import Alertmanager
+from hermesops.telemetry.alertmanager import Alertmanager
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)

@@ -7,8 +7,8 @@ import pytest
 
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
-from hermesops.monitoring.client import WrongQuestionError
-from hermesops.monitoring.loki import LogLine, Loki
+from hermesops.telemetry.client import WrongQuestionError
+from hermesops.telemetry.loki import LogLine, Loki
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, fake_monitoring, streams
 
 BEGIN, END = datetime(2026, 1, 2, 3, tzinfo=UTC), datetime(2026, 1, 2, 4, microsecond=5, tzinfo=UTC)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hermesops.errors import UnavailableError
-from hermesops.monitoring.client import WITHIN_S, MonitoringClient, Question
+from hermesops.telemetry.client import WITHIN_S, MonitoringClient, Question
 
 _API = "/prometheus/api/v1"
 _MOST_SERIES = 20_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermesops.monitoring.figures import EXPRESSIONS, TOP, Figure, now, sparkline, text, trend
+from hermesops.telemetry.figures import EXPRESSIONS, TOP, Figure, now, sparkline, text, trend
 
 
 def test_every_figure_has_an_expression_for_one_for_some_and_for_all() -> None:

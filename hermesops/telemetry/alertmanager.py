@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from hermesops.errors import UnavailableError
 from hermesops.model.alert import NAME, SEVERITY, Alert, Matcher, Severity, Silence
-from hermesops.monitoring.client import MonitoringClient, Question
+from hermesops.telemetry.client import MonitoringClient, Question
 
 _API = "/alertmanager/api/v2"
 _MOST = 50_000

@@ -3,7 +3,7 @@
 import pytest
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.monitoring.client import MonitoringClient, Question, WrongQuestionError
+from hermesops.telemetry.client import MonitoringClient, Question, WrongQuestionError
 from hermesops.waiting import pause
 from tests.support.fakes.monitoring import Answer, fake_monitoring
 
