@@ -17,7 +17,7 @@ from hermesops.waiting import Pending, pause, until
 from tests.support.real.command import Command, local_world
 from tests.support.real.operators import two_operators
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=5)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=5), pytest.mark.timeout(1800)]
 
 UP = ("stack", "up", "platform")
 WHY = ("--reason", "test")
