@@ -34,7 +34,7 @@ class HostResult:
     Attributes:
         status: ``unreachable`` says nothing about the host's state; ``failed`` that it is halfway.
         ok: Tasks that were as they should be, or were made so.
-        changed: Names of the tasks that changed something, in order.
+        changed: Names of the tasks that changed something, in order; at the end ``HIDDEN`` for each with secrets.
     """
 
     host: str
@@ -95,6 +95,10 @@ def _described(host: HostResult) -> str:
     return f"{host.host}: {host.status} at {host.failure.task!r}: {said[:400]}"
 
 
+HIDDEN = "(a task with secrets)"
+"""Stands for the name of a task whose result Ansible does not tell."""
+
+
 @dataclass
 class _HostEvents:
     ok: int = 0
@@ -125,6 +129,7 @@ class EventFold:
         elif kind == "playbook_on_stats":
             self.finished = True
             self._forgive_rescued(data)
+            self._count_hidden(data)
         seen = self._seen.get(data.get("host", ""))
         if seen is not None:
             _note(seen, str(kind), data)
@@ -134,6 +139,16 @@ class EventFold:
         for host, seen in self._seen.items():
             if host not in (data.get("failures") or {}) and host not in (data.get("dark") or {}):
                 seen.failure, seen.unreachable = None, False
+
+    def _count_hidden(self, data: Mapping[str, Any]) -> None:
+        """Add the tasks with ``no_log`` that changed something: of those ansible-runner says only how many there are.
+
+        Source: ansible-runner 2.4, ``capture_event_data`` in ``awx_display.py``.
+        """
+        counts = data.get("changed") or {}
+        for host, seen in self._seen.items():
+            hidden = int(counts.get(host, 0)) - len(seen.changed)
+            seen.changed += [HIDDEN] * hidden
 
     def results(self) -> dict[str, HostResult]:
         """What became of each host; one that the run did not finish counts as failed."""

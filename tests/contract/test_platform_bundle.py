@@ -63,7 +63,11 @@ async def test_the_environments_bundle_says_where_its_parts_are(
     """Wheels are not fetched here; tests of role hermes_platform_control install from real ones."""
     control = tmp_path / "control"
     control.write_bytes(b"wheels")
+    signers = tmp_path / "signers"
+    signers.write_text("ada@example.net …\n")
     monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HERMESOPS_ALLOWED_SIGNERS", str(signers))
+    monkeypatch.setenv("HERMESOPS_OPERATORS", "verified")
     monkeypatch.setattr("hermesops.image.router_bundle.make", lambda *_: control)
     monkeypatch.setattr(
         "hermesops.app.container_parts.platform_bundles.control_bundle_of",
@@ -77,6 +81,12 @@ async def test_the_environments_bundle_says_where_its_parts_are(
         assert read is not None
         variables = json.load(read)
         names = archive.getnames()
-    assert variables["hermes_platform_control_version"] == "0123456789abcdef"
-    for name, where in variables.items():
-        assert name.endswith("_version") or where.removeprefix(f"{FOLDER}/bundle/") in names
+        held = archive.extractfile("allowed_signers")
+        assert held is not None
+        assert held.read() == signers.read_bytes()
+    told = {name.removeprefix("hermes_platform_control_"): value for name, value in variables.items()}
+    assert told["version"] == "0123456789abcdef"
+    assert (told["operators"], told["approvals"], told["revoked_signers"]) == ("verified", "none", "")
+    files = {name: value for name, value in variables.items() if value.startswith("/")}
+    assert len(files) >= 5
+    assert {where.removeprefix(f"{FOLDER}/bundle/") for where in files.values()} <= set(names)

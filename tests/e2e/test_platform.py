@@ -19,7 +19,6 @@ from tests.support.real.operators import two_operators
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=5), pytest.mark.timeout(1800)]
 
-UP = ("stack", "up", "platform")
 WHY = ("--reason", "test")
 ROTATION = ("--soak", "1s", "--settle", "1s", "--vitals", "none", *WHY)
 SERVICES = {
@@ -63,19 +62,14 @@ class Platform:
         ill = {one["service"]: one["state"] for one in said["services"] if not one["healthy"]}
         return True if said["healthy"] else Pending(f"not healthy: {ill}")
 
-    async def up_as_approved(self, folder: Path) -> Any:  # noqa: ANN401 - whatever the command's JSON is
-        """Bring it up by a saved preview that another operator has approved."""
-        asks, approves = two_operators(self.command, folder)
+    async def approved(self, approver: Command, folder: Path) -> tuple[str, ...]:
+        """The command that brings it up as a saved preview has it, which another operator has approved."""
         preview, approval = str(folder / "preview.json"), str(folder / "approval")
-        alone = await asks.run(*UP)
-        assert (alone.exit_code, "platform: it needs an approved preview" in alone.stderr) == (3, True), str(alone)
-        await asks.ok("stack", "preview", "platform", "--save", preview)
-        unseen = await asks.run("stack", "up", "--from", preview)
+        await self.command.ok("stack", "preview", "platform", "--save", preview)
+        unseen = await self.command.run("stack", "up", "--from", preview)
         assert (unseen.exit_code, "another operator's approval" in unseen.stderr) == (3, True), str(unseen)
-        await approves.ok("approval", "sign", preview, "--save", approval, "--yes")
-        ran = await asks.ok("stack", "up", "--from", preview, "--approved-by", approval, "--json")
-        assert "signed by ada@example.net, approved by bob@example.net" in ran.stderr
-        return ran.json
+        await approver.ok("approval", "sign", preview, "--save", approval, "--yes")
+        return ("stack", "up", "--from", preview, "--approved-by", approval)
 
     async def asked_router(self, user: str) -> bool:
         """Whether a turn of a user's goes through the platform's model router, as its figures tell."""
@@ -107,18 +101,11 @@ async def platform(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pl
 async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_services(
     platform: Platform, tmp_path: Path
 ) -> None:
-    command = platform.command
-    assert (await command.run("platform", "show")).exit_code == 3, "there is none yet"
-    preview = (await command.ok("stack", "preview", "platform", "--json")).json
-    assert [one["kind"] for one in preview["changes"]] == ["create"] * 3
-
-    # Killed in the stack, and in the roles: the same command goes on.
-    assert await command.killed_at("create hermes-local-platform", *UP) == -9
-    assert await command.killed_at("hermes_platform_object_store", *UP) == -9
-    up = (await command.ok(*UP, "--json")).json
-    assert up["machine"] == "hermes-local-platform"
-    again = await platform.up_as_approved(tmp_path)
-    assert (again["changes"], again["changed"]) == ([], [])
+    """In an environment whose changes two operators have to want, and whose processes prove who they are."""
+    alone = platform.command.with_variables(HERMESOPS_TWO_PERSON_ABOVE="100")  # tokens of all are replaced below
+    command, bob = two_operators(alone, tmp_path)
+    platform.command = command
+    up = await _is_brought_up(platform, bob, tmp_path)
     assert (await command.run("stack", "preview", "platform", "--exit-code")).exit_code == 0
     outputs = (await command.ok("stack", "outputs", "platform", "--json")).json["outputs"]
     assert outputs == (await platform.show())["outputs"]
@@ -175,11 +162,35 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
         answer = await command.ok("instance", "chat", user, "RUN: hostname", "--reason", "test")
         assert answer.stdout.strip()
     # The host's settings follow those of the environment, which connecting has changed; then nothing changes.
-    await command.ok(*UP)
-    assert (await command.ok(*UP, "--json")).json["changed"] == []
+    await command.ok(*up)
+    assert (await command.ok(*up, "--json")).json["changed"] == []
+    assert "hermesops@platform@ssh:hermes-local-platform" in (await command.ok("audit", "log", "--json")).stdout
 
     await _is_taken_back(platform, connected["epoch"])
     assert {one["user"] for one in (await command.ok("instance", "list", "--json")).json["instances"]} == users
+
+
+async def _is_brought_up(platform: Platform, bob: Command, folder: Path) -> tuple[str, ...]:
+    """By the command that this returns, and that changes nothing once more."""
+    command = platform.command
+    assert (await command.run("platform", "show")).exit_code == 3, "there is none yet"
+    alone = await command.run("stack", "up", "platform")
+    assert (alone.exit_code, "platform: it needs an approved preview" in alone.stderr) == (3, True), str(alone)
+    preview = (await command.ok("stack", "preview", "platform", "--json")).json
+    assert [one["kind"] for one in preview["changes"]] == ["create"] * 3
+
+    # Killed in the stack, and in the roles: the state has moved, so what is left is looked at and approved anew.
+    up = await platform.approved(bob, folder)
+    assert await command.killed_at("create hermes-local-platform", *up) == -9
+    assert await command.killed_at("hermes_platform_object_store", *await platform.approved(bob, folder)) == -9
+    await platform.approved(bob, folder)
+    ran = await command.ok(*up, "--json")
+    assert "signed by ada@example.net, approved by bob@example.net" in ran.stderr
+    assert ran.json["machine"] == "hermes-local-platform"
+    await platform.approved(bob, folder)
+    again = (await command.ok(*up, "--json")).json
+    assert (again["changes"], again["changed"]) == ([], [])
+    return up
 
 
 async def _is_taken_back(platform: Platform, epoch: int) -> None:

@@ -104,6 +104,7 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
 
     from hermesops.app.container_parts.local_world import loki_of
     from hermesops.app.container_parts.platform_bundles import control_bundle_of, router_wheels
+    from hermesops.app.services.platform_control import host_proof
     from hermesops.image import platform_bundle
     from hermesops.ingest import build as ingest
     from hermesops.router import build as router
@@ -126,6 +127,13 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
         "hermes_platform_llm_router_wheels": f"{FOLDER}/bundle/router-wheels.tar",
         "hermes_platform_monitoring_ingest": f"{FOLDER}/bundle/hermes-ingest",
     }
+    # Processes there check approvals, and prove who they are, as an operator's computer does.
+    proof = host_proof(app.env)
+    for name in ("allowed_signers", "revoked_signers"):
+        if proof[name]:
+            parts[name] = Path(proof[name])
+            proof[name] = f"{FOLDER}/bundle/{name}"
+    variables |= {f"hermes_platform_control_{name}": value for name, value in proof.items()}
     if has_logs:
         parts["loki"] = await loki_of(app.env, app.report)
         variables["hermes_platform_monitoring_loki"] = f"{FOLDER}/bundle/loki"

@@ -313,7 +313,7 @@ class PlatformParts:
         from hermesops.app.container_parts.platform_bundles import control_bundle_of
         from hermesops.app.services.platform import local_outputs
         from hermesops.app.services.platform_connect import is_connected
-        from hermesops.app.services.platform_control import ControlPart, host_settings, url_on_host
+        from hermesops.app.services.platform_control import ControlPart, host_proof, host_settings, url_on_host
 
         app = self.app
         services, vendor_api = self._services
@@ -325,6 +325,7 @@ class PlatformParts:
             registry_url=url_on_host(outputs.database_name),
             settings=host_settings(app.env, app.endpoint, outputs, api_url=f"http://127.0.0.1:{port}/api/v1"),
             keys=partial(_keys, app),
+            proof=host_proof(app.env),
             vendor_api=vendor_api,
             vendor_api_port=port,
             is_connected=is_connected(app.env),

@@ -52,6 +52,7 @@ class ControlPart:
         registry_url: Without certificates, which each process adds.
         settings: As settings.toml has them.
         keys: Texts of secrets by their names; those that are not there are left out.
+        proof: Variables that say who may act, and whose signatures count; see ``host_proof``.
         vendor_api: ``HOST:PORT`` of a local world's API; empty for a vendor that is reached by itself.
         vendor_api_port: On the host's loopback, as on the computer of the world.
         is_connected: Whether the host's registry has the environment's rows. Two registries over one vendor would work
@@ -63,6 +64,7 @@ class ControlPart:
     registry_url: str
     settings: Mapping[str, object]
     keys: Callable[[], Mapping[str, str]]
+    proof: Mapping[str, str]
     vendor_api: str
     vendor_api_port: int
     is_connected: bool
@@ -84,6 +86,7 @@ class ControlPart:
             "certificates": certificates,
             "settings": self.settings,
             "keys": self.keys(),
+            **self.proof,
             "object_store": True,
             "processes": ["worker", "monitor", "identity"] if self.is_connected else [],
             "vendor_api": self.vendor_api,
@@ -95,6 +98,9 @@ def url_on_host(database: str) -> str:
     """SQLAlchemy's URL of the registry as processes on a local platform's host reach it, without their certificates."""
     return f"postgresql://{DATABASE_USER}@127.0.0.1:5432/{database}?sslmode=verify-full&sslrootcert={AUTHORITIES}"
 
+
+_PROOF = frozenset({"operators", "approvals"})
+"""Settings that the role writes itself, with the keys and files that belong to them."""
 
 _OWN = ("registry.", "local.", "pulumi.", "secrets.", "release.", "platform.")
 """Settings that say where this computer keeps something; the host keeps its own."""
@@ -113,6 +119,7 @@ def host_settings(
         for name in FIELDS
         if env.sources[name] != "default"
         and not name.startswith(_OWN)
+        and name not in _PROOF
         and (plain := _plain(value_of(env.settings, name))) is not None
     }
     found |= {
@@ -141,6 +148,17 @@ def host_settings(
     return {
         **dict(sorted(top.items())),
         **{table: dict(sorted(values.items())) for table, values in sorted(tables.items())},
+    }
+
+
+def host_proof(env: Environment) -> dict[str, str]:
+    """What the role is told of who may act in an environment, and of whose signatures count; paths on this computer."""
+    settings = env.settings
+    files = {"allowed_signers": settings.allowed_signers, "revoked_signers": settings.revoked_signers}
+    return {
+        "operators": settings.operators,
+        "approvals": settings.approvals,
+        **{name: str(file.absolute()) if file else "" for name, file in files.items()},
     }
 
 

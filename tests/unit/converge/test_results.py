@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from hermesops.converge.results import Converged, EventFold, HostResult, TaskFailure
+from hermesops.converge.results import HIDDEN, Converged, EventFold, HostResult, TaskFailure
 from hermesops.errors import PartlyDoneError, UnavailableError
 
 DONE = HostResult("a", "done", 3, 0, ("x", "y"))
@@ -64,6 +64,17 @@ def test_what_changed_is_listed_with_its_role() -> None:
         _on("skipped", "not here"),
     )
     assert result == HostResult("edge", "done", ok=2, skipped=1, changed=("hermes_base : write",))
+
+
+def test_tasks_with_secrets_that_changed_something_are_counted() -> None:
+    """Ansible tells nothing of a task with ``no_log``; its counts at the end have it."""
+    fold = EventFold(("edge", "other"))
+    fold.take(_on("ok", "write", res={"changed": True}))
+    fold.take(_on("ok", "hand over keys", res={"censored": "the output has been hidden"}))
+    fold.take(_event("playbook_on_stats", failures={}, dark={}, changed={"edge": 3}))
+    results = fold.results()
+    assert results["edge"].changed == ("write", HIDDEN, HIDDEN)
+    assert results["other"].changed == ()
 
 
 def test_a_failure_names_task_message_and_error_output() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from pathlib import Path
 
-from hermesops.app.services.platform_control import host_settings
+from hermesops.app.services.platform_control import host_proof, host_settings
 from hermesops.secrets.endpoint import Endpoint
 from hermesops.settings import Environment
 from hermesops.stacks.platform.outputs import PlatformOutputs
@@ -24,6 +24,20 @@ def test_it_is_told_what_is_set_here_but_no_secret_and_no_file(tmp_path: Path) -
     assert seen["grace_days"] == 2
     assert "secret" not in str(seen)
     assert "/a/" not in str(seen)
+
+
+def test_who_may_act_is_told_apart_with_the_files_that_belong_to_it(tmp_path: Path) -> None:
+    signers = tmp_path / "allowed"
+    given = {"OPERATORS": "verified", "APPROVALS": "required", "ALLOWED_SIGNERS": str(signers)}
+    assert not {"operators", "approvals", "allowed_signers"} & told(tmp_path, **given).keys()
+    variables = {f"HERMESOPS_{name}": value for name, value in given.items()}
+    env = Environment.load("local", {"HOME": str(tmp_path), "HERMESOPS_HOME": str(tmp_path), **variables})
+    assert host_proof(env) == {
+        "operators": "verified",
+        "approvals": "required",
+        "allowed_signers": str(signers),
+        "revoked_signers": "",
+    }
 
 
 def test_settings_that_point_this_computer_at_the_platform_change_nothing_there(tmp_path: Path) -> None:
