@@ -16,6 +16,7 @@ from hermesops.settings import Environment
 from hermesops.waiting import Pending, pause, until
 from tests.support.real.command import Command, local_world
 from tests.support.real.operators import two_operators
+from tests.support.vendor.outside_changes import stop_behind_its_back
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=5), pytest.mark.timeout(1800)]
 
@@ -102,8 +103,9 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     platform: Platform, tmp_path: Path
 ) -> None:
     """In an environment whose changes two operators have to want, and whose processes prove who they are."""
-    alone = platform.command.with_variables(HERMESOPS_TWO_PERSON_ABOVE="100")  # tokens of all are replaced below
-    command, bob = two_operators(alone, tmp_path)
+    # All tokens are replaced below, and a machine's silence is waited for.
+    quick = platform.command.with_variables(HERMESOPS_TWO_PERSON_ABOVE="100", HERMESOPS_MONITORING_TIME_SCALE="0.3")
+    command, bob = two_operators(quick, tmp_path)
     platform.command = command
     up = await _is_brought_up(platform, bob, tmp_path)
     assert (await command.run("stack", "preview", "platform", "--exit-code")).exit_code == 0
@@ -140,6 +142,9 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     assert not await platform.asked_router("ada")
     await command.ok("token", "rotate", "--all", *ROTATION)
     assert await platform.asked_router("ada")
+
+    await _is_rolled_out(platform, tmp_path)
+    await _is_repaired(platform, "bea")
 
     # Backups go to its object store, each machine with a key of its own.
     for user in ("ada", "bea"):
@@ -191,6 +196,33 @@ async def _is_brought_up(platform: Platform, bob: Command, folder: Path) -> tupl
     again = (await command.ok(*up, "--json")).json
     assert (again["changes"], again["changed"]) == ([], [])
     return up
+
+
+async def _is_rolled_out(platform: Platform, folder: Path) -> None:
+    """A release goes from this computer by the platform's store to all agents."""
+    command = platform.command
+    managed = folder / "managed.json"
+    managed.write_text(json.dumps({"config": {"gateway": {"note": "by the platform"}}, "environment": {}}))
+    built = (await command.ok("release", "build", "--managed", str(managed), "--note", "test", "--json")).json
+    release = built["release"]["id"]
+    await command.ok("rollout", "start", release, "--all", "--drill", "no", *ROTATION)
+    for user in ("ada", "bea"):
+        assert (await command.ok("instance", "show", user, "--json")).json["instance"]["release"] == release
+
+
+async def _is_repaired(platform: Platform, user: str) -> None:
+    """The platform's monitor finds a machine that somebody has switched off, and starts it."""
+    command = platform.command
+    machine_id = (await command.ok("instance", "show", user, "--json")).json["instance"]["machine_id"]
+    await stop_behind_its_back(command.home / "local" / "world", machine_id)
+
+    async def is_repaired() -> bool | Pending[bool]:
+        operations = (await command.ok("operation", "list", "--json")).json["operations"]
+        found = [one for one in operations if one["kind"] == "reboot"]
+        return [one["status"] for one in found] == ["done"] or Pending(str(found))
+
+    await until(is_repaired, what=f"the platform's monitor to start the machine of {user}", timeout_s=300, every_s=2)
+    assert (await command.ok("instance", "verify", user)).exit_code == 0
 
 
 async def _is_taken_back(platform: Platform, epoch: int) -> None:
