@@ -169,7 +169,6 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     # The host's settings follow those of the environment, which connecting has changed; then nothing changes.
     await command.ok(*up)
     assert (await command.ok(*up, "--json")).json["changed"] == []
-    assert "hermesops@platform@ssh:hermes-local-platform" in (await command.ok("audit", "log", "--json")).stdout
 
     await _is_taken_back(platform, connected["epoch"])
     assert {one["user"] for one in (await command.ok("instance", "list", "--json")).json["instances"]} == users
@@ -223,6 +222,7 @@ async def _is_repaired(platform: Platform, user: str) -> None:
 
     await until(is_repaired, what=f"the platform's monitor to start the machine of {user}", timeout_s=300, every_s=2)
     assert (await command.ok("instance", "verify", user)).exit_code == 0
+    assert "hermesops@platform@ssh:" in (await command.ok("audit", "log", "--json")).stdout
 
 
 async def _is_taken_back(platform: Platform, epoch: int) -> None:
