@@ -25,6 +25,10 @@ from hermesops.stacks.platform.spec import PlatformSpec
 
 _RELEASES_KEPT_DAYS = 365
 _PAGES_REGION = "us-east-1"
+_CONNECTIONS = 200
+"""Of one address, to all open ports together: a machine has some ten, and an office has one address for many computers.
+Whoever opens more takes no place from others."""
+
 _RDS_AUTHORITIES = "/etc/hermes-platform/tls/rds.crt"
 _ROUTER_PASSFILE = "/etc/hermes-platform/secrets/database/hermes-router"
 """Both written by role ``hermes_platform_aws``."""
@@ -251,7 +255,12 @@ class _Platform:
         at = Output.concat(database.host, ":", database.port, f"/{DATABASE}?{verified}")
         found: dict[str, dict[str, Input[object]]] = {
             # There is no vendor's daemon on this machine, and so nobody who may reach it.
-            "hermes_base": {"broker_addresses": ["127.0.0.1"], "daemon_port": 1, "open_ports": sorted(OPEN_PORTS)},
+            "hermes_base": {
+                "broker_addresses": ["127.0.0.1"],
+                "daemon_port": 1,
+                "open_ports": sorted(OPEN_PORTS),
+                "open_port_connections": _CONNECTIONS,
+            },
             "hermes_platform_monitoring": {
                 "environment": place.environment,
                 "url": f"https://{domain}:8443",
