@@ -143,7 +143,7 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     await command.ok("token", "rotate", "--all", *ROTATION)
     assert await platform.asked_router("ada")
 
-    await _is_rolled_out(platform, tmp_path)
+    await _is_rolled_out(quick, tmp_path)
     await _is_repaired(platform, "bea")
 
     # Backups go to its object store, each machine with a key of its own.
@@ -197,9 +197,8 @@ async def _is_brought_up(platform: Platform, bob: Command, folder: Path) -> tupl
     return up
 
 
-async def _is_rolled_out(platform: Platform, folder: Path) -> None:
-    """A release goes from this computer by the platform's store to all agents."""
-    command = platform.command
+async def _is_rolled_out(command: Command, folder: Path) -> None:
+    """A release goes from this computer by the platform's store to all agents; the local world's own key signs it."""
     managed = folder / "managed.json"
     managed.write_text(json.dumps({"config": {"gateway": {"note": "by the platform"}}, "environment": {}}))
     built = (await command.ok("release", "build", "--managed", str(managed), "--note", "test", "--json")).json
