@@ -109,7 +109,9 @@ def _of_machine(machine: MachineFact | None, life_s: float) -> Judgement | None:
         return None
     if max(life_s, 0.0) < machine.age_s:
         return None
-    return Judgement(Condition.DOWN, (f"its machine was {machine.status} at JustAVPS {ago(machine.age_s)}",))
+    return Judgement(
+        Condition.DOWN, (f"its machine was {machine.status} when JustAVPS was asked {ago(machine.age_s)}",)
+    )
 
 
 def _of_agent(facts: HealthFacts, answers: Sequence[AgentFact], beat: float | None) -> Judgement:
@@ -156,7 +158,7 @@ def _why_unknown(machine: MachineFact | None, beat: float | None) -> tuple[str, 
     elif not machine.status:
         reasons.append(f"its machine is newer than what JustAVPS listed {ago(machine.age_s)}")
     else:
-        reasons.append(f"its machine was {machine.status} at JustAVPS {ago(machine.age_s)}")
+        reasons.append(f"its machine was {machine.status} when JustAVPS was asked {ago(machine.age_s)}")
     return tuple(reasons)
 
 

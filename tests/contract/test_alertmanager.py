@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from hermesops.app.services.alerts import Alerts
+from hermesops.app.services.alerts import Alerts, Steps
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.alert import Severity
 from hermesops.registry import Registry
@@ -47,7 +47,9 @@ def fire(url: str, name: str, **labels: str) -> None:
 
 
 def alerts_of(registry: Registry, url: str) -> Alerts:
-    return Alerts(registry, MonitoringClient(url), lambda name: name == "machine-gone")
+    return Alerts(
+        registry, MonitoringClient(url), lambda name: Steps.OF_INSTANCE if name == "machine-gone" else Steps.NONE
+    )
 
 
 async def test_an_operator_sees_acknowledges_and_silences_alerts(registry: Registry, url: str) -> None:
@@ -87,7 +89,9 @@ async def test_an_operator_sees_acknowledges_and_silences_alerts(registry: Regis
     assert len(await alerts.list()) == 3
 
 
-async def test_an_inhibited_alert_is_listed_with_all_alone(registry: Registry, url: str) -> None:
+async def test_an_inhibited_alert_is_listed_with_all_and_where_somebody_asks_for_its_instance(
+    registry: Registry, url: str
+) -> None:
     ada = placed(registry, "ada")
     alerts = alerts_of(registry, url)
     fire(url, "CellLost", severity="page", cell=ada.cell)
@@ -95,6 +99,20 @@ async def test_an_inhibited_alert_is_listed_with_all_alone(registry: Registry, u
     assert [one.alert.name for one in await alerts.list()] == ["CellLost"]
     found = {one.alert.name: one.alert for one in await alerts.list(everything=True)}
     assert found["GatewayDown"].inhibited_by
+    assert [one.alert.name for one in await alerts.list(instance=ada)] == ["GatewayDown"]
+
+
+async def test_an_alert_about_many_names_those_that_it_stands_for(registry: Registry, url: str) -> None:
+    alerts = alerts_of(registry, url)
+    fire(url, "GatewayDown", severity="page", scope="fleet")
+    [alone] = await alerts.list()
+    assert (alone.stands_for, alone.next) == ((), Hint(("runbook", "run", "machine-gone", "--instance", "USER")))
+    for user in ("bob", "ada"):
+        one = placed(registry, user)
+        fire(url, "GatewayDown", severity="page", scope="instance", instance_id=one.id, cell=one.cell)
+    [found] = await alerts.list()
+    assert (found.user, found.stands_for) == ("", ("ada", "bob"))
+    assert found.next == Hint(("runbook", "run", "machine-gone", "--instance", "ada"))
 
 
 async def test_a_silence_by_labels_of_names_that_exist(registry: Registry, url: str) -> None:

@@ -103,8 +103,9 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     platform: Platform, tmp_path: Path
 ) -> None:
     """In an environment whose changes two operators have to want, and whose processes prove who they are."""
-    # All tokens are replaced below, and a machine's silence is waited for.
-    quick = platform.command.with_variables(HERMESOPS_TWO_PERSON_ABOVE="100", HERMESOPS_MONITORING_TIME_SCALE="0.3")
+    # All tokens are replaced below, and a machine's silence is waited for, and repaired.
+    monitoring = {"HERMESOPS_MONITORING_TIME_SCALE": "0.3", "HERMESOPS_MONITORING_ACTIONS": "all"}
+    quick = platform.command.with_variables(HERMESOPS_TWO_PERSON_ABOVE="100", **monitoring)
     command, bob = two_operators(quick, tmp_path)
     platform.command = command
     up = await _is_brought_up(platform, bob, tmp_path)

@@ -264,15 +264,21 @@ class Unconnected:
         Raises:
             UsageError: There is no monitoring here.
         """
-        from hermesops.app.services.alerts import Alerts
+        from hermesops.app.services.alerts import Alerts, Steps
+        from hermesops.app.services.runbooks import is_about_instance
         from hermesops.runbook.document import load, names
 
         folder = assets.folder("runbooks")
 
-        def has_steps(name: str) -> bool | None:
-            return bool(load(folder, name).steps) if name in names(folder) else None
+        def steps_of(name: str) -> Steps | None:
+            if name not in names(folder):
+                return None
+            runbook = load(folder, name)
+            if not runbook.steps:
+                return Steps.NONE
+            return Steps.OF_INSTANCE if is_about_instance(runbook) else Steps.OF_ALL
 
-        return Alerts(self.registry, self.require_monitoring(), cache(has_steps))
+        return Alerts(self.registry, self.require_monitoring(), cache(steps_of))
 
     @cached_property
     def engine(self) -> "Engine":

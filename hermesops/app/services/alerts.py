@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint, UsageError
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from hermesops.telemetry.client import MonitoringClient
 
 
+class Steps(Enum):
+    """What a runbook has to run."""
+
+    NONE = "none"
+    OF_INSTANCE = "of an instance"
+    """Its steps are about one instance, which has to be named."""
+    OF_ALL = "of all"
+
+
 @dataclass(frozen=True)
 class OpenAlert:
     """An alert, and whose instance it is about.
@@ -27,11 +37,13 @@ class OpenAlert:
     Attributes:
         user: Alias, else id; empty where it is about no instance that the registry knows.
         next: The command that is next.
+        stands_for: Users of the alerts of that name which it hides; empty for an alert of one instance.
     """
 
     alert: Alert
     user: str
     next: Hint
+    stands_for: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,12 +51,12 @@ class Alerts:
     """Alerts of one environment.
 
     Attributes:
-        has_steps: Whether the runbook of a name has steps to run; ``None`` where there is no such runbook.
+        steps_of: What the runbook of a name has to run; ``None`` where there is no such runbook.
     """
 
     registry: "Registry"
     client: "MonitoringClient"
-    has_steps: Callable[[str], bool | None]
+    steps_of: Callable[[str], Steps | None]
 
     async def list(
         self, *, instance: "Instance | None" = None, severities: Collection[Severity] = (), everything: bool = False
@@ -52,6 +64,7 @@ class Alerts:
         """Open alerts, the most urgent and oldest first.
 
         Args:
+            instance: Only about it, also those that another alert hides.
             severities: Only these; without any, all that somebody is told of.
             everything: Silenced and inhibited ones, and those that nobody is told of, as well.
 
@@ -60,15 +73,17 @@ class Alerts:
             UnavailableError: It does not answer, or not with alerts.
         """
         chosen = set(severities) or ({*Severity} if everything else {Severity.PAGE, Severity.TICKET})
+        firing = await Alertmanager(self.client).alerts(muted=True)
         found = [
             one
-            for one in await Alertmanager(self.client).alerts(muted=everything)
+            for one in firing
+            if (everything or instance or not one.is_muted)
             # A severity that we do not know may be the most urgent.
-            if (one.severity in chosen or (one.severity is None and not severities))
+            and (one.severity in chosen or (one.severity is None and not severities))
             and (instance is None or one.instance == instance.id)
         ]
-        users = self.users() if any(one.instance for one in found) else {}
-        return tuple(OpenAlert(one, user := users.get(one.instance, ""), self._next(one, user)) for one in found)
+        users = self.users() if any(one.instance for one in firing) else {}
+        return tuple(self._open(one, users, firing) for one in found)
 
     async def acknowledge(self, name: str, instance: "Instance | None", *, length: timedelta, reason: str) -> Silence:
         """Say that somebody works on an alert: nobody is told of it again for a while, and rollouts stay held.
@@ -167,12 +182,19 @@ class Alerts:
         """Users by the ids of their instances, terminated ones too."""
         return {one.id: one.title for one in self.registry.instances.list(terminated=True)}
 
+    def _open(self, alert: Alert, users: Mapping[str, str], firing: Collection[Alert]) -> OpenAlert:
+        user = users.get(alert.instance, "")
+        same = (one for one in firing if one.name == alert.name and one.inhibited_by) if not alert.instance else ()
+        hidden = tuple(sorted({users[one.instance] for one in same if one.instance in users}))
+        return OpenAlert(alert, user, self._next(alert, user or next(iter(hidden), "")), hidden)
+
     def _next(self, alert: Alert, user: str) -> Hint:
-        of = ("--instance", user) if user else ()
-        has_steps = self.has_steps(alert.runbook) if alert.runbook else None
-        if has_steps:
-            return Hint(("runbook", "run", alert.runbook, *of))
-        if has_steps is False:
+        steps = self.steps_of(alert.runbook) if alert.runbook else None
+        if steps is Steps.OF_INSTANCE:
+            return Hint(("runbook", "run", alert.runbook, "--instance", user or "USER"))
+        if steps is Steps.OF_ALL:
+            return Hint(("runbook", "run", alert.runbook, *(("--instance", user) if user else ())))
+        if steps is Steps.NONE:
             return Hint(("runbook", "show", alert.runbook))
         return Hint(("instance", "show", user) if user else ("fleet", "status"))
 

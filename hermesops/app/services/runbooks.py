@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 _OF_INSTANCE = frozenset({"USER", "INSTANCE", "PLAN", "CELL", "OPERATION"})
 
 
+def is_about_instance(runbook: "Runbook") -> bool:
+    """Whether its steps need an instance."""
+    return bool(runbook.values & _OF_INSTANCE)
+
+
 def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | None") -> dict[str, str]:
     """What its steps' words in capitals stand for.
 
@@ -25,7 +30,7 @@ def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | No
         UsageError: It is about an instance and none is given, or about a rollout and there was none.
     """
     needed = runbook.values
-    if needed & _OF_INSTANCE and instance is None:
+    if is_about_instance(runbook) and instance is None:
         hint = Hint(("runbook", "run", runbook.name, "--instance", "USER"))
         raise UsageError(f"{runbook.name} is about one instance: whose?", hint=hint)
     found = _values_of_instance(registry, instance) if instance else {}

@@ -1,5 +1,6 @@
 """What happened to one instance, from what the registry and the platform's monitoring have recorded."""
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -54,7 +55,9 @@ async def monitored(
     if client is None:
         return Monitored(problem="there is no monitoring here")
     begin = now - _LONGEST if since is None else since
-    step_s = max(_STEP_S, (now - begin).total_seconds() / _POINTS)
+    step_s = max(_STEP_S, math.ceil((now - begin).total_seconds() / _POINTS / _STEP_S) * _STEP_S)
+    # On a grid that stays where it is, so that the same alert has the same time whenever it is asked for.
+    begin = datetime.fromtimestamp(begin.timestamp() // step_s * step_s, UTC)
     metrics, subject = Metrics(client), instance_subject(instance.id)
     alerts_of = matching('ALERTS{alertstate="firing",$of}', [instance.id])
     try:

@@ -1,6 +1,6 @@
 """What ``hermesops alert`` prints: shapes for programs, lines for people."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,9 @@ COLUMNS = ("severity", "alert", "user", "cell", "for", "state", "figure", "next"
 SILENCES = ("id", "state", "what", "ends_at", "who", "comment")
 """Of the table of silences."""
 
+_NAMED = 3
+"""Users that are named of an alert about several."""
+
 _FIGURE = 100
 """Characters of a figure in the table."""
 
@@ -29,6 +32,7 @@ def alert(one: "OpenAlert", now: datetime) -> dict[str, object]:
     return {
         "alert": found.name,
         "user": one.user or None,
+        "stands_for": list(one.stands_for),
         "instance_id": found.instance or None,
         "cell": found.cell or None,
         "severity": found.severity.value if found.severity else None,
@@ -50,11 +54,16 @@ def alert_row(one: "OpenAlert", now: datetime) -> dict[str, object]:
     figure = one.alert.figure or one.alert.summary
     return {
         **shown,
-        "user": one.user or one.alert.instance,
+        "user": one.user or one.alert.instance or _several(one.stands_for),
         "severity": shown["severity"] or one_line(one.alert.labels.get("severity", "unknown"), longest=20),
         "for": span((now - one.alert.since).total_seconds()),
         "figure": one_line(figure, longest=_FIGURE),
     }
+
+
+def _several(users: Sequence[str]) -> str:
+    more = f" +{len(users) - _NAMED}" if len(users) > _NAMED else ""
+    return ", ".join(users[:_NAMED]) + more
 
 
 def state_of(found: "Alert") -> str:

@@ -139,7 +139,9 @@ def health_lines(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -
         why = ("fleet", "status", "--health", "unknown")
         lines.append(advice(f"{counts[Condition.UNKNOWN]} unknown:", why, "says why;", _ASK))
     if named:
-        lines.append(advice(("fleet", "drift"), "says what to do"))
+        lines.append(
+            advice(("alert", "list"), "names the runbook of each;", ("fleet", "drift"), "compares its machine")
+        )
     return lines
 
 

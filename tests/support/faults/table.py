@@ -311,7 +311,12 @@ CHAINS: tuple[Chain, ...] = (
         again="turn",
     ),
     Chain("managed-files-lost", "GatewayDown", user="bob"),  # whose gateway has no API without its key
-    Chain("memory-cap-reached", "MemoryNearCap", user="bob", undo=on_machine(f"systemctl revert {_GATEWAY}")),
+    Chain(
+        "memory-cap-reached",
+        "MemoryNearCap",
+        user="bob",
+        undo=on_machine(f"rm -rf /run/systemd/system.control/{_GATEWAY}.d; systemctl daemon-reload"),
+    ),
     Chain(
         "clock-shifted",
         "ClockOff",

@@ -36,6 +36,7 @@ route: {receiver: nobody}
 receivers: [{name: nobody}]
 inhibit_rules:
 - {source_matchers: [alertname="CellLost"], target_matchers: [alertname="GatewayDown"], equal: [cell]}
+- {source_matchers: [scope="fleet"], target_matchers: [scope="instance"], equal: [alertname]}
 """
 
 

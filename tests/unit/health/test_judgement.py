@@ -39,24 +39,32 @@ def agent(gateway: GatewayHealth, age_s: float = 12.0) -> HealthFacts:
     ("facts", "condition", "reasons"),
     [
         (HealthFacts(), "unknown", (NO_ANSWER, "JustAVPS was never asked")),
-        (HealthFacts(READY), "unknown", (NO_ANSWER, "its machine was ready at JustAVPS 20 s ago")),
+        (HealthFacts(READY), "unknown", (NO_ANSWER, "its machine was ready when JustAVPS was asked 20 s ago")),
         (
             HealthFacts(MachineFact("", 200.0)),
             "unknown",
             (NO_ANSWER, "its machine is newer than what JustAVPS listed 3 min ago"),
         ),
-        (HealthFacts(MachineFact("stopped", 20.0)), "down", ("its machine was stopped at JustAVPS 20 s ago",)),
-        (HealthFacts(MachineFact(GONE, 20.0)), "down", ("its machine was gone at JustAVPS 20 s ago",)),
+        (
+            HealthFacts(MachineFact("stopped", 20.0)),
+            "down",
+            ("its machine was stopped when JustAVPS was asked 20 s ago",),
+        ),
+        (HealthFacts(MachineFact(GONE, 20.0)), "down", ("its machine was gone when JustAVPS was asked 20 s ago",)),
         (
             HealthFacts(MachineFact(GONE, LISTING_S + 1)),
             "unknown",
-            (NO_ANSWER, "its machine was gone at JustAVPS 10 min ago"),
+            (NO_ANSWER, "its machine was gone when JustAVPS was asked 10 min ago"),
         ),
-        (HealthFacts(MachineFact("stopped", 12.0), (OK,)), "down", ("its machine was stopped at JustAVPS 12 s ago",)),
+        (
+            HealthFacts(MachineFact("stopped", 12.0), (OK,)),
+            "down",
+            ("its machine was stopped when JustAVPS was asked 12 s ago",),
+        ),
         (
             HealthFacts(MachineFact("stopped", 0.0), (AgentFact(GatewayHealth.OK, -3.0),)),
             "down",
-            ("its machine was stopped at JustAVPS 0 s ago",),
+            ("its machine was stopped when JustAVPS was asked 0 s ago",),
         ),
         (HealthFacts(MachineFact("stopped", 20.0), (OK,)), "healthy", ("the gateway answered 12 s ago",)),
         (HealthFacts(MachineFact("unknown", 1.0), (OK,)), "healthy", ("the gateway answered 12 s ago",)),
@@ -68,7 +76,7 @@ def agent(gateway: GatewayHealth, age_s: float = 12.0) -> HealthFacts:
         (
             agent(GatewayHealth.OK, ANSWER_S + 1),
             "unknown",
-            (NO_ANSWER, "its machine was ready at JustAVPS 20 s ago"),
+            (NO_ANSWER, "its machine was ready when JustAVPS was asked 20 s ago"),
         ),
         (
             HealthFacts(None, (OK,), SILENT_S + 40),
@@ -79,7 +87,7 @@ def agent(gateway: GatewayHealth, age_s: float = 12.0) -> HealthFacts:
         (
             HealthFacts(READY, (), SILENT_S),
             "unknown",
-            (NO_ANSWER, "a heartbeat came 90 s ago", "its machine was ready at JustAVPS 20 s ago"),
+            (NO_ANSWER, "a heartbeat came 90 s ago", "its machine was ready when JustAVPS was asked 20 s ago"),
         ),
         (
             HealthFacts(READY, (), SILENT_S + 1),
@@ -89,12 +97,12 @@ def agent(gateway: GatewayHealth, age_s: float = 12.0) -> HealthFacts:
         (
             HealthFacts(MachineFact("error", 20.0), (), SILENT_S + 1),
             "down",
-            ("its machine was error at JustAVPS 20 s ago",),
+            ("its machine was error when JustAVPS was asked 20 s ago",),
         ),
         (
             HealthFacts(MachineFact("stopped", 20.0), (), 10.0),
             "unknown",
-            (NO_ANSWER, "a heartbeat came 10 s ago", "its machine was stopped at JustAVPS 20 s ago"),
+            (NO_ANSWER, "a heartbeat came 10 s ago", "its machine was stopped when JustAVPS was asked 20 s ago"),
         ),
         (HealthFacts(READY, is_unanswered=True), "silent", ("hermes-node did not answer through the toolbox",)),
         (

@@ -27,6 +27,7 @@ def test_an_alert_for_programs() -> None:
     assert view.alert(OPEN, NOW) == {
         "alert": "GatewayDown",
         "user": "ada",
+        "stands_for": [],
         "instance_id": "i-1",
         "cell": "cell1",
         "severity": "page",
@@ -48,6 +49,12 @@ def test_an_alert_for_people_keeps_to_its_line() -> None:
     strange = replace(FOUND, severity=None, labels={**FOUND.labels, "severity": "\nloud"}, figure="")
     row = view.alert_row(replace(OPEN, alert=strange, user=""), NOW)
     assert (row["severity"], row["user"], row["figure"]) == ("loud", "i-1", "the gateway does not answer")
+
+
+def test_an_alert_about_several_names_them() -> None:
+    many = replace(FOUND, labels={"alertname": "GatewayDown", "scope": "fleet"})
+    row = view.alert_row(replace(OPEN, alert=many, user="", stands_for=("ada", "bob", "cyd", "dee")), NOW)
+    assert row["user"] == "ada, bob, cyd +1"
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_who_is_not_well_is_named_with_the_reason() -> None:
         "down: user3, it is down; so it is",
         "silent: user1, it is silent; so it is",
         "1 unknown: hermesops fleet status --health unknown says why; hermesops fleet status --live --ask asks",
-        "hermesops fleet drift says what to do",
+        "hermesops alert list names the runbook of each; hermesops fleet drift compares its machine",
     ]
     crowd = fleet(*[Condition.DOWN] * 15)
     lines = fleet_view.health_lines(crowd, selected(crowd, {Condition.DOWN}))
