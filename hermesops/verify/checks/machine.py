@@ -124,10 +124,16 @@ def _home(host: Host, _: Expected) -> str:
     return modes(host, {"/var/lib/hermes": "hermes:hermes 700", "/var/lib/hermes/memories": "hermes:hermes 700"})
 
 
+_BY_HAND = "/run/systemd/system.control/"
+"""Where ``systemctl set-property --runtime`` writes; systemd.unit(5)."""
+
+
 def _memory(host: Host, _: Expected) -> str:
     shown = unit(host, GATEWAY)
     unlimited = [name for name in ("MemoryMax", "TasksMax") if not shown.get(name, "").isdecimal()]
     broken_unless(not unlimited, f"without a limit: {', '.join(unlimited)}")
+    by_hand = [path for path in shown.get("DropInPaths", "").split() if path.startswith(_BY_HAND)]
+    broken_unless(not by_hand, f"changed by hand until the next boot: {', '.join(by_hand)}")
     # The limits need the kernel's count, which a local machine's kernel lacks.
     used = shown.get("MemoryCurrent", "")
     counted = f"{int(used) >> 20} MiB used" if used.isdecimal() else "not counted by this kernel"
@@ -249,7 +255,7 @@ MACHINE_PROMISES = (
     Promise("units", "no unit has failed", _units, Hint(("instance", "exec", "USER", "systemctl status UNIT"))),
     Promise("programs", "programs belong to root", _programs, _AGAIN),
     Promise("home", "the agent's home is private", _home, CONVERGE),
-    Promise("memory", "the gateway's memory has a limit", _memory, CONVERGE),
+    Promise("memory", "the gateway's memory has the limit of its unit", _memory, Hint("runbooks/memory-near-cap.md")),
     Promise("sandbox", "scripts have 512 MB, 30 s and no network", _sandbox, CONVERGE),
     Promise("hardening", "the gateway's unit is hardened", _hardening, CONVERGE),
     Promise("journal", "the journal has a limit", _journal, CONVERGE),

@@ -117,6 +117,7 @@ _PROPERTIES = (
     *("Id", "LoadState", "ActiveState", "UnitFileState", "MainPID", "User", "MemoryCurrent", "MemoryMax", "TasksMax"),
     *("LimitAS", "RuntimeMaxUSec", "RestrictAddressFamilies", "NoNewPrivileges", "ProtectSystem", "ProtectHome"),
     *("PrivateTmp", "PrivateDevices", "PrivateUsers", "RestrictNamespaces", "CapabilityBoundingSet"),
+    "DropInPaths",
 )
 
 

@@ -130,6 +130,7 @@ BREAKS = [
     ("identity", observe("identity.instance", "somebody-else")),
     ("identity", observe("identity.epoch", 2)),
     ("memory", unit("hermes-gateway.service", MemoryMax="infinity")),
+    ("memory", unit("hermes-gateway.service", DropInPaths="/etc/x.conf /run/systemd/system.control/y.conf")),
     ("sandbox", unit("hermes-sandbox@verify.service", MemoryMax="infinity")),
     ("sandbox", says("ls /opt/hermes/current/venv", 0, "")),
     ("hardening", unit("hermes-gateway.service", NoNewPrivileges="no")),
