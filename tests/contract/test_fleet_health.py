@@ -87,8 +87,10 @@ def test_an_instance_that_is_asked_is_judged_by_its_answer_and_by_what_is_record
     seen = Observation(ada, machine, node, GatewayHealth.OK)
     cases = {
         "the gateway answered 0 s ago": seen,
-        "its machine was gone at JustAVPS 0 s ago": Observation(ada, None),
-        "its machine was stopped at JustAVPS 0 s ago": Observation(ada, replace(machine, status=MachineStatus.STOPPED)),
+        "its machine was gone when JustAVPS was asked 0 s ago": Observation(ada, None),
+        "its machine was stopped when JustAVPS was asked 0 s ago": Observation(
+            ada, replace(machine, status=MachineStatus.STOPPED)
+        ),
         "hermes-node did not answer through the toolbox": Observation(ada, machine),
         "its machine is not personalised": replace(seen, node=replace(node, instance_id=None), gateway=None),
         "its machine is personalised for another instance": replace(

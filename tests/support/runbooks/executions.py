@@ -23,7 +23,7 @@ from hermesops.model.route import ROUTES
 from hermesops.registry.schema import tables
 from hermesops.router.usage import Usage
 from hermesops.settings import Environment
-from hermesops.waiting import pause
+from hermesops.waiting import Pending, pause, until
 from tests.support.billing.many_subscriptions import prepared
 from tests.support.billing.stripe_events import USER, event, subscription
 from tests.support.real import alertmanager
@@ -136,7 +136,12 @@ async def model_token_dead(world: Command) -> None:
     revoked = await world.run("token", "revoke", "ada", "--models", "--reason", "t")
     assert revoked.exit_code == 6, str(revoked)
     await world.ok("local", "fault", "clear")
-    assert (await world.run("instance", "chat", "ada", "hello", "--reason", "t")).exit_code == 4
+
+    async def is_refused() -> bool | Pending[bool]:
+        ran = await world.run("instance", "chat", "ada", "hello", "--reason", "t")
+        return ran.exit_code == 4 or Pending(str(ran))
+
+    await until(is_refused, what="the router to hear of it, within its 10 s", timeout_s=20, every_s=0.5)
     assert "none since it was revoked" in (await world.ok("token", "list", "ada")).stdout
     assert (await mended(world, "ModelUnauthorized", *FOR_ADA))["hand"] == "done"
 
