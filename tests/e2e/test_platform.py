@@ -215,7 +215,7 @@ async def _is_repaired(platform: Platform, user: str) -> None:
     await stop_behind_its_back(command.home / "local" / "world", machine_id)
 
     async def is_repaired() -> bool | Pending[bool]:
-        operations = (await command.ok("operation", "list", "--json")).json["operations"]
+        operations = (await command.ok("operation", "list", "--all", "--json")).json["operations"]
         found = [one for one in operations if one["kind"] == "reboot"]
         return [one["status"] for one in found] == ["done"] or Pending(str(found))
 
