@@ -121,7 +121,7 @@ def inputs_of(
     """
     inputs = {f"image/{name}": digest for name, digest in _digests(definition.folder)}
     scripts = {*definition.prepare, *definition.clean, *definition.prove}
-    shared = (one for one in scripts if not one.is_relative_to(definition.folder))
+    shared = (one for one in scripts if not one.is_relative_to(definition.folder.resolve()))
     inputs |= {f"images/{one.name}": _sha256(one.read_bytes()) for one in shared}
     for role in definition.roles:
         inputs |= {f"roles/{role}/{name}": digest for name, digest in _digests(_folder(roles, role))}

@@ -138,8 +138,9 @@ _LEAK = (
     "setsid python3 -c 'import time; kept = b\"x\" * 300_000_000; time.sleep(3600)' >/dev/null 2>&1 & "
     'echo $! > "$root$group/cgroup.procs"'
 )
-# Not "revert", which takes the unit's drop-ins that are ours as well.
-_OWN_CAP = f"rm -rf /run/systemd/system.control/{_GATEWAY}.d; systemctl daemon-reload"
+OWN_CAP = f"rm -rf /run/systemd/system.control/{_GATEWAY}.d; systemctl daemon-reload"
+"""Undoes a cap that was changed by hand. Not "revert", which removes the unit's drop-ins that are ours as well."""
+
 _SHOW = ("instance", "show", "USER")
 _REACHABILITY = ("AgentReachabilityBurnFast", "AgentReachabilityBurnSlow")
 
@@ -289,7 +290,7 @@ FAULTS = (
         "something that the gateway started fills its cap, which is lowered for that",
         inject=(OnMachine(_LEAK),),
         sign=_over("hermes_gateway_memory_bytes", "hermes_gateway_memory_max_bytes", 0.9),
-        undo=OnMachine(_OWN_CAP),
+        undo=OnMachine(OWN_CAP),
         needs_real=True,
     ),
     Fault(

@@ -1,14 +1,13 @@
 """Guards by the installed command, in a simulated world: refused until named, saved previews, the budget."""
 
 import json
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.real.command import Command, local_world
-from tests.support.real.operators import two_operators
+from tests.support.real.operators import key_of, two_operators
 from tests.support.vendor.outside_changes import resize_behind_its_back
 
 
@@ -23,8 +22,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
 def operator(world: Command, tmp_path_factory: pytest.TempPathFactory) -> Command:
     """The same world with an operator who may sign."""
     folder = tmp_path_factory.mktemp("keys")
-    key = folder / "operator"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=30)
+    key = key_of(folder, "operator")
     allowed = folder / "allowed"
     allowed.write_text(f'op@example.net namespaces="hermesops-preview" {key.with_suffix(".pub").read_text()}')
     return world.with_variables(HERMESOPS_OPERATOR_KEY=str(key), HERMESOPS_ALLOWED_SIGNERS=str(allowed))

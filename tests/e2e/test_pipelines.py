@@ -5,7 +5,6 @@ What is about AWS is left out by name: the account's bootstrap has tests of its 
 
 import base64
 import json
-import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.support.pipelines.issuer import URL, job_issuer
 from tests.support.pipelines.runner import run_job
 from tests.support.pipelines.workflows import workflow
 from tests.support.real.command import Command, local_world
+from tests.support.real.operators import key_of
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import resize_behind_its_back
 
@@ -38,12 +38,6 @@ class Team:
     @property
     def pipeline(self) -> Command:
         return self.world
-
-
-def key_of(folder: Path, name: str) -> Path:
-    key = folder / name
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True, timeout=30)
-    return key
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from hermesops.registry.schema import tables
-from hermesops.runbook.faults import AtVendor
+from hermesops.runbook.faults import OWN_CAP, AtVendor
 from hermesops.waiting import Pending, pause, until
 from tests.support.faults.chains import Act, Chain, NotHad, act, both, commands, each, on_machine, on_platform
 from tests.support.faults.watched import REASON, SCALE, USERS, WatchedFleet
@@ -315,7 +315,7 @@ CHAINS: tuple[Chain, ...] = (
         "memory-cap-reached",
         "MemoryNearCap",
         user="bob",
-        undo=on_machine(f"rm -rf /run/systemd/system.control/{_GATEWAY}.d; systemctl daemon-reload"),
+        undo=on_machine(OWN_CAP),
     ),
     Chain(
         "clock-shifted",

@@ -99,6 +99,12 @@ def test_a_file_that_images_share_counts_for_each(project: Path) -> None:
     assert digest_of(_inputs(project, {})) != before
 
 
+def test_a_folder_that_is_reached_by_a_link_has_the_same_inputs(project: Path) -> None:
+    link = project / "link"
+    link.symlink_to(project, target_is_directory=True)
+    assert _inputs(link, {}) == _inputs(project, {})
+
+
 def test_a_missing_role_is_named(project: Path) -> None:
     (project / "roles/first/tasks/main.yml").unlink()
     (project / "roles/first/README.md").unlink()
