@@ -393,12 +393,12 @@ async def test_everything_is_back_after_a_reboot(machine: Watched) -> None:
 
 
 async def test_only_loki_that_was_asked_for_is_installed(machine: Watched, program: Path) -> None:
+    await machine.run("rm -f /opt/hermes/monitoring/loki*")
     none = await machine.apply("full", hermes_monitoring_loki_sources=[])
     assert none.failure
     assert "hermes_monitoring_loki_sources" in none.failure.message
     other = machine.world.folder / "other"
     other.write_text("#!/bin/sh\necho 'loki 2.4.7: linkage analysis'\n")
-    await machine.run("rm -f /opt/hermes/monitoring/loki*")
     wrong = {**source_of(program), "path": str(other)}
     refused = await machine.apply("full", hermes_monitoring_loki_sources=[wrong, source_of(other)])
     assert refused.failure
