@@ -113,6 +113,35 @@ def test_the_router_may_do_nothing_else(postgresql_server: PostgreSql) -> None:
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "SELECT (vm_ip) ON hermes_instances",
+        "SELECT (model_token_floor) ON instance_details",
+        "SELECT ON model_budgets",
+        "UPDATE ON model_usage",
+        "INSERT ON model_usage_batches",
+    ],
+)
+def test_a_right_that_it_lost_is_given_back(postgresql_server: PostgreSql, lost: str) -> None:
+    """Also one that an older version of the tables could not give."""
+    url = postgresql_server.new_database()
+    registry = registry_at(url)
+    ada = placed(registry)
+    make_role(url)
+    migrate_registry(url)
+    with psycopg.connect(url.replace("postgresql+psycopg", "postgresql"), autocommit=True) as owner:
+        owner.execute(f"REVOKE {lost} FROM router".encode())
+    ledger = PostgresLedger(as_router(url))
+    with pytest.raises(UnavailableError):  # noqa: PT012 - either of the two needs it
+        ledger.read()
+        ledger.write("a" * 32, [usage(ada)])
+    migrate_registry(url)
+    ledger.write("b" * 32, [usage(ada)])
+    assert ada.id in ledger.read()
+
+
+@pytest.mark.postgres
 def test_a_database_that_is_away_is_told_without_its_url(postgresql_server: PostgreSql) -> None:
     ledger = PostgresLedger(f"{postgresql_server.url('nowhere')}&password=canary")
     for call in (ledger.read, lambda: ledger.write("a" * 32, [])):
