@@ -2,11 +2,14 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.faults import chains
+from tests.support.faults.chains import Chain
+from tests.support.faults.platform_table import PLATFORM_CHAINS
 from tests.support.faults.table import CHAINS, NOT_HAD
 from tests.support.faults.watched import watched_fleet
 
@@ -17,9 +20,22 @@ CHOSEN = "HERMESOPS_TEST_FAULTS"
 
 
 async def test_each_fault_makes_its_alert_fire_and_the_runbook_ends_both(tmp_path: Path) -> None:
+    await _all_end_well(_chosen(CHAINS), tmp_path, has_platform=False)
+
+
+async def test_each_fault_of_the_platforms_host_does_as_well(tmp_path: Path) -> None:
+    await _all_end_well(_chosen(PLATFORM_CHAINS), tmp_path, has_platform=True)
+
+
+def _chosen(known: Sequence[Chain]) -> list[Chain]:
     names = os.environ.get(CHOSEN, "").split(",")  # noqa: TID251 - a choice of whoever runs the tests
-    chosen = [one for one in CHAINS if names == [""] or one.fault in names]
-    async with watched_fleet(tmp_path) as fleet:
+    return [one for one in known if names == [""] or one.fault in names]
+
+
+async def _all_end_well(chosen: Sequence[Chain], home: Path, *, has_platform: bool) -> None:
+    if not chosen:
+        pytest.skip("none of its faults was chosen")
+    async with watched_fleet(home, has_platform=has_platform) as fleet:
         outcomes = await chains.run_all(chosen, fleet, lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
     chains.show(outcomes, NOT_HAD)
     assert {one.chain.fault: one.wrong for one in outcomes if one.wrong} == {}

@@ -583,11 +583,6 @@ CHAINS: tuple[Chain, ...] = (
     ),
 )
 
-_FIGURES_OF_OTHERS = (
-    "the watched world's host has monitoring alone, no database and no router, and its disk is this computer's;"
-    " tried with real services beside simulated machines, in tests/e2e/test_runbook_faults.py"
-)
-
 NOT_HAD: tuple[NotHad, ...] = (
     NotHad(
         "AgentReachabilityBurnSlow",
@@ -600,12 +595,6 @@ NOT_HAD: tuple[NotHad, ...] = (
         "platform-certificate-old",
         "tried with real services beside simulated machines, in tests/e2e/test_runbook_faults.py",
     ),
-    NotHad("PlatformDatabaseLogStuck", "database-log-stuck", _FIGURES_OF_OTHERS),
-    NotHad("PlatformBackupOverdue", "database-backup-old", _FIGURES_OF_OTHERS),
-    NotHad("PlatformDiskFilling", "platform-disk-full", _FIGURES_OF_OTHERS),
-    NotHad("RouterAccountsStale", "router-cut-off", _FIGURES_OF_OTHERS),
-    NotHad("RouterUsageLost", "router-folder-gone", _FIGURES_OF_OTHERS),
-    NotHad("ProviderKeyRefused", "provider-key-ended", _FIGURES_OF_OTHERS),
     NotHad(
         "BillingEventsWaiting",
         "price-unknown",

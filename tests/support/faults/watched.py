@@ -262,18 +262,23 @@ async def _run(channel: Channel, script: str, timeout_s: float) -> str:
 
 
 @asynccontextmanager
-async def watched_fleet(home: Path) -> AsyncIterator[WatchedFleet]:
+async def watched_fleet(home: Path, *, has_platform: bool = False) -> AsyncIterator[WatchedFleet]:
     """A monitored world with an agent of each user, and a monitor.
 
+    With a platform its host has all services, the monitor among them; else monitoring alone, and the monitor runs here.
     ``HERMESOPS_TEST_HOME`` names the home of a kept one, which is neither made nor purged: that takes minutes.
     """
     kept = os.environ.get("HERMESOPS_TEST_HOME")  # noqa: TID251 - a choice of whoever runs the tests
     opened = _kept(Path(kept)) if kept else local_world(home, variables=VARIABLES)
     async with opened as command:
         if not kept:
+            if has_platform:
+                await command.ok("stack", "up", "platform")
+                await command.ok("platform", "connect", "--yes")
             for user in USERS:  # one after the other, so that the third is in another cell
                 await command.ok("provision", user, "--plan", "light")
-            await command.ok("local", "up", "--monitoring")
+            if not has_platform:
+                await command.ok("local", "up", "--monitoring")
         container = Container(Environment.load("local", command.environ), lambda _: None)
         users = {(await _instance(command, user))["instance_id"]: user for user in USERS}
         client = container.monitoring_client()
@@ -281,7 +286,8 @@ async def watched_fleet(home: Path) -> AsyncIterator[WatchedFleet]:
         ask = partial(Alertmanager(client).alerts, muted=True)
         record = Record(ask, users)
         monitor = LoggedMonitor(command)
-        await monitor.start()
+        if not has_platform:
+            await monitor.start()
         keeping = asyncio.create_task(record.keep())
         try:
             fleet = WatchedFleet(command, container, monitor, record, home)

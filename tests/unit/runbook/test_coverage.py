@@ -9,6 +9,7 @@ import pytest
 from hermesops import assets
 from hermesops.runbook.document import Kind, Runbook, load, names
 from hermesops.runbook.faults import FAULTS, OnMachine, fault
+from tests.support.faults.platform_table import PLATFORM_CHAINS
 from tests.support.faults.table import CHAINS, NOT_HAD
 from tests.support.runbooks.executions import ELSEWHERE, EXECUTIONS
 
@@ -55,19 +56,20 @@ def test_every_fault_is_brought_about_by_a_test() -> None:
 
 
 def test_every_alert_fires_on_real_machines_or_it_is_told_why_not() -> None:
-    tried = {one.alert for one in CHAINS if one.alert}
+    tried = {one.alert for one in (*CHAINS, *PLATFORM_CHAINS) if one.alert}
     left = {one.alert for one in NOT_HAD if one.alert}
     assert tried | left == set(alerts_of_rules())
     assert not tried & left
 
 
 def test_every_fault_of_one_machine_is_brought_about_on_a_real_one_or_it_is_told_why_not() -> None:
-    tried = {one.fault for one in CHAINS}
-    assert len(tried) == len(CHAINS)
+    chains = (*CHAINS, *PLATFORM_CHAINS)
+    tried = {one.fault for one in chains}
+    assert len(tried) == len(chains)
     left = {one.fault for one in NOT_HAD}
     assert {one.name for one in FAULTS if one.is_drilled} <= tried | left
     assert not tried & left
-    for one in CHAINS:
+    for one in chains:
         assert one.entry or (one.meaning and one.inject), one.fault
         assert one.runbook in {"", "none", *RUNBOOKS}
 
