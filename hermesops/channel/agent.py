@@ -3,7 +3,8 @@
 What a user says passes through here and is kept nowhere: not in a log, an error message or a record.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -26,6 +27,23 @@ _TURN_S = 600.0
 
 _WHOLE_TURN_S = 3600.0
 """Seconds of a whole turn."""
+
+_STATUS = re.compile(r"\b(?:HTTP|Error code:|status(?: code)?:?) ?([45]\d\d)\b", re.IGNORECASE)
+_CLASS = re.compile(r"agent_error|output_truncated|[a-z]{2,20}(?:_[a-z]{2,20}){0,3}_error|[A-Z][A-Za-z]{2,40}")
+_KNOWN_CLASSES = re.compile(
+    r"\b(authentication_error|invalid_api_key|permission_error|rate_limit_error|rate_limit_exceeded|overloaded_error"
+    r"|api_error|server_error|not_found_error|model_not_found|invalid_request_error|insufficient_quota|budget_exceeded"
+    r"|context_length_exceeded|content_policy_blocked|AuthenticationError|PermissionDeniedError|RateLimitError"
+    r"|InternalServerError|API(?:Connection|Timeout|Status)Error|BadRequestError|NotFoundError|ConnectError)\b"
+    r"|(No inference provider configured|Connection error|Request timed out|Invalid API response)",
+)
+"""Classes of errors of models' providers, exceptions of their libraries, and sentences of hermes-agent's own.
+
+Source: OpenAI's and Anthropic's documents of errors; hermes-agent 0.19.0, ``agent/conversation_loop.py``.
+"""
+
+_CLASSES = 3
+"""Classes that are named of one failure."""
 
 
 @dataclass(frozen=True)
@@ -155,13 +173,33 @@ def piece_of(kind: str, data: str) -> Piece | None:
         return Piece(str(said.get("tool") or said.get("name") or "tool"), is_tool=True)
     for choice in _objects(said.get("choices")):
         if choice.get("finish_reason") == "error":
+            cause = cause_of(said)
             raise UnavailableError(
-                "the agent could not finish its turn", hint=Hint(("instance", "verify", "USER"), "says why")
+                f"the agent could not finish its turn{f' ({cause})' if cause else ''}",
+                hint=Hint(("instance", "verify", "USER"), "tries one,", ("instance", "logs", "USER"), "has more"),
             )
         for delta in _objects([choice.get("delta")]):
             if text := delta.get("content"):
                 return Piece(str(text))
     return None
+
+
+def cause_of(said: Mapping[str, Any]) -> str:
+    """Why a turn failed, by its last event: HTTP status and classes of errors, at most some 200 characters. Pure.
+
+    The agent's sentence itself is not repeated: in a stream it is a provider's answer as it came, which may quote the
+    user or a key. Only words that are known here are taken from it.
+
+    Source: hermes-agent 0.19.0, ``gateway/platforms/api_server.py``: ``error`` with ``message`` and ``type``.
+    """
+    error, more = (part if isinstance(part := said.get(name), dict) else {} for name in ("error", "hermes"))
+    text = str(error.get("message") or more.get("error") or "")[:4096]
+    status = _STATUS.search(text)
+    named = [found[1] or found[2] for found in _KNOWN_CLASSES.finditer(text)]
+    kind = str(error.get("type") or more.get("error_code") or "")
+    if _CLASS.fullmatch(kind) and (kind != "agent_error" or not (named or status)):
+        named.insert(0, kind)
+    return ", ".join([*([f"HTTP {status[1]}"] if status else []), *list(dict.fromkeys(named))[:_CLASSES]])
 
 
 def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError | UnknownOutcomeError:

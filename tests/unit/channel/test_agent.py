@@ -55,6 +55,46 @@ def test_a_turn_that_fails_on_the_agents_side_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "cause"),
+    [
+        ({}, ""),
+        (
+            {
+                "error": {
+                    "message": "Error code: 401 - {'error': {'type': 'authentication_error'}}",
+                    "type": "agent_error",
+                }
+            },
+            " (HTTP 401, authentication_error)",
+        ),
+        (
+            {"error": {"message": "No inference provider configured. Run", "type": "RuntimeError"}},
+            " (RuntimeError, No inference provider configured)",
+        ),
+        ({"hermes": {"error": "HTTP 429: slow down", "error_code": "agent_error"}}, " (HTTP 429)"),
+        ({"error": {"message": "something", "type": "agent_error"}}, " (agent_error)"),
+        ({"error": {"message": "x", "type": "\x1b[2Jsk_secret and what ada said"}}, ""),
+        ({"error": {"message": "x", "type": "sk_live_abcdef"}}, ""),
+        ({"error": ["not an object"], "hermes": 7}, ""),
+    ],
+)
+def test_a_failed_turn_names_status_and_class_of_the_error(more: dict[str, object], cause: str) -> None:
+    event = {"choices": [{"delta": {}, "finish_reason": "error"}], **more}
+    with pytest.raises(UnavailableError) as failed:
+        piece_of("message", json.dumps(event))
+    assert failed.value.message == f"the agent could not finish its turn{cause}"
+
+
+def test_a_failed_turn_repeats_neither_the_users_words_nor_a_key() -> None:
+    told = "{'error': {'message': 'ada said: my cat is ill; key sk_abc \x1b[2J', 'code': 'budget_exceeded'}}"
+    said = f"Error code: 400 - {told}"
+    event = {"choices": [{"delta": {}, "finish_reason": "error"}], "error": {"message": said * 500, "type": "T" * 500}}
+    with pytest.raises(UnavailableError) as failed:
+        piece_of("message", json.dumps(event))
+    assert failed.value.message == "the agent could not finish its turn (HTTP 400, budget_exceeded)"
+
+
+@pytest.mark.parametrize(
     ("given", "error"),
     [
         (answer(401), RefusedError),
