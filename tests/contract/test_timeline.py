@@ -6,12 +6,15 @@ from datetime import timedelta
 from hermesops.app.services.timeline import Monitored, instance_timeline
 from hermesops.drift.changes import Happening
 from hermesops.health.samples import HealthSample
+from hermesops.model.certificate import Certificate
 from hermesops.model.fleet import MachineObservation
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
+
+DAY = timedelta(days=1)
 
 
 def test_what_the_registry_recorded_of_one_instance_and_of_no_other(registry: Registry, clock: TurnedClock) -> None:
@@ -51,3 +54,22 @@ def test_counts_of_monitoring_stand_for_health_samples_of_their_time(registry: R
     past = Monitored((alert,), counts_since=sample.at + timedelta(minutes=2))
     found = instance_timeline(registry, ada, None, past)
     assert [one.what for one in found][-2:] == ["gateway_restart_seen", "alert_fired"]
+
+
+def test_revocations_of_certificates_and_tokens_stand_in_order(registry: Registry, clock: TurnedClock) -> None:
+    machine = MachineId("m-1")
+    ada = registry.instances.set_machine(placed(registry, "ada").id, machine)
+    registry.certificates.add(Certificate("a1", "k" * 64, machine, None, None, clock.timestamp, clock.timestamp + DAY))
+    clock.turn(60)
+    begin = registry.now()
+    registry.certificates.revoke(machine, why="stolen")
+    clock.turn(60)
+    registry.model_tokens.revoke(ada.id, why="leak")
+    clock.turn(60)
+    registry.audit.append("tokens_revoked", f"instance/{ada.id}", why="leak", after={"purposes": ["chat"]})
+    found = [(one.what, one.detail) for one in instance_timeline(registry, ada, begin)]
+    assert found == [
+        ("certificates_revoked", "certificates 1, stolen"),
+        ("model_tokens_revoked", "generation 1 -> 2, leak"),
+        ("tokens_revoked", "purposes ['chat'], leak"),
+    ]

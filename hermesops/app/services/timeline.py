@@ -91,9 +91,11 @@ def instance_timeline(
         seen: What monitoring knows; its count of restarts stands for health samples of the same time.
     """
     subject = instance_subject(instance.id)
+    # Certificates and keys of a machine are audited under its id, which outlives its name: `identity revoke` is there.
+    machines = [f"machine/{one}" for one in (instance.machine_name, instance.machine_id) if one]
     entries = [
         entry
-        for one in (subject, f"machine/{instance.machine_name}")
+        for one in (subject, *machines)
         for entry in registry.audit.list(subject=one, since=since, limit=_ENTRIES)
     ]
     operations = {one.id: one for one in registry.operations.list(instance_id=instance.id, limit=_ENTRIES)}
