@@ -10,6 +10,9 @@ import shlex
 FOLDER = "/run/hermesops-runs"
 """In memory: output may be secret, must not get into images, and is gone after a reboot."""
 
+SWEEPER = "hermesops-sweep-"
+"""What the names of the units begin with that remove what commands left."""
+
 DONE, RUNNING, EXPIRED, BROKEN = "done", "running", "expired", "broken"
 UNSTARTED, REFUSED, NEVER = "unstarted", "refused", "never"
 STATES = frozenset({DONE, RUNNING, EXPIRED, BROKEN, UNSTARTED, REFUSED, NEVER})

@@ -7,11 +7,17 @@ from hermesops.errors import Hint
 
 
 class Verdict(StrEnum):
-    """A check's result. ``unknown``: the check could not be made."""
+    """A check's result. ``warning``: what is promised holds, and somebody should look. ``unknown``: it was not made."""
 
     OK = "ok"
+    WARNING = "warning"
     FAILED = "failed"
     UNKNOWN = "unknown"
+
+    @property
+    def holds(self) -> bool:
+        """Whether what was checked is as specified."""
+        return self in {Verdict.OK, Verdict.WARNING}
 
 
 @dataclass(frozen=True)

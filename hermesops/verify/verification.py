@@ -12,7 +12,7 @@ from hermesops.model.check import Check, Verdict
 from hermesops.verify.backend import Answer, ChannelBackend, CommandTooSlowError, answers_of, command_of, commands_of
 from hermesops.verify.checks.agent import AGENT_PROMISES
 from hermesops.verify.checks.machine import MACHINE_PROMISES
-from hermesops.verify.checks.promise import BrokenPromiseError, Expected, Promise, UnseenError
+from hermesops.verify.checks.promise import BrokenPromiseError, Expected, Promise, UnseenError, WorthALookError
 from hermesops.verify.failure_catalog import Finding, diagnose
 from hermesops.verify.observations import observed, probe_command
 
@@ -42,8 +42,8 @@ class Verification:
 
     @property
     def is_ok(self) -> bool:
-        """Whether every promise holds and no failure was recognised."""
-        return not self.findings and all(check.verdict is Verdict.OK for check in self.checks)
+        """Whether every promise holds, warnings or not, and no failure was recognised."""
+        return not self.findings and all(check.verdict.holds for check in self.checks)
 
     def for_user(self, user: str) -> tuple[Check, ...]:
         """Findings first, then all checks, with commands that name the user."""
@@ -103,6 +103,8 @@ def _check(promise: Promise, host: Host, expected: Expected) -> Check:
         return Check(promise.name, Verdict.OK, promise.observe(host, expected))
     except BrokenPromiseError as broken:
         return Check(promise.name, Verdict.FAILED, str(broken), promise.hint)
+    except WorthALookError as strange:
+        return Check(promise.name, Verdict.WARNING, str(strange), promise.hint)
     except HermesError as error:
         return Check(promise.name, Verdict.UNKNOWN, error.message, error.hint)
     except CommandTooSlowError as error:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hermesops.model.check import Verdict
+from hermesops.verify.checks.machine import DROP_INS
 from hermesops.verify.checks.promise import Expected
 from hermesops.verify.failure_catalog import Failure, Finding
 from hermesops.verify.verification import Verification, verify
@@ -36,7 +37,11 @@ async def found(agent: Agent) -> Verification:
 
 
 def broken(verification: Verification) -> dict[str, str]:
-    return {check.name: check.seen for check in verification.checks if check.verdict is not Verdict.OK}
+    return {check.name: check.seen for check in verification.checks if not check.verdict.holds}
+
+
+def warned(verification: Verification) -> dict[str, str]:
+    return {check.name: check.seen for check in verification.checks if check.verdict is Verdict.WARNING}
 
 
 async def recognised(agent: Agent, failure: Failure) -> Finding:
@@ -67,7 +72,7 @@ async def override(agent: Agent, *lines: str) -> None:
 
 async def test_a_living_agent_keeps_every_promise_in_one_round_trip(agent: Agent) -> None:
     seen = await verify(agent.channel, expected(agent))
-    assert broken(seen) == {}
+    assert (broken(seen), warned(seen)) == ({}, {})
     assert seen.is_ok
     assert seen.round_trips == 1
 
@@ -98,7 +103,8 @@ async def test_a_machine_of_somebody_else_is_told_apart(agent: Agent) -> None:
 async def test_drift_is_seen_by_both_ways_of_looking(agent: Agent) -> None:
     await agent.run(
         "chmod 644 /etc/hermes/.env && nft add rule inet hermes input tcp dport 22 accept && "
-        "systemctl stop hermes-sandbox.socket && systemd-run --unit=stranger python3 -m http.server 9999"
+        "systemctl stop hermes-sandbox.socket && systemd-run --unit=stranger python3 -m http.server 9999 && "
+        f"mv {DROP_INS[0]} /run/data.conf"
     )
     try:
         # The stranger needs a moment to listen.
@@ -107,15 +113,39 @@ async def test_drift_is_seen_by_both_ways_of_looking(agent: Agent) -> None:
             return seen if "ports" in broken(seen) else Pending(str(broken(seen)))
 
         seen = await until(listening, what="the stranger", timeout_s=20)
-        assert set(broken(seen)) == {"secrets", "firewall", "sandbox-socket", "ports"}
+        assert set(broken(seen)) == {"secrets", "firewall", "sandbox-socket", "ports", "drop-ins"}
+        assert DROP_INS[0] in broken(seen)["drop-ins"]
+        assert set(warned(seen)) == {"foreign-units"}
+        assert "“stranger.service” since “" in warned(seen)["foreign-units"]
+        assert "python3 -m http.server 9999”" in warned(seen)["foreign-units"]
         single = await verify_one_by_one(agent.channel, expected(agent), QUICK)
         assert broken(single) == broken(seen)
     finally:
         await agent.run(
             "systemctl stop stranger; chmod 640 /etc/hermes/.env; nft --file /etc/hermes-firewall.nft; "
-            "systemctl start hermes-sandbox.socket"
+            f"systemctl start hermes-sandbox.socket; mv /run/data.conf {DROP_INS[0]}"
         )
     assert broken(await found(agent)) == {}
+
+
+async def test_a_timer_that_starts_the_gateway_again_and_again_is_named_with_its_command(agent: Agent) -> None:
+    # Only that it starts is counted, so that the test needs no five whole starts.
+    script = f"systemctl restart --no-block {UNIT}"
+    await agent.run(
+        f"systemd-run --unit=again --on-active=1 --on-unit-active=1 --timer-property=AccuracySec=1s {script}"
+    )
+    try:
+
+        async def counted() -> dict[str, str] | Pending[dict[str, str]]:
+            seen = warned(await found(agent))
+            return seen if "starts" in seen else Pending(str(seen))
+
+        seen = await until(counted, what="the starts", timeout_s=90, every_s=1)
+        assert "“again.timer” since “" in seen["foreign-units"]
+        assert script in seen["foreign-units"]
+    finally:
+        await agent.run("systemctl stop again.timer again.service")
+    await repaired(agent)
 
 
 # The six rows of the table of failure modes

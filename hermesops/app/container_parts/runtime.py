@@ -26,7 +26,6 @@ from hermesops.instances.requests.opening import OperationOpener
 from hermesops.instances.requests.placement import MachinePlacement
 from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
 from hermesops.justavps import Client
-from hermesops.model.check import Verdict
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation, OperationKind
@@ -453,7 +452,7 @@ class Runtime:
 
         verification = await verify(self.instance_client.channel(machine_id), Expected(""), WITHOUT_USER)
         report(f"made {len(verification.checks)} checks")
-        return tuple(f"{c.name}: {c.seen}" for c in verification.for_user("") if c.verdict is not Verdict.OK)
+        return tuple(f"{c.name}: {c.seen}" for c in verification.for_user("") if not c.verdict.holds)
 
     @cached_property
     def jobs(self) -> "Jobs":

@@ -94,9 +94,7 @@ def instance_timeline(
     # Certificates and keys of a machine are audited under its id, which outlives its name: `identity revoke` is there.
     machines = [f"machine/{one}" for one in (instance.machine_name, instance.machine_id) if one]
     entries = [
-        entry
-        for one in (subject, *machines)
-        for entry in registry.audit.list(subject=one, since=since, limit=_ENTRIES)
+        entry for one in (subject, *machines) for entry in registry.audit.list(subject=one, since=since, limit=_ENTRIES)
     ]
     operations = {one.id: one for one in registry.operations.list(instance_id=instance.id, limit=_ENTRIES)}
     begun = registry.operations.steps_of(instance.id, since=since)

@@ -10,6 +10,7 @@ from testinfra.host import Host
 
 from hermesops.errors import Hint
 from hermesops.node.protocol import DATA_PATH, DATA_VARIABLE, GB, VARIABLES
+from hermesops.verify.checks.foreign_units import foreign_units
 from hermesops.verify.checks.promise import (
     CONVERGE,
     DAEMON,
@@ -24,6 +25,7 @@ from hermesops.verify.checks.promise import (
     output_of,
     running,
     unit,
+    warn_unless,
 )
 
 _SANDBOX_BYTES = str(512 << 20)
@@ -138,6 +140,41 @@ def _memory(host: Host, _: Expected) -> str:
     used = shown.get("MemoryCurrent", "")
     counted = f"{int(used) >> 20} MiB used" if used.isdecimal() else "not counted by this kernel"
     return f"{int(shown['MemoryMax']) >> 20} MiB ({counted}), {shown['TasksMax']} tasks"
+
+
+DROP_INS = (f"/etc/systemd/system/{GATEWAY}.d/data.conf", "/etc/systemd/system/ssh.service.d/hermes.conf")
+"""What roles add to units: the gateway waits for its data volume, and sshd makes host keys of its own."""
+
+
+def _drop_ins(host: Host, _: Expected) -> str:
+    there = host.run(f"stat --format=%n {' '.join(DROP_INS)}").stdout.splitlines()
+    read = unit(host, GATEWAY).get("DropInPaths", "").split()
+    missing = [path for path in DROP_INS if path not in there]
+    broken_unless(not missing, f"missing: {', '.join(missing)}")
+    unread = [path for path in DROP_INS if GATEWAY in path and path not in read]
+    broken_unless(not unread, f"there, and not read by systemd: {', '.join(unread)}")
+    return f"{len(DROP_INS)} of the roles are there"
+
+
+_BEGUN, _READY = "7d4958e842da4a758f6c1cdc7b36dcc5", "39f53479d3a045ac8e11786248231fbf"
+"""Ids of systemd's messages that it begins to start a unit, and that it started one. Source: sd-messages.h."""
+
+_FEW = 4
+"""Starts in ten minutes that a change with its rollback may take."""
+
+_STARTS = (
+    f"journalctl --quiet --no-pager --boot --since=-10min --lines=400 --output=cat UNIT={GATEWAY} MESSAGE_ID={_BEGUN}"
+    f" MESSAGE_ID={_READY}"
+)
+
+
+def _starts(host: Host, _: Expected) -> str:
+    lines = output_of(host, _STARTS).splitlines()
+    # A unit of type "simple" is never said to begin, and one that is stopped in between never to be started.
+    count = max(sum(line.startswith(word) for line in lines) for word in ("Starting ", "Started "))
+    seen = f"started {count} times within ten minutes"
+    warn_unless(count <= _FEW, f"{seen}; those by hand or of another unit are not among systemd's restarts")
+    return seen
 
 
 def _sandbox(host: Host, _: Expected) -> str:
@@ -256,6 +293,19 @@ MACHINE_PROMISES = (
     Promise("programs", "programs belong to root", _programs, _AGAIN),
     Promise("home", "the agent's home is private", _home, CONVERGE),
     Promise("memory", "the gateway's memory has the limit of its unit", _memory, Hint("runbooks/memory-near-cap.md")),
+    Promise("drop-ins", "what roles add to units is there", _drop_ins, Hint(("fleet", "converge", "USER"))),
+    Promise(
+        "starts",
+        "the gateway is not started again and again",
+        _starts,
+        Hint(("instance", "logs", "USER", "--unit", "all", "--since", "10m"), "shows what stops it"),
+    ),
+    Promise(
+        "foreign-units",
+        "no unit runs but ours and the distribution's",
+        foreign_units,
+        Hint(("instance", "exec", "USER", "systemctl status UNIT"), "shows it, systemctl stop UNIT ends it"),
+    ),
     Promise("sandbox", "scripts have 512 MB, 30 s and no network", _sandbox, CONVERGE),
     Promise("hardening", "the gateway's unit is hardened", _hardening, CONVERGE),
     Promise("journal", "the journal has a limit", _journal, CONVERGE),

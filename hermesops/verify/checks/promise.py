@@ -38,8 +38,12 @@ class BrokenPromiseError(Exception):
     """A promise is broken; the message is the observation."""
 
 
+class WorthALookError(Exception):
+    """No promise is broken, and somebody should look; the message is the observation."""
+
+
 Probe = Callable[[Host, Expected], str]
-"""Checks a machine; returns what it saw, or raises ``BrokenPromiseError``.
+"""Checks a machine; returns what it saw, or raises ``BrokenPromiseError`` or ``WorthALookError``.
 
 It runs all its commands before it judges any answer, and the commands do not depend on answers: so all are known
 beforehand and run in one batch.
@@ -87,6 +91,16 @@ def broken_unless(holds: object, seen: str) -> None:
     """
     if not holds:
         raise BrokenPromiseError(seen)
+
+
+def warn_unless(holds: object, seen: str) -> None:
+    """Warn unless something holds.
+
+    Raises:
+        WorthALookError: It does not.
+    """
+    if not holds:
+        raise WorthALookError(seen)
 
 
 def modes(host: Host, paths: dict[str, str]) -> str:

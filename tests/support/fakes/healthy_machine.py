@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 from hermesops.channel import Completed
+from hermesops.verify.checks.machine import DROP_INS
 from hermesops.verify.on_machine import BATCH, PROBE, PYTHON
 
 KEY_DIGEST = "d" * 64
@@ -115,6 +116,7 @@ HEALTHY_UNITS: dict[str, dict[str, str]] = {
         "MemoryCurrent": "230686720",
         "MemoryMax": "2147483648",
         "TasksMax": "512",
+        "DropInPaths": "/etc/systemd/system/hermes-gateway.service.d/data.conf",
     },
     "hermes-sandbox.socket": _RUNNING,
     "hermes-sandbox@verify.service": {
@@ -158,6 +160,9 @@ HEALTHY: dict[str, tuple[int, str]] = {
         0,
         "/var/lib/hermes hermes:hermes 700\n/var/lib/hermes/memories hermes:hermes 700\n",
     ),
+    "stat --format=%n ": (0, "\n".join(DROP_INS)),
+    "journalctl ": (0, "Starting hermes-gateway.service\nStarted hermes-gateway.service\n"),
+    "LC_ALL=C; export LC_ALL; set --": (0, ""),
     "cat /etc/systemd/journald": (0, "[Journal]\nSystemMaxUse=500M\n"),
     "getent passwd hermes-backup": (0, "hermes-backup:x:998:998::/nonexistent:/usr/sbin/nologin\n"),
     "stat --format='%U %a' /usr/bin/restic": (0, "root 755\n"),

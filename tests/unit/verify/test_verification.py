@@ -9,6 +9,7 @@ from hermesops.channel import Channel, Completed, MachineUnreachableError
 from hermesops.errors import Hint
 from hermesops.model.check import Check, Verdict
 from hermesops.verify.backend import answers_of, command_of, commands_of
+from hermesops.verify.checks.machine import DROP_INS
 from hermesops.verify.checks.promise import Expected, Promise, broken_unless
 from hermesops.verify.failure_catalog import Failure, Finding
 from hermesops.verify.verification import PROMISES, WITHOUT_USER, Verification, verify
@@ -130,7 +131,9 @@ BREAKS = [
     ("identity", observe("identity.instance", "somebody-else")),
     ("identity", observe("identity.epoch", 2)),
     ("memory", unit("hermes-gateway.service", MemoryMax="infinity")),
-    ("memory", unit("hermes-gateway.service", DropInPaths="/etc/x.conf /run/systemd/system.control/y.conf")),
+    ("memory", unit("hermes-gateway.service", DropInPaths=f"{DROP_INS[0]} /run/systemd/system.control/y.conf")),
+    ("drop-ins", says("stat --format=%n ", 1, "")),
+    ("drop-ins", unit("hermes-gateway.service", DropInPaths="")),
     ("sandbox", unit("hermes-sandbox@verify.service", MemoryMax="infinity")),
     ("sandbox", says("ls /opt/hermes/current/venv", 0, "")),
     ("hardening", unit("hermes-gateway.service", NoNewPrivileges="no")),
@@ -159,6 +162,83 @@ BREAKS = [
 ]
 
 
+GATEWAY_STARTS = "Starting hermes-gateway.service\nStarted hermes-gateway.service\n"
+UNITS = "LC_ALL=C; export LC_ALL; set --"
+RESTARTER = """Id=restarter.timer
+ActiveState=active
+InactiveExitTimestamp=Thu 2026-11-26 17:00:00 UTC
+Unit=restarter.service
+
+Id=restarter.service
+ActiveState=inactive
+InactiveExitTimestamp=
+
+command restarter.timer \
+
+command restarter.service { path=/bin/sh ; argv[]=/bin/sh -c while true; do restart; done ; ignore_errors=no ; }"""
+
+WARNINGS = [
+    ("starts", says("journalctl ", 0, GATEWAY_STARTS * 5), "started 5 times within ten minutes"),
+    ("starts", says("journalctl ", 0, "Starting hermes-gateway.service\n" * 9), "started 9 times"),
+    (
+        "foreign-units",
+        says(UNITS, 0, RESTARTER),
+        "“restarter.timer” since “Thu 2026-11-26 17:00:00 UTC”: “/bin/sh -c while",
+    ),
+    (
+        "foreign-units",
+        says(
+            UNITS,
+            0,
+            "Id=a@1.service\nActiveState=active\n\ncommand a@*.service { argv[]=/x \x1b[2J ; ignore_errors=no ; }",
+        ),
+        "not ours: “a@1.service”: “/x \\x1b[2J”",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "break_it", "seen"), WARNINGS)
+async def test_what_somebody_should_look_at_is_a_warning_and_breaks_no_promise(
+    name: str, break_it: Callable[[PromisingMachine], None], seen: str
+) -> None:
+    machine = PromisingMachine()
+    break_it(machine)
+    found = await verify(as_channel(machine), EXPECTED)
+    (warned,) = (check for check in found.checks if check.verdict is not Verdict.OK)
+    assert (warned.name, warned.verdict) == (name, Verdict.WARNING)
+    assert seen in warned.seen
+    assert str(warned.hint)
+    assert found.is_ok
+
+
+async def test_a_long_list_of_foreign_units_and_a_long_command_are_cut() -> None:
+    block = "Id={0}.service\nActiveState=active\nInactiveExitTimestamp=\n\n"
+    command = "\ncommand {0}.service {{ path=/x ; argv[]=/x " + "y" * 1900 + " ; ignore_errors=no ; }}"
+    units = "".join(block.format(f"u{number}") for number in range(20))
+    commands = "".join(command.format(f"u{number}") for number in range(20))
+    machine = PromisingMachine()
+    says(UNITS, 0, units + commands)(machine)
+    (warned,) = (c for c in (await verify(as_channel(machine), EXPECTED)).checks if c.verdict is Verdict.WARNING)
+    assert warned.seen.endswith(" and 15 more")
+    assert len(warned.seen) < 1000
+
+
+async def test_what_only_one_change_needs_of_starts_is_not_worth_a_look() -> None:
+    machine = PromisingMachine()
+    says("journalctl ", 0, GATEWAY_STARTS * 4)(machine)
+    assert failed(await verify(as_channel(machine), EXPECTED)) == []
+
+
+async def test_a_missing_drop_in_is_named_with_what_puts_it_back() -> None:
+    machine = PromisingMachine()
+    says("stat --format=%n ", 1, DROP_INS[1])(machine)
+    (broken,) = (
+        check for check in (await verify(as_channel(machine), EXPECTED)).for_user("ada") if not check.verdict.holds
+    )
+    assert broken.seen == "missing: /etc/systemd/system/hermes-gateway.service.d/data.conf"
+    assert str(broken.hint) == "hermesops fleet converge ada"
+
+
 @pytest.mark.parametrize(("name", "break_it"), BREAKS)
 async def test_a_broken_promise_is_named(name: str, break_it: Callable[[PromisingMachine], None]) -> None:
     machine = PromisingMachine()
@@ -180,7 +260,9 @@ async def test_what_an_agent_says_of_itself_stands_in_marks() -> None:
 
 
 def test_every_promise_has_a_break_that_shows_it_can_fail() -> None:
-    assert {name for name, _ in BREAKS} == {promise.name for promise in PROMISES}
+    broken, warned = {name for name, _ in BREAKS}, {name for name, _, _ in WARNINGS}
+    assert broken | warned == {promise.name for promise in PROMISES}
+    assert not broken & warned
 
 
 async def test_a_gateway_that_answers_before_systemd_calls_it_ready_runs() -> None:

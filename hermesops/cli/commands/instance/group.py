@@ -61,7 +61,9 @@ def verify(
     rows = [{**shapes.check(one), "hint": "" if one.verdict is Verdict.OK else one.hint} for one in checks]
     table("verify", "checks", ("check", "verdict", "seen", "hint"), rows, "no checks")
     fine = sum(check.verdict is Verdict.OK for check in checks)
-    say(f"{fine} of {len(checks)} checks ok, round trips: {verification.round_trips}")
+    warnings = sum(check.verdict is Verdict.WARNING for check in checks)
+    noted = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
+    say(f"{fine} of {len(checks)} checks ok{noted}, round trips: {verification.round_trips}")
     return 0 if verification.is_ok else RefusedError.exit_code
 
 
